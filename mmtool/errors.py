@@ -1,0 +1,106 @@
+"""Every error that a user can meet, as one tree.
+
+MmtoolError                     1   unexpected
+├── UsageError                  2   what was typed or configured is wrong
+│   └── ConfigError             2   ... in the properties file; names file and key
+├── RefusedError                3   a guard said no, or the user did; nothing changed
+├── GateError                   4   a gate was not met, or time ran out; nothing half done
+├── StalePlanError              5   a saved plan no longer fits the clusters
+├── PartlyAppliedError          6   something was written, something was not; says what remains
+├── CheckFailedError            7   applied, but a check after it failed
+├── DifferencesError            8   verify found differences
+├── UnreachableError            9   a cluster does not answer
+│   └── NotAuthorisedError      9   ... or answers no
+├── OwnedElsewhereError        10   another process owns the flow or the operation
+└── StoppedError          130/143   interrupted or terminated, after a clean stop
+
+One handler (``mmtool.output.failures``) prints them: what is wrong, where, and the remedy. The numbers are
+the contract's exit codes.
+"""
+
+from __future__ import annotations
+
+import signal
+
+
+class MmtoolError(Exception):
+    """Something that ends a command.
+
+    Attributes:
+        message: One line: what is wrong, and where.
+        remedy: One line: what the operator can do about it; empty when there is nothing.
+        code: A stable snake_case word for scripts (``errors[].code`` in JSON).
+    """
+
+    exit_code = 1
+    code = "unexpected"
+
+    def __init__(self, message: str, *, remedy: str = "", code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        if code is not None:
+            self.code = code
+
+
+class UsageError(MmtoolError):
+    exit_code = 2
+    code = "usage"
+
+
+class ConfigError(UsageError):
+    code = "config"
+
+
+class RefusedError(MmtoolError):
+    exit_code = 3
+    code = "refused"
+
+
+class GateError(MmtoolError):
+    exit_code = 4
+    code = "gate_not_met"
+
+
+class StalePlanError(MmtoolError):
+    exit_code = 5
+    code = "stale_plan"
+
+
+class PartlyAppliedError(MmtoolError):
+    exit_code = 6
+    code = "partly_applied"
+
+
+class CheckFailedError(MmtoolError):
+    exit_code = 7
+    code = "check_failed"
+
+
+class DifferencesError(MmtoolError):
+    exit_code = 8
+    code = "differences"
+
+
+class UnreachableError(MmtoolError):
+    exit_code = 9
+    code = "unreachable"
+
+
+class NotAuthorisedError(UnreachableError):
+    code = "not_authorised"
+
+
+class OwnedElsewhereError(MmtoolError):
+    exit_code = 10
+    code = "owned_elsewhere"
+
+
+class StoppedError(MmtoolError):
+    """A signal ended the command after a clean stop; the exit code is 128 + the signal's number."""
+
+    code = "stopped"
+
+    def __init__(self, signum: signal.Signals) -> None:
+        super().__init__(f"stopped by {signum.name}")
+        self.exit_code = 128 + signum.value

@@ -1,0 +1,45 @@
+"""The closed list of reasons why a position is not translated or a group is not moved."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why there is no answer. The value is what users and scripts see; ``sentence`` is for people."""
+
+    NEVER_RAN = "never_ran"
+    UNKNOWN_GROUP = "unknown_group"
+    NO_COMMIT = "no_commit"
+    BEYOND_MIRROR = "beyond_mirror"
+    BEYOND_SOURCE_END = "beyond_source_end"
+    TARGET_LOG_START_PASSED = "target_log_start_passed"
+    PARTITION_MISSING = "partition_missing"
+    NOT_MIRRORED = "not_mirrored"
+    ACTIVE_ON_TARGET = "active_on_target"
+    WOULD_REWIND = "would_rewind"
+    SOURCE_UNREACHABLE = "source_unreachable"
+    UNREADABLE_STATE = "unreadable_state"
+    AMBIGUOUS = "ambiguous"
+
+    @property
+    def sentence(self) -> str:
+        """What is the matter, and what helps, in one line."""
+        return _SENTENCES[self]
+
+
+_SENTENCES = {
+    Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
+    Reason.UNKNOWN_GROUP: "no cluster knows a group of this name: check the spelling with `--groups '.*'`",
+    Reason.NO_COMMIT: "the group has no committed offset here: it is left without one",
+    Reason.BEYOND_MIRROR: "the commit is past what has been mirrored: let `mmtool replicate` catch up",
+    Reason.BEYOND_SOURCE_END: "the commit is past the end of the source log: the source was truncated or recreated",
+    Reason.TARGET_LOG_START_PASSED: "the target has already deleted the records at this position: raise its retention",
+    Reason.PARTITION_MISSING: "the target topic has no such partition: let `mmtool replicate` create it",
+    Reason.NOT_MIRRORED: "the topic is outside this flow: see `topics` and `topics.exclude`",
+    Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
+    Reason.WOULD_REWIND: "the target commit is already further on: `--allow-rewind` moves it back",
+    Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is not enough",
+    Reason.UNREADABLE_STATE: "the stored state cannot be read and is never guessed: see `mmtool flow rebuild`",
+    Reason.AMBIGUOUS: "more than one target position fits, and none can be proven",
+}
