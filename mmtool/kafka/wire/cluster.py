@@ -1,0 +1,256 @@
+"""One cluster on the batch wire: its brokers, its leaders, and a connection per broker and purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
+from mmtool.kafka.wire.transactions import FindTransactionCoordinatorRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.kafka.wire.request import WireRequest
+    from mmtool.translation.types import ClusterId, TopicId
+
+A = TypeVar("A")
+
+_PATIENCE_SECONDS = 60.0
+_BACKOFF_SECONDS = 0.05
+_BACKOFF_LIMIT_SECONDS = 1.0
+
+
+class ConnectionLostError(Exception):
+    """The fate of a request is unknown: the connection broke, or the broker did not answer in time."""
+
+
+class WireCluster:
+    """Connections to one cluster.
+
+    Not safe for threads: it lives in one event loop. Requests on one connection are answered in order, and a
+    broker works on one request of a connection at a time, so long polls get a ``purpose`` of their own.
+
+    Args:
+        options: What ``mmtool.kafka.clients.wire_options`` made of a cluster's settings.
+        alias: The cluster's name in the properties file, for messages.
+        client_id: Shown in the broker's request log.
+    """
+
+    def __init__(
+        self, options: Mapping[str, Any], *, alias: str, client_id: str, request_timeout_ms: int = 30_000
+    ) -> None:
+        settings = dict(options)
+        self._bootstrap: str = settings.pop("bootstrap_servers")
+        self._options = {**settings, "client_id": client_id, "request_timeout_ms": request_timeout_ms}
+        self._connections: dict[tuple[int, str], Any] = {}
+        self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        self._brokers: dict[int, BrokerAddress] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._leaders: dict[tuple[str, int], int] = {}
+        self.alias = alias
+        self.cluster_id = ""
+
+    async def start(self) -> None:
+        """Connects to the first bootstrap server that answers.
+
+        Raises:
+            UnreachableError: when none does.
+            NotAuthorisedError: when the cluster refuses our credentials.
+        """
+        failure: Exception | None = None
+        for server in self._bootstrap if isinstance(self._bootstrap, list) else self._bootstrap.split(","):
+            host, _, port = server.strip().rpartition(":")
+            try:
+                connection = await self._connect(host.strip("[]"), int(port))
+            except (OSError, TimeoutError, ConnectionLostError) as error:
+                failure = error
+                continue
+            try:
+                self._keep(await connection.send(MetadataRequest(())))
+            finally:
+                connection.close()
+            return
+        raise UnreachableError(
+            f"cluster {self.alias} does not answer at {self._bootstrap}: {failure}",
+            remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
+        )
+
+    async def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(self._brokers)
+
+    def identify(self) -> ClusterId:
+        return self.cluster_id  # type: ignore[return-value]  # the one place where a cluster names itself
+
+    async def refresh(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Metadata of ``topics``, asked of any broker that answers; leaders are remembered.
+
+        Raises:
+            ConnectionLostError: when no broker answers.
+        """
+        names = sorted(set(topics))
+        for node in list(self._brokers):
+            with suppress(ConnectionLostError):
+                return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
+        await self._restart()
+        return self._keep(await self.send(next(iter(self._brokers)), MetadataRequest(names), purpose="metadata"))
+
+    async def _restart(self) -> None:
+        try:
+            await self.start()
+        except UnreachableError as error:
+            raise ConnectionLostError(str(error)) from error
+
+    def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
+        self.cluster_id = answer.cluster_id
+        self._brokers = {broker.node: broker for broker in answer.brokers}
+        fresh = {topic.name: topic for topic in answer.topics}
+        self._topics.update(fresh)
+        for topic in answer.topics:
+            for p in topic.partitions:
+                self._leaders[topic.name, p.partition] = p.leader
+        return fresh
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """The broker that leads a partition, as far as the last ``refresh`` knew."""
+        leader = self._leaders.get((topic, partition))
+        return leader if leader in self._brokers else None
+
+    def topic_id(self, topic: str) -> TopicId | None:
+        """A topic's id as of the last ``refresh``; None where the topic is unknown."""
+        known = self._topics.get(topic)
+        return known.topic_id if known and known.error_code == Code.NONE else None
+
+    async def send(self, node: int, request: WireRequest[A], *, purpose: str = "") -> A:
+        """One request to one broker.
+
+        Raises:
+            ConnectionLostError: when the answer did not come; whether the broker acted on it is unknown.
+        """
+        from aiokafka.errors import KafkaError
+
+        connection = await self._connection(node, purpose)
+        try:
+            return await connection.send(request)  # type: ignore[no-any-return]
+        except TimeoutError as error:
+            connection.close()
+            raise ConnectionLostError(f"broker {node} of {self.alias} did not answer in time") from error
+        except (KafkaError, OSError) as error:
+            raise ConnectionLostError(f"connection to broker {node} of {self.alias}: {error}") from error
+
+    async def _connection(self, node: int, purpose: str) -> Any:
+        key = (node, purpose)
+        connection = self._connections.get(key)
+        if connection is not None and connection.connected():
+            return connection
+        broker = self._brokers.get(node)
+        if broker is None:
+            raise ConnectionLostError(f"broker {node} of {self.alias} is not in its metadata")
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            connection = self._connections.get(key)
+            if connection is None or not connection.connected():
+                try:
+                    connection = await self._connect(broker.host, broker.port)
+                except (OSError, TimeoutError) as error:
+                    raise ConnectionLostError(f"broker {node} of {self.alias}: {error}") from error
+                self._connections[key] = connection
+            return connection
+
+    async def _connect(self, host: str, port: int) -> Any:
+        from aiokafka.conn import create_conn
+        from aiokafka.errors import AuthenticationFailedError, KafkaError
+
+        try:
+            return await create_conn(host, port, **self._options)
+        except AuthenticationFailedError as error:
+            raise NotAuthorisedError(
+                f"cluster {self.alias} refuses the credentials: {error}",
+                remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
+            ) from error
+        except KafkaError as error:
+            raise ConnectionLostError(f"{host}:{port} of {self.alias}: {error}") from error
+
+    async def send_to_leader(self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = "") -> A:
+        """One request to a partition's leader, looked up where it is not known.
+
+        Raises:
+            ConnectionLostError: when there is no leader, or no answer.
+        """
+        if self.leader(topic, partition) is None:
+            await self.refresh([topic])
+        leader = self.leader(topic, partition)
+        if leader is None:
+            raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader")
+        return await self.send(leader, request, purpose=purpose)
+
+    async def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional id, waited for while it moves.
+
+        Raises:
+            NotAuthorisedError: without DESCRIBE on the transactional id.
+            UnreachableError: when no coordinator appears within a minute.
+        """
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        pause = _BACKOFF_SECONDS
+        while True:
+            reason = "no broker answers"
+            with suppress(ConnectionLostError):
+                found = await self._ask_any(FindTransactionCoordinatorRequest(transactional_id))
+                if found.error_code == Code.NONE:
+                    self._brokers.setdefault(found.node, BrokerAddress(found.node, found.host, found.port))
+                    return found.node
+                self.check_denied(found.error_code, f"transactional id {transactional_id}")
+                reason = name_of(found.error_code)
+            if asyncio.get_running_loop().time() > deadline:
+                raise UnreachableError(
+                    f"cluster {self.alias} has no coordinator for transactional id {transactional_id}: {reason}",
+                    remedy="check that the topic __transaction_state has leaders",
+                )
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
+
+    async def _ask_any(self, request: WireRequest[A]) -> A:
+        for node in list(self._brokers):
+            with suppress(ConnectionLostError):
+                return await self.send(node, request, purpose="metadata")
+        raise ConnectionLostError(f"no broker of {self.alias} answers")
+
+    def check_denied(self, code: int, what: str) -> None:
+        """Raises NotAuthorisedError, naming what is denied, for an authorisation error code."""
+        if code in DENIED:
+            raise NotAuthorisedError(
+                f"cluster {self.alias} denies {what}: {name_of(code)}",
+                remedy="grant the right to mmtool's principal: see the contract's list of rights",
+            )
+
+
+async def retrying(attempt: Any, *, what: str, seconds: float = _PATIENCE_SECONDS) -> Any:
+    """Repeats ``attempt`` (an async function giving (error code, answer)) while the code is retriable.
+
+    Raises:
+        UnreachableError: when it stays retriable, or the connection stays lost, for ``seconds``.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    pause = _BACKOFF_SECONDS
+    while True:
+        reason = ""
+        try:
+            code, answer = await attempt()
+            if code not in RETRIABLE:
+                return code, answer
+            reason = name_of(code)
+        except ConnectionLostError as error:
+            reason = str(error)
+        if asyncio.get_running_loop().time() > deadline:
+            raise UnreachableError(f"{what}: {reason}", remedy="check the cluster's health, then run again")
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

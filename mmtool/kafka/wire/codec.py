@@ -1,0 +1,160 @@
+"""The primitive types of Kafka's protocol: a read cursor without copies, and writers.
+
+Types and their encodings follow Kafka's protocol guide: big-endian integers, STRING with an int16 length,
+ARRAY with an int32 count, and their "compact" forms (unsigned varint of length + 1) in flexible versions
+(KIP-482), where every structure also ends in tagged fields.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T")
+
+_INT8 = struct.Struct(">b")
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+
+int8 = _INT8.pack
+int16 = _INT16.pack
+int32 = _INT32.pack
+int64 = _INT64.pack
+
+NO_TAGS = b"\x00"
+_CONTINUES = 0x80
+
+
+class Cursor:
+    """Reads one answer from front to back; byte fields come out as views into it."""
+
+    __slots__ = ("_at", "_view")
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._view = memoryview(data)
+        self._at = 0
+
+    def int8(self) -> int:
+        self._at += 1
+        return int(_INT8.unpack_from(self._view, self._at - 1)[0])
+
+    def int16(self) -> int:
+        self._at += 2
+        return int(_INT16.unpack_from(self._view, self._at - 2)[0])
+
+    def int32(self) -> int:
+        self._at += 4
+        return int(_INT32.unpack_from(self._view, self._at - 4)[0])
+
+    def int64(self) -> int:
+        self._at += 8
+        return int(_INT64.unpack_from(self._view, self._at - 8)[0])
+
+    def boolean(self) -> bool:
+        return self.int8() != 0
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._view[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < _CONTINUES:
+                return value
+            shift += 7
+
+    def take(self, length: int) -> memoryview:
+        start = self._at
+        self._at += length
+        return self._view[start : self._at]
+
+    def string(self) -> str | None:
+        length = self.int16()
+        return None if length < 0 else str(self.take(length), "utf-8")
+
+    def compact_string(self) -> str | None:
+        length = self.uvarint() - 1
+        return None if length < 0 else str(self.take(length), "utf-8")
+
+    def records(self) -> memoryview:
+        length = self.int32()
+        return self.take(max(length, 0))
+
+    def compact_records(self) -> memoryview:
+        length = self.uvarint() - 1
+        return self.take(max(length, 0))
+
+    def topic_id(self) -> TopicId:
+        return topic_id_from_bytes(bytes(self.take(16)))
+
+    def array(self, item: Callable[[], T]) -> list[T]:
+        """A null array reads as an empty one: no answer that we ask for tells them apart."""
+        return [item() for _ in range(max(self.int32(), 0))]
+
+    def compact_array(self, item: Callable[[], T]) -> list[T]:
+        return [item() for _ in range(max(self.uvarint() - 1, 0))]
+
+    def tags(self) -> None:
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            self.take(self.uvarint())
+
+
+def topic_id_from_bytes(raw: bytes) -> TopicId:
+    """Kafka's own text form of a topic id: base64, url-safe, without padding."""
+    return TopicId(urlsafe_b64encode(raw).decode().rstrip("="))
+
+
+def topic_id_to_bytes(topic_id: TopicId) -> bytes:
+    """The 16 bytes of a topic id.
+
+    Raises:
+        ValueError: when the text is not a topic id.
+    """
+    return uuid.UUID(bytes=urlsafe_b64decode(topic_id + "==")).bytes
+
+
+def uvarint(value: int) -> bytes:
+    """An unsigned varint, seven bits a byte, lowest first."""
+    out = bytearray()
+    while value >= _CONTINUES:
+        out.append(value & 0x7F | _CONTINUES)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def string(value: str | None) -> bytes:
+    """A nullable STRING."""
+    if value is None:
+        return int16(-1)
+    raw = value.encode()
+    return int16(len(raw)) + raw
+
+
+def compact_string(value: str | None) -> bytes:
+    """A nullable COMPACT_STRING."""
+    if value is None:
+        return uvarint(0)
+    raw = value.encode()
+    return uvarint(len(raw) + 1) + raw
+
+
+def array(items: Iterable[bytes]) -> bytes:
+    """An ARRAY of elements that are already encoded."""
+    encoded = list(items)
+    return int32(len(encoded)) + b"".join(encoded)
+
+
+def compact_array(items: Iterable[bytes]) -> bytes:
+    """A COMPACT_ARRAY of elements that are already encoded."""
+    encoded = list(items)
+    return uvarint(len(encoded) + 1) + b"".join(encoded)

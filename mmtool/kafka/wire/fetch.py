@@ -1,0 +1,155 @@
+"""Fetch (API 1): record batches as the log holds them.
+
+Version 13 names topics by id, so a topic that was deleted and created again under its old name answers with
+an error instead of with another topic's records. Versions 10 and 11 (Kafka 2.1 to 3.0) name them by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.kafka.wire.codec import (
+    NO_TAGS,
+    Cursor,
+    array,
+    compact_array,
+    compact_string,
+    int8,
+    int32,
+    int64,
+    string,
+    topic_id_to_bytes,
+)
+from mmtool.kafka.wire.request import WireRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.translation.types import TopicId
+
+FETCH_BY_ID = 13
+
+
+class FetchPartition(NamedTuple):
+    """Where to read on in one partition, and how much of it at the most."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int
+    offset: int
+    max_bytes: int
+
+
+class FetchedPartition(NamedTuple):
+    """One partition's answer. Of ``topic`` and ``topic_id`` the one that the version does not name is empty.
+
+    ``aborted`` lists (producer id, first offset) of transactions aborted in the range; ``records`` is a view
+    into the answer and keeps all of it alive.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: list[tuple[int, int]]
+    records: memoryview
+
+
+class FetchAnswer(NamedTuple):
+    """What one Fetch brought."""
+
+    throttle_ms: int
+    error_code: int
+    partitions: list[FetchedPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest(WireRequest[FetchAnswer]):
+    """A full fetch (no session): every partition of ``partitions``, grouped by topic.
+
+    Attributes:
+        max_bytes: Of the whole answer. The first batch comes whole even where it is larger (KIP-74).
+        read_committed: Only up to the last stable offset, with the aborted transactions listed.
+    """
+
+    API_KEY = 1
+    VERSIONS = (10, 11, FETCH_BY_ID)
+    FLEXIBLE_FROM = 12
+
+    partitions: Sequence[FetchPartition]
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool = True
+
+    def body(self, version: int) -> bytes:
+        head = int32(-1) + int32(self.max_wait_ms) + int32(self.min_bytes) + int32(self.max_bytes)
+        session = int8(int(self.read_committed)) + int32(0) + int32(-1)
+        by_topic = [list(of) for _, of in groupby(self.partitions, key=lambda p: p.topic)]
+        if version >= self.FLEXIBLE_FROM:
+            topics = compact_array(_topic_by_id(of) for of in by_topic)
+            return head + session + topics + compact_array(()) + compact_string("") + NO_TAGS
+        topics = array(string(of[0].topic) + array(map(_partition, of)) for of in by_topic)
+        return head + session + topics + array(()) + (string("") if version >= 11 else b"")
+
+    def answer(self, version: int, cursor: Cursor) -> FetchAnswer:
+        throttle_ms, error_code, _session_id = cursor.int32(), cursor.int16(), cursor.int32()
+        partitions: list[FetchedPartition] = []
+        read = _read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name
+        read(cursor, version, partitions)
+        return FetchAnswer(throttle_ms, error_code, partitions)
+
+
+def _topic_by_id(partitions: list[FetchPartition]) -> bytes:
+    of = compact_array(_partition_flexible(p) for p in partitions)
+    return topic_id_to_bytes(partitions[0].topic_id) + of + NO_TAGS
+
+
+def _partition_flexible(p: FetchPartition) -> bytes:
+    # current leader epoch and last fetched epoch unknown: the position was checked when it was stored
+    fixed = int32(p.partition) + int32(-1) + int64(p.offset) + int32(-1)
+    return fixed + int64(-1) + int32(p.max_bytes) + NO_TAGS
+
+
+def _partition(p: FetchPartition) -> bytes:
+    return int32(p.partition) + int32(-1) + int64(p.offset) + int64(-1) + int32(p.max_bytes)
+
+
+def _read_by_id(cursor: Cursor, _version: int, into: list[FetchedPartition]) -> None:
+    for _ in range(max(cursor.uvarint() - 1, 0)):
+        topic_id = cursor.topic_id()
+        for _ in range(max(cursor.uvarint() - 1, 0)):
+            partition, error, high, stable, start = _partition_head(cursor)
+            aborted = cursor.compact_array(lambda: _aborted_flexible(cursor))
+            cursor.int32()  # preferred read replica
+            records = cursor.compact_records()
+            cursor.tags()
+            into.append(FetchedPartition("", topic_id, partition, error, high, stable, start, aborted, records))
+        cursor.tags()
+
+
+def _read_by_name(cursor: Cursor, version: int, into: list[FetchedPartition]) -> None:
+    for _ in range(cursor.int32()):
+        topic = cursor.string() or ""
+        for _ in range(cursor.int32()):
+            partition, error, high, stable, start = _partition_head(cursor)
+            aborted = cursor.array(lambda: (cursor.int64(), cursor.int64()))
+            if version >= 11:
+                cursor.int32()
+            records = cursor.records()
+            into.append(FetchedPartition(topic, "", partition, error, high, stable, start, aborted, records))
+
+
+def _partition_head(cursor: Cursor) -> tuple[int, int, int, int, int]:
+    return cursor.int32(), cursor.int16(), cursor.int64(), cursor.int64(), cursor.int64()
+
+
+def _aborted_flexible(cursor: Cursor) -> tuple[int, int]:
+    pair = cursor.int64(), cursor.int64()
+    cursor.tags()
+    return pair

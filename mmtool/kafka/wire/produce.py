@@ -1,0 +1,131 @@
+"""Produce (API 0): finished batches, one per partition, as Kafka wants them (magic 2, base offset 0).
+
+Version 13 names topics by id, so nothing is ever appended to a recreated topic. Versions 7 and 8 name them
+by name; 7 is the first that allows zstd.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.kafka.wire.codec import (
+    NO_TAGS,
+    Cursor,
+    compact_array,
+    compact_string,
+    int16,
+    int32,
+    string,
+    topic_id_to_bytes,
+    uvarint,
+)
+from mmtool.kafka.wire.request import WireRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.translation.types import TopicId
+
+PRODUCE_BY_ID = 13
+ACKS_ALL = -1
+
+
+class ProducePartition(NamedTuple):
+    """One stamped batch for one partition."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int
+    batch: bytes | bytearray
+
+
+class ProducedPartition(NamedTuple):
+    """One partition's answer; ``base_offset`` means something only where ``error_code`` is 0."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    error_code: int
+    base_offset: int
+    log_start_offset: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest(WireRequest[list[ProducedPartition]]):
+    """Batches for different partitions, sorted by topic, acks=all.
+
+    Two batches for one partition in one request are refused by the broker with error 87.
+    """
+
+    API_KEY = 0
+    VERSIONS = (7, 8, PRODUCE_BY_ID)
+    FLEXIBLE_FROM = 9
+
+    partitions: Sequence[ProducePartition]
+    timeout_ms: int
+
+    def body(self, version: int) -> bytes:
+        by_topic = [list(of) for _, of in groupby(self.partitions, key=lambda p: p.topic)]
+        parts: list[bytes | bytearray]
+        if version >= self.FLEXIBLE_FROM:
+            parts = [compact_string(None), int16(ACKS_ALL), int32(self.timeout_ms), uvarint(len(by_topic) + 1)]
+            for of in by_topic:
+                _topic_by_id(of, parts)
+            parts.append(NO_TAGS)
+        else:
+            parts = [string(None), int16(ACKS_ALL), int32(self.timeout_ms), int32(len(by_topic))]
+            for of in by_topic:
+                _topic_by_name(of, parts)
+        return b"".join(parts)
+
+    def answer(self, version: int, cursor: Cursor) -> list[ProducedPartition]:
+        answers: list[ProducedPartition] = []
+        (_read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name)(cursor, version, answers)
+        return answers
+
+
+def _topic_by_id(of: list[ProducePartition], parts: list[bytes | bytearray]) -> None:
+    parts += [topic_id_to_bytes(of[0].topic_id), uvarint(len(of) + 1)]
+    for p in of:
+        parts += [int32(p.partition), uvarint(len(p.batch) + 1), p.batch, NO_TAGS]
+    parts.append(NO_TAGS)
+
+
+def _topic_by_name(of: list[ProducePartition], parts: list[bytes | bytearray]) -> None:
+    parts += [string(of[0].topic), int32(len(of))]
+    for p in of:
+        parts += [int32(p.partition), int32(len(p.batch)), p.batch]
+
+
+def _read_by_id(cursor: Cursor, _version: int, into: list[ProducedPartition]) -> None:
+    for _ in range(max(cursor.uvarint() - 1, 0)):
+        topic_id = cursor.topic_id()
+        for _ in range(max(cursor.uvarint() - 1, 0)):
+            partition, error, base = cursor.int32(), cursor.int16(), cursor.int64()
+            cursor.int64()  # log append time
+            start = cursor.int64()
+            for _ in range(max(cursor.uvarint() - 1, 0)):
+                cursor.int32(), cursor.compact_string(), cursor.tags()
+            message = cursor.compact_string() or ""
+            cursor.tags()
+            into.append(ProducedPartition("", topic_id, partition, error, base, start, message))
+        cursor.tags()
+
+
+def _read_by_name(cursor: Cursor, version: int, into: list[ProducedPartition]) -> None:
+    for _ in range(cursor.int32()):
+        topic = cursor.string() or ""
+        for _ in range(cursor.int32()):
+            partition, error, base = cursor.int32(), cursor.int16(), cursor.int64()
+            cursor.int64()  # log append time
+            start = cursor.int64()
+            message = ""
+            if version >= 8:
+                cursor.array(lambda: (cursor.int32(), cursor.string()))
+                message = cursor.string() or ""
+            into.append(ProducedPartition(topic, "", partition, error, base, start, message))
+
+
