@@ -1,0 +1,1 @@
+"""Everything that speaks to Kafka: the only importer of confluent_kafka and aiokafka."""

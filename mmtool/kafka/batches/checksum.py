@@ -1,0 +1,84 @@
+"""CRC-32C, and how it changes when the front of a long message changes.
+
+A CRC is linear: for two messages of equal length, crc(a) ^ crc(b) depends on a ^ b alone. Two batches that
+differ in their header only therefore differ by crc(header a) ^ crc(header b), pushed through as many zero
+bytes as records follow. Pushing through n zero bytes is a 32 x 32 matrix over GF(2); `push` does it in
+constant time.
+"""
+
+from __future__ import annotations
+
+from array import array
+from functools import cache, reduce
+from operator import xor
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import google_crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+crc32c: Callable[[bytes], int] = google_crc32c.value
+extend: Callable[[int, bytes], int] = google_crc32c.extend
+"""``extend(crc32c(a), b) == crc32c(a + b)``. Both want `bytes`: they refuse a bytearray or a memoryview."""
+
+_STEP: Final = 4096
+_ZEROS: Final = bytes(_STEP)
+_ONES: Final = 0xFFFFFFFF
+_LARGE: Final = 256  # steps of 4 KiB in one step of 1 MiB
+
+Matrix: TypeAlias = "tuple[array[int], array[int], array[int], array[int]]"
+"""What each value of each of the four bytes turns into; least significant byte first."""
+
+
+def push(difference: int, count: int) -> int:
+    """The checksum difference after ``count`` more bytes that are the same on both sides.
+
+    ``push(crc32c(a) ^ crc32c(b), len(tail)) == crc32c(a + tail) ^ crc32c(b + tail)`` for equally long a and
+    b.
+    """
+    steps, odd = divmod(count, _STEP)
+    if odd:
+        difference = _push_short(difference, _ZEROS[:odd])
+    if steps:
+        larges, smalls = divmod(steps, _LARGE)
+        if smalls:
+            difference = _apply(_matrix(smalls), difference)
+        for _ in range(larges):
+            difference = _apply(_matrix(_LARGE), difference)
+    return difference
+
+
+def _push_short(difference: int, zeros: bytes) -> int:
+    """By the library; its checksums are inverted at both ends, a bare difference is not."""
+    return extend(difference ^ _ONES, zeros) ^ _ONES
+
+
+def _apply(matrix: Matrix, value: int) -> int:
+    lowest, low, high, highest = matrix
+    return lowest[value & 255] ^ low[value >> 8 & 255] ^ high[value >> 16 & 255] ^ highest[value >> 24]
+
+
+@cache
+def _matrix(steps: int) -> Matrix:
+    """The matrix of ``steps`` times 4 KiB of zeros; 4 KiB of memory each, at most 257 of them."""
+    if steps == 1:
+        return _tabulate([_push_short(1 << bit, _ZEROS) for bit in range(32)])
+    half = _matrix(steps // 2)
+    columns = [_apply(half, _apply(half, 1 << bit)) for bit in range(32)]
+    if steps % 2:
+        columns = [_apply(_matrix(1), column) for column in columns]
+    return _tabulate(columns)
+
+
+def _tabulate(columns: list[int]) -> Matrix:
+    first, second, third, fourth = (_byte_table(columns[at : at + 8]) for at in range(0, 32, 8))
+    return first, second, third, fourth
+
+
+def _byte_table(columns: list[int]) -> array[int]:
+    return array("I", (_sum(columns, value) for value in range(256)))
+
+
+def _sum(columns: list[int], value: int) -> int:
+    return reduce(xor, (column for bit, column in enumerate(columns) if value >> bit & 1), 0)

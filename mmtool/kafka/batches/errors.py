@@ -1,0 +1,44 @@
+"""What can be wrong with a record batch. None of these knows the topic: the caller adds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+
+if TYPE_CHECKING:
+    from mmtool.translation.types import UpstreamOffset
+
+
+class BatchError(MmtoolError):
+    """Bytes that are no record batch, or a batch that breaks Kafka's format."""
+
+    code = "bad_batch"
+
+
+class CorruptBatchError(BatchError):
+    """The checksum of a batch does not fit its bytes (Kafka's CORRUPT_MESSAGE)."""
+
+    code = "corrupt_batch"
+
+
+class OversizeRecordError(BatchError):
+    """One record alone is larger than the target takes (Kafka's MESSAGE_TOO_LARGE).
+
+    Attributes:
+        upstream_offset: Where the record is on the source.
+        size: Bytes of the smallest batch that can hold it, header included.
+        limit: Bytes that a batch may have.
+    """
+
+    code = "oversize_record"
+
+    def __init__(self, upstream_offset: UpstreamOffset, size: int, limit: int) -> None:
+        super().__init__(
+            f"the record at upstream offset {upstream_offset} needs a batch of {size} bytes; "
+            f"the target takes {limit}",
+            remedy="raise max.message.bytes on the target topic, or set mmtool.on.oversize = dead-letter",
+        )
+        self.upstream_offset = upstream_offset
+        self.size = size
+        self.limit = limit

@@ -1,0 +1,200 @@
+"""The 61 bytes in front of every record batch, and the walk over the batches of a fetch answer.
+
+Layout (message format 2, KIP-98): base offset i64, length i32, leader epoch i32, magic i8, CRC u32; then,
+under the CRC: attributes i16, last offset delta i32, base timestamp i64, max timestamp i64, producer id
+i64, producer epoch i16, base sequence i32, record count i32, records.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mmtool.kafka.batches.errors import BatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE: Final = HEADER.size  # 61
+LOG_OVERHEAD: Final = 12  # base offset and length: the bytes that "length" does not count
+MAGIC: Final = 2
+
+CRC_AT: Final = 17
+CHECKED_FROM: Final = 21  # the CRC covers everything from the attributes on
+
+CODEC_BITS: Final = 0x07
+LOG_APPEND_TIME_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+
+_MAGIC_AT = 16
+_LENGTH = struct.Struct(">i")
+_SMALLEST_LENGTH = (14, 22, HEADER_SIZE - LOG_OVERHEAD)  # by magic: an empty v0 message, v1 message, v2 batch
+
+
+class Codec(IntEnum):
+    """How the records of a batch are compressed; the numbers are Kafka's."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class BatchHeader(NamedTuple):
+    """One batch's header, field by field as on the wire (Kafka's own -1 for "no producer" included).
+
+    A named tuple because one is made for every batch that moves: the struct's answer *is* the header.
+    Timestamps are milliseconds since 1970; ``length`` counts the bytes behind itself.
+    """
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def codec(self) -> Codec:
+        """The compression of the records.
+
+        Raises:
+            BatchError: The number is none of Kafka's.
+        """
+        try:
+            return Codec(self.attributes & CODEC_BITS)
+        except ValueError as error:
+            raise BatchError(f"the batch at offset {self.base_offset}: {error}") from error
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Every record's timestamp is the batch's max timestamp, whatever the records say."""
+        return bool(self.attributes & LOG_APPEND_TIME_BIT)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """A transaction marker (or another control record): no data."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """The cleaner stored a deletion time in the base timestamp (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON_BIT)
+
+    @property
+    def is_empty(self) -> bool:
+        """Compaction removed every record and kept the header for the producer's state."""
+        return self.record_count == 0
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset the batch covers; its record may be compacted away."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where the log goes on behind this batch."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.length + LOG_OVERHEAD
+
+
+class BatchView(NamedTuple):
+    """A batch where it lies in the fetch answer: nothing is copied.
+
+    ``memory`` is the whole batch. It keeps the whole answer alive, so views must not outlive their round of
+    work.
+    """
+
+    header: BatchHeader
+    memory: memoryview
+
+    @property
+    def records(self) -> memoryview:
+        """The records behind the header, compressed as they came."""
+        return self.memory[HEADER_SIZE:]
+
+
+def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]:
+    """The batches of one partition's fetch answer, in log order.
+
+    Brokers cut the answer at its byte limit, mid-batch: the cut tail is left out. Batches of message format 0
+    and 1 come as views that must be rebuilt.
+
+    Raises:
+        BatchError: A length or magic that no batch can have.
+    """
+    memory = memoryview(records)
+    end = len(memory)
+    start = 0
+    unpack, make = HEADER.unpack_from, BatchHeader._make
+    while start + HEADER_SIZE <= end:
+        fields = unpack(memory, start)
+        if fields[3] != MAGIC or fields[1] < _SMALLEST_LENGTH[MAGIC]:
+            break
+        stop = start + LOG_OVERHEAD + fields[1]
+        if stop > end:
+            return
+        header = make(fields)
+        if header.record_count < 0 or header.last_offset_delta < 0:
+            raise _bad_counts(header)
+        yield BatchView(header, memory[start:stop])
+        start = stop
+    yield from _carefully(memory, start)
+
+
+def _carefully(memory: memoryview, start: int) -> Iterator[BatchView]:
+    """What is left where the quick walk stopped: old batches, the cut tail, or garbage."""
+    while (view := _odd_view(memory, start)) is not None:
+        yield view
+        start += len(view.memory)
+
+
+def _odd_view(memory: memoryview, start: int) -> BatchView | None:
+    """A batch of any format, or None at the cut tail."""
+    if len(memory) - start <= _MAGIC_AT:
+        return None
+    (length,) = _LENGTH.unpack_from(memory, start + 8)
+    magic = memory[start + _MAGIC_AT]
+    if magic > MAGIC or length < _SMALLEST_LENGTH[magic]:
+        raise BatchError(f"no record batch at byte {start} of a fetch answer: length {length}, magic {magic}")
+    whole = memory[start : start + LOG_OVERHEAD + length]
+    if len(whole) < LOG_OVERHEAD + length:
+        return None
+    if magic == MAGIC:
+        return next(iter_batches(whole))
+    from mmtool.kafka.batches.legacy import legacy_view  # noqa: PLC0415  # loads aiokafka, rarely needed
+
+    return legacy_view(whole)
+
+
+def _bad_counts(header: BatchHeader) -> BatchError:
+    return BatchError(
+        f"the batch at offset {header.base_offset} claims {header.record_count} records "
+        f"and a last offset delta of {header.last_offset_delta}"
+    )
+
+
+def view_of(batch: bytes | bytearray) -> BatchView:
+    """One whole batch, from bytes of ours."""
+    memory = memoryview(batch)
+    return BatchView(BatchHeader._make(HEADER.unpack_from(memory)), memory)

@@ -1,0 +1,34 @@
+"""Is a batch what its writer wrote? Asked after the fact, when a broker refused it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches.checksum import crc32c
+from mmtool.kafka.batches.errors import CorruptBatchError
+from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC
+from mmtool.kafka.batches.legacy import legacy_crc_fits
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches.header import BatchView
+
+
+def verify_crc(view: BatchView) -> None:
+    """Check a batch against its own checksum.
+
+    The as-is path has no need of it: `ReadyBatch.stamp` carries the checksum over, and the target's broker
+    checks it. This tells whether a batch refused as CORRUPT_MESSAGE was corrupt when it was fetched.
+
+    Raises:
+        CorruptBatchError: Naming the offsets that cannot be trusted.
+    """
+    header = view.header
+    if header.magic == MAGIC:
+        fits = header.crc == crc32c(bytes(view.memory[CHECKED_FROM:]))
+    else:
+        fits = legacy_crc_fits(view)
+    if not fits:
+        raise CorruptBatchError(
+            f"offsets {header.base_offset} to {header.last_offset}: the checksum does not fit the bytes",
+            remedy="let another replica lead the source partition, or move past the range with flow seek",
+        )

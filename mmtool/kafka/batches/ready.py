@@ -1,0 +1,116 @@
+"""A batch that can be produced: own bytes, stamped with a producer id and a sequence."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mmtool.kafka.batches.checksum import crc32c, push
+from mmtool.kafka.batches.errors import BatchError
+from mmtool.kafka.batches.header import (
+    CHECKED_FROM,
+    CONTROL_BIT,
+    CRC_AT,
+    DELETE_HORIZON_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+)
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches.header import BatchView
+
+_KEPT_BITS: Final = ~(TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
+_NO_LEADER_EPOCH: Final = -1  # Kafka's own value in a produce request; the broker writes its epoch over it
+
+_ADDRESS = struct.Struct(">q4xi")  # base offset, (length), leader epoch
+_CRC = struct.Struct(">I")
+_ATTRIBUTES = struct.Struct(">h")
+_PRODUCER = struct.Struct(">qhi")  # producer id, producer epoch, base sequence
+_PRODUCER_AT = 43
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Records of a batch that are contiguous on the source: ``count`` of them from ``upstream_start`` on."""
+
+    upstream_start: UpstreamOffset
+    count: int
+
+
+class ReadyBatch:
+    """One batch for one produce request.
+
+    Invariants (the tests state them again, by letter):
+
+    A. The segments' counts add up to ``record_count``, which is above 0.
+    B. The batch is dense: offset deltas are 0, 1, 2, ... (brokers refuse anything else, error 87).
+    C. The checksum fits the bytes exactly when it did at the source: `stamp` carries it over and never
+       computes it anew, so a bit that flipped between the source's disk and here is refused by the target's
+       broker.
+    D. Records are in upstream order, and segments ascend without overlap.
+    E. Stamping with equal values gives equal bytes: a retry is byte for byte the first try.
+
+    Attributes:
+        payload: The whole batch, header included.
+        record_count: Records in it; the next sequence is this much higher.
+        segments: Where the records come from.
+        upstream_next: The frontier once this batch is acknowledged: everything below is mapped or known
+        absent.
+    """
+
+    __slots__ = ("payload", "record_count", "segments", "upstream_next")
+
+    def __init__(
+        self,
+        payload: bytearray,
+        record_count: int,
+        segments: tuple[Segment, ...],
+        upstream_next: UpstreamOffset,
+    ) -> None:
+        self.payload = payload
+        self.record_count = record_count
+        self.segments = segments
+        self.upstream_next = upstream_next
+
+    @property
+    def upstream_start(self) -> UpstreamOffset:
+        """The first record's place on the source."""
+        return self.segments[0].upstream_start
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return len(self.payload)
+
+    def stamp(self, producer_id: int, epoch: int, sequence: int) -> None:
+        """Address the batch: base offset 0, no leader epoch, our producer, our sequence (KIP-98).
+
+        The transactional, control and delete-horizon bits are cleared. Costs the same for any size.
+        """
+        payload = self.payload
+        before = bytes(payload[CHECKED_FROM:HEADER_SIZE])
+        (attributes,) = _ATTRIBUTES.unpack_from(before)
+        (crc,) = _CRC.unpack_from(payload, CRC_AT)
+        _ADDRESS.pack_into(payload, 0, 0, _NO_LEADER_EPOCH)
+        _ATTRIBUTES.pack_into(payload, CHECKED_FROM, attributes & _KEPT_BITS)
+        _PRODUCER.pack_into(payload, _PRODUCER_AT, producer_id, epoch, sequence)
+        difference = crc32c(before) ^ crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE]))
+        _CRC.pack_into(payload, CRC_AT, crc ^ push(difference, len(payload) - HEADER_SIZE))
+
+
+def as_is(view: BatchView) -> ReadyBatch:
+    """The batch as it came, in one copy. Only for views that `rebuild_reason` lets through.
+
+    Raises:
+        BatchError: A control batch, or one of an old format: neither can be produced.
+    """
+    header = view.header
+    if header.magic != MAGIC or header.is_control:
+        raise BatchError(f"the batch at offset {header.base_offset} cannot be moved as it is")
+    segment = Segment(UpstreamOffset(header.base_offset), header.record_count)
+    return ReadyBatch(
+        bytearray(view.memory), header.record_count, (segment,), UpstreamOffset(header.next_offset)
+    )
