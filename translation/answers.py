@@ -1,0 +1,52 @@
+"""What a translation can answer. Callers match all three and end with `assert_never`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from mmtool.translation.refusals import Reason
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """Committed there, a group reads again nothing that it has read, and skips nothing."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Committed there, a group skips nothing and reads again at most ``reread_max`` records."""
+
+    offset: int
+    reread_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """There is no offset that can be stood behind."""
+
+    reason: Reason
+
+
+Answer: TypeAlias = Exact | Bounded | Refused
+"""An offset of the *other* log: downstream for `translate`, upstream for `translate_back`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetLog:
+    """The target partition's bounds: ``log_start <= committed <= log_end`` holds for what is answered."""
+
+    log_start: DownstreamOffset
+    log_end: DownstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLog:
+    """The source partition's bounds, asked of the living source (log end offset, not LSO)."""
+
+    log_start: UpstreamOffset
+    log_end: UpstreamOffset

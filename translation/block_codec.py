@@ -1,0 +1,271 @@
+"""Blocks as bytes: record keys and values of ``mmtool-offset-runs.<source>.internal``.
+
+Both begin with a version byte and a CRC-32 (big-endian) over version and body, so that what cannot be read
+is refused and not guessed. Numbers are unsigned varints, texts UTF-8 behind a varint length. Runs are three
+varints each: the gap to the end of the run before on the source, the same on the target, and the count.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+from zlib import crc32
+
+import numpy as np
+
+from mmtool.translation.blocks import (
+    FIRST_BLOCK,
+    Block,
+    BlockKey,
+    FirstBlock,
+    Follows,
+    MirroredPartition,
+    MirroredTo,
+    MirrorStart,
+    NothingMirrored,
+    SeenOffset,
+    Tail,
+    WriterState,
+)
+from mmtool.translation.errors import InvariantError, UnreadableStateError
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.runs import Offsets, RunMap
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+from mmtool.translation.varints import decode_column, encode_column, put_varint, take_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+KEY_VERSION: Final = 1
+BLOCK_VERSION: Final = 1
+_HEADER = struct.Struct(">BI")
+_KEY, _VALUE = "offset-runs key", "offset-runs block"
+
+# The flags say which optional parts follow.
+_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH = (1 << bit for bit in range(7))
+_ALL_FLAGS = (1 << 7) - 1
+
+_T = TypeVar("_T")
+
+
+def encode_key(key: BlockKey) -> bytes:
+    """The record key: the same block always has the same bytes, as compaction needs."""
+    body = bytearray()
+    _put_text(body, key.topic_id)
+    put_varint(body, key.partition)
+    put_varint(body, key.block_start)
+    return _framed(KEY_VERSION, bytes(body))
+
+
+def decode_key(data: bytes) -> BlockKey:
+    """The key of a record.
+
+    Raises:
+        UnreadableStateError: Unknown version, wrong checksum, cut off, or longer than a key.
+    """
+    reader = _Reader(_KEY, _unframed(_KEY, KEY_VERSION, data))
+    return reader.whole(
+        lambda: BlockKey(TopicId(reader.text()), reader.number(), UpstreamOffset(reader.number()))
+    )
+
+
+def encode_block(block: Block) -> bytes:
+    """The record value.
+
+    Raises:
+        UnreadableStateError: The block contradicts itself; it is not written.
+    """
+    block.check()
+    body = bytearray()
+    _put_about(body, block.about)
+    put_varint(body, _flags(block))
+    for number in (block.block_start, block.mirror_start.upstream, block.mirror_start.downstream):
+        put_varint(body, number)
+    _put_previous(body, block.previous)
+    _put_tail(body, block.tail)
+    put_varint(body, len(block.runs))
+    body += _encode_runs(block.runs)
+    return _framed(BLOCK_VERSION, bytes(body))
+
+
+def decode_block(data: bytes) -> Block:
+    """The block in a record value.
+
+    Raises:
+        UnreadableStateError: Unknown version, wrong checksum, cut off, or parts that contradict each other.
+    """
+    reader = _Reader(_VALUE, _unframed(_VALUE, BLOCK_VERSION, data))
+    block = reader.whole(lambda: _take_block(reader))
+    block.check()
+    return block
+
+
+def _framed(version: int, body: bytes) -> bytes:
+    return _HEADER.pack(version, crc32(body, version)) + body
+
+
+def _unframed(what: str, expected: int, data: bytes) -> bytes:
+    if len(data) < _HEADER.size:
+        raise UnreadableStateError(what, f"only {len(data)} bytes")
+    version, checksum = _HEADER.unpack_from(data)
+    if version != expected:
+        raise UnreadableStateError(what, f"version {version}, and this mmtool reads {expected}")
+    body = data[_HEADER.size :]
+    if crc32(body, version) != checksum:
+        raise UnreadableStateError(what, f"checksum {crc32(body, version):#010x} instead of {checksum:#010x}")
+    return body
+
+
+def _flags(block: Block) -> int:
+    tail = block.tail
+    return (
+        _SEALED * block.sealed
+        | _MIRRORED * isinstance(tail.downstream_end, MirroredTo)
+        | _FOLLOWS * (block.previous is not FIRST_BLOCK)
+        | _END_SEEN * (tail.source_end is not UNKNOWN)
+        | _START_SEEN * (tail.source_log_start is not UNKNOWN)
+        | _WRITER * (tail.writer is not UNKNOWN)
+        | _EPOCH * (tail.source_leader_epoch is not UNKNOWN)
+    )
+
+
+def _put_about(out: bytearray, about: MirroredPartition) -> None:
+    for text in (about.source_cluster_id, about.target_cluster_id, about.source_topic, about.target_topic):
+        _put_text(out, text)
+    _put_text(out, about.topic_id)
+    put_varint(out, about.partition)
+
+
+def _put_previous(out: bytearray, previous: Follows | FirstBlock) -> None:
+    match previous:
+        case FirstBlock():
+            pass
+        case Follows(block_start, upstream_end):
+            put_varint(out, block_start)
+            put_varint(out, upstream_end)
+        case _:
+            assert_never(previous)
+
+
+def _put_tail(out: bytearray, tail: Tail) -> None:
+    put_varint(out, tail.upstream_frontier)
+    put_varint(out, tail.downstream_end.position)
+    for number in (*_seen(tail.source_end), *_seen(tail.source_log_start), *_writer(tail.writer)):
+        put_varint(out, number)
+    if tail.source_leader_epoch is not UNKNOWN:
+        put_varint(out, tail.source_leader_epoch)
+
+
+def _seen(seen: SeenOffset | Unknown) -> tuple[int, ...]:
+    return () if seen is UNKNOWN else (seen.offset, seen.at_ms)
+
+
+def _writer(writer: WriterState | Unknown) -> tuple[int, ...]:
+    return () if writer is UNKNOWN else (writer.producer_id, writer.epoch, writer.next_sequence)
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    octets = text.encode()
+    put_varint(out, len(octets))
+    out += octets
+
+
+def _encode_runs(runs: RunMap) -> bytes:
+    gaps = np.empty((len(runs), 3), dtype=np.int64)
+    gaps[:, 0] = _gaps(runs.upstream, runs.counts)
+    gaps[:, 1] = _gaps(runs.downstream, runs.counts)
+    gaps[:, 2] = runs.counts
+    return encode_column(gaps.ravel())
+
+
+def _gaps(starts: Offsets, counts: Offsets) -> Offsets:
+    gaps = starts.copy()
+    gaps[1:] -= starts[:-1] + counts[:-1]
+    return gaps
+
+
+def _decode_runs(data: bytes, count: int) -> RunMap:
+    gaps = decode_column(data, 3 * count).reshape(-1, 3)
+    counts = np.ascontiguousarray(gaps[:, 2])
+    before = np.cumsum(counts) - counts
+    runs = RunMap(np.cumsum(gaps[:, 0]) + before, np.cumsum(gaps[:, 1]) + before, counts)
+    runs.check_invariants()
+    return runs
+
+
+class _Reader:
+    """Takes values from the front of a body."""
+
+    def __init__(self, what: str, body: bytes) -> None:
+        self._what = what
+        self._body = body
+        self._at = 0
+
+    def whole(self, read: Callable[[], _T]) -> _T:
+        """What ``read`` makes of the body, which it must use up."""
+        try:
+            value = read()
+        except (IndexError, ValueError, InvariantError) as broken:
+            raise UnreadableStateError(self._what, str(broken) or "cut off") from broken
+        if self._at != len(self._body):
+            raise UnreadableStateError(self._what, f"{len(self._body) - self._at} bytes too many")
+        return value
+
+    def number(self) -> int:
+        value, self._at = take_varint(self._body, self._at)
+        return value
+
+    def text(self) -> str:
+        length = self.number()
+        return self._octets(length).decode()
+
+    def rest(self) -> bytes:
+        return self._octets(len(self._body) - self._at)
+
+    def _octets(self, length: int) -> bytes:
+        octets = self._body[self._at : self._at + length]
+        if len(octets) != length:
+            raise IndexError("cut off")
+        self._at += length
+        return octets
+
+    def upstream(self) -> UpstreamOffset:
+        return UpstreamOffset(self.number())
+
+    def downstream(self) -> DownstreamOffset:
+        return DownstreamOffset(self.number())
+
+    def seen(self) -> SeenOffset:
+        return SeenOffset(self.upstream(), self.number())
+
+
+def _take_block(reader: _Reader) -> Block:
+    about = _take_about(reader)
+    flags = reader.number()
+    if flags & ~_ALL_FLAGS:
+        raise ValueError(f"flags {flags:#x} of a newer mmtool")
+    block_start = reader.upstream()
+    start = MirrorStart(reader.upstream(), reader.downstream())
+    previous = Follows(reader.upstream(), reader.upstream()) if flags & _FOLLOWS else FIRST_BLOCK
+    tail = _take_tail(reader, flags)
+    count = reader.number()
+    runs = _decode_runs(reader.rest(), count)
+    return Block(about, block_start, start, previous, runs, tail, sealed=bool(flags & _SEALED))
+
+
+def _take_about(reader: _Reader) -> MirroredPartition:
+    source_id, target_id = ClusterId(reader.text()), ClusterId(reader.text())
+    source_topic, target_topic = reader.text(), reader.text()
+    topic_id, partition = TopicId(reader.text()), reader.number()
+    return MirroredPartition(source_id, target_id, topic_id, partition, source_topic, target_topic)
+
+
+def _take_tail(reader: _Reader, flags: int) -> Tail:
+    return Tail(
+        upstream_frontier=reader.upstream(),
+        downstream_end=(MirroredTo if flags & _MIRRORED else NothingMirrored)(reader.downstream()),
+        source_end=reader.seen() if flags & _END_SEEN else UNKNOWN,
+        source_log_start=reader.seen() if flags & _START_SEEN else UNKNOWN,
+        writer=WriterState(reader.number(), reader.number(), reader.number()) if flags & _WRITER else UNKNOWN,
+        source_leader_epoch=reader.number() if flags & _EPOCH else UNKNOWN,
+    )

@@ -1,0 +1,189 @@
+"""What topic ``mmtool-offset-runs.<source>.internal`` holds: blocks of runs, and all that a resume needs.
+
+Each partition's map is a chain of blocks. The last one is open and rewritten under its key; a block with
+`MAX_RUNS` runs is sealed, and the next run starts the next block, which names the one it follows: so a lost
+block is seen as a broken chain, never as a gap in the source. `mmtool.translation.block_codec` has the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from mmtool.translation.errors import UnreadableStateError
+
+if TYPE_CHECKING:
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.runs import RunMap
+    from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+
+MAX_RUNS: Final = 4096
+"""Runs in a sealed block: about 12 to 20 KB."""
+
+
+class BlockKey(NamedTuple):
+    """The record key. Sorts by topic id, partition, then position, as the chain goes.
+
+    Attributes:
+        topic_id: The *source* topic's id: a recreated topic starts a new chain (KIP-516).
+        block_start: Upstream position at which the block was begun: the mirror's start for the first one,
+            the first run's upstream start for the others.
+    """
+
+    topic_id: TopicId
+    partition: int
+    block_start: UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorStart:
+    """Where the mirror of a partition began: the first fetch position, and the target's log end then.
+
+    Records below ``upstream`` were never shipped by this flow.
+    """
+
+    upstream: UpstreamOffset
+    downstream: DownstreamOffset
+
+
+class FirstBlock(Enum):
+    """The type of `FIRST_BLOCK`."""
+
+    FIRST_BLOCK = "first_block"
+
+
+FIRST_BLOCK: Final = FirstBlock.FIRST_BLOCK
+"""There is no block before this one: the chain begins where the mirror began."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """The block before this one, and the upstream end of its last run."""
+
+    block_start: UpstreamOffset
+    upstream_end: UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTo:
+    """The last mirrored record is at ``position - 1`` downstream."""
+
+    position: DownstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class NothingMirrored:
+    """No record was mirrored yet; the first one will land at or after ``position``."""
+
+    position: DownstreamOffset
+
+
+DownstreamEnd: TypeAlias = MirroredTo | NothingMirrored
+"""Where the mirror stands on the target; ``position`` is where a caught-up group goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenOffset:
+    """An offset of the source log and when it was observed (epoch ms)."""
+
+    offset: UpstreamOffset
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriterState:
+    """The idempotent producer's state after the last run; a resume goes on from here (KIP-98, KIP-360)."""
+
+    producer_id: int
+    epoch: int
+    next_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredPartition:
+    """Which partition of which two clusters a map is about. The same in each block of a chain."""
+
+    source_cluster_id: ClusterId
+    target_cluster_id: ClusterId
+    topic_id: TopicId
+    partition: int
+    source_topic: str
+    target_topic: str
+
+    def key(self, block_start: UpstreamOffset) -> BlockKey:
+        """The key of this partition's block that begins there."""
+        return BlockKey(self.topic_id, self.partition, block_start)
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the mirror of a partition stands: everything a resume and a translation need beside the runs.
+
+    Attributes:
+        upstream_frontier: Next offset to fetch. Everything below is mapped or known to be absent (compacted,
+            aborted, a control record).
+        downstream_end: Last mirrored downstream offset + 1, or where the mirror began.
+        source_end: The source's end as last seen (LSO under read_committed).
+        source_log_start: The source's log start as last seen.
+        writer: Producer state after the last batch; UNKNOWN before the first.
+        source_leader_epoch: Leader epoch of the last batch read (KIP-320); UNKNOWN when none told it.
+    """
+
+    upstream_frontier: UpstreamOffset
+    downstream_end: DownstreamEnd
+    source_end: SeenOffset | Unknown
+    source_log_start: SeenOffset | Unknown
+    writer: WriterState | Unknown
+    source_leader_epoch: int | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One record of the offset-runs topic.
+
+    Attributes:
+        sealed: Nothing will be added: the next run starts the next block.
+    """
+
+    about: MirroredPartition
+    block_start: UpstreamOffset
+    mirror_start: MirrorStart
+    previous: Follows | FirstBlock
+    runs: RunMap
+    tail: Tail
+    sealed: bool
+
+    @property
+    def key(self) -> BlockKey:
+        """The record key under which this block is stored."""
+        return self.about.key(self.block_start)
+
+    def belongs_to(self, source_id: ClusterId, target_id: ClusterId) -> bool:
+        """Whether the block is of the flow between these two clusters (ids, not aliases)."""
+        return (self.about.source_cluster_id, self.about.target_cluster_id) == (source_id, target_id)
+
+    def check(self) -> None:
+        """Raise `UnreadableStateError` when the parts contradict each other."""
+        end = self.tail.downstream_end
+        if len(self.runs) > MAX_RUNS:
+            self._refuse(f"{len(self.runs)} runs, more than {MAX_RUNS}")
+        if isinstance(end, MirroredTo) != bool(len(self.runs)):
+            self._refuse("its end and its runs disagree on whether anything was mirrored")
+        if len(self.runs) and end.position != self.runs.last.downstream_end:
+            self._refuse(
+                f"ends at downstream {end.position}, its last run at {self.runs.last.downstream_end}"
+            )
+        if self.tail.upstream_frontier < self._mapped_end():
+            self._refuse(f"frontier {self.tail.upstream_frontier} below {self._mapped_end()}")
+
+    def _mapped_end(self) -> UpstreamOffset:
+        return self.runs.last.upstream_end if len(self.runs) else self.block_start
+
+    def _refuse(self, why: str) -> None:
+        raise UnreadableStateError(describe(self.key), why)
+
+
+def describe(key: BlockKey) -> str:
+    """How a block is named in errors."""
+    return f"offset-runs block {key.topic_id}-{key.partition}@{key.block_start}"

@@ -1,0 +1,29 @@
+"""What goes wrong in the algebra itself. Pure: the rooms above turn these into messages for people."""
+
+from __future__ import annotations
+
+
+class InvariantError(Exception):
+    """A run was offered, or found, that contradicts the runs before it.
+
+    Attributes:
+        letter: Which invariant of `mmtool.translation.runs` is broken: A, B, C or D.
+    """
+
+    def __init__(self, letter: str, sentence: str) -> None:
+        super().__init__(f"invariant {letter}: {sentence}")
+        self.letter = letter
+
+
+class UnreadableStateError(Exception):
+    """Stored state that cannot be trusted. It is refused, never guessed.
+
+    Attributes:
+        what: The thing that was being read, such as ``offset-runs block``.
+        why: What is wrong with it, such as ``checksum 0x1 instead of 0x2``.
+    """
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what}: {why}")
+        self.what = what
+        self.why = why

@@ -1,0 +1,95 @@
+"""All blocks of one partition as one map, for translation and for a resume."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from mmtool.translation.blocks import (
+    Block,
+    FirstBlock,
+    Follows,
+    MirroredPartition,
+    MirrorStart,
+    NothingMirrored,
+    Tail,
+    describe,
+)
+from mmtool.translation.errors import InvariantError, UnreadableStateError
+from mmtool.translation.runs import RunMap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.translation.types import UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionMap:
+    """What the target knows of one mirrored partition.
+
+    Attributes:
+        known_from: Upstream offset from which the runs are known: the mirror's start, or, where older blocks
+            were dropped because the target deleted their records, the end of the last dropped run.
+        last_block_start: Start of the newest block, which the next owner goes on with.
+    """
+
+    about: MirroredPartition
+    mirror_start: MirrorStart
+    known_from: UpstreamOffset
+    last_block_start: UpstreamOffset
+    runs: RunMap
+    tail: Tail
+
+    @property
+    def complete(self) -> bool:
+        """Whether the map reaches back to where the mirror began: no block was dropped."""
+        return self.known_from == self.mirror_start.upstream
+
+    @property
+    def upstream_frontier(self) -> UpstreamOffset:
+        """Next offset to fetch; everything below is mapped or known to be absent."""
+        return self.tail.upstream_frontier
+
+    @classmethod
+    def empty(cls, about: MirroredPartition, start: MirrorStart, tail: Tail) -> PartitionMap:
+        """A mirror that has begun and shipped nothing yet."""
+        return cls(about, start, start.upstream, start.upstream, RunMap.from_runs(()), tail)
+
+
+def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
+    """The map that these blocks make up, given in any order, one per key (the log's last record wins).
+
+    Raises:
+        UnreadableStateError: No block at all, blocks of different partitions or flows, a block missing
+            between two others, or runs that overlap: state that is never guessed.
+    """
+    chain = sorted(blocks, key=lambda block: block.key)
+    if not chain:
+        raise UnreadableStateError("offset-runs blocks", "none to join")
+    for before, after in pairwise(chain):
+        _check_link(before, after)
+    first, last = chain[0], chain[-1]
+    known_from = first.previous.upstream_end if isinstance(first.previous, Follows) else first.block_start
+    runs = _joined_runs(chain)
+    return PartitionMap(first.about, first.mirror_start, known_from, last.block_start, runs, last.tail)
+
+
+def _joined_runs(chain: list[Block]) -> RunMap:
+    try:
+        return RunMap.joined(block.runs for block in chain)
+    except InvariantError as broken:
+        raise UnreadableStateError(describe(chain[-1].key), f"blocks overlap: {broken}") from broken
+
+
+def _check_link(before: Block, after: Block) -> None:
+    what = describe(after.key)
+    if after.about != before.about:
+        raise UnreadableStateError(what, "another partition or flow than the block before")
+    if after.mirror_start != before.mirror_start:
+        raise UnreadableStateError(what, "another start of the mirror than the block before")
+    if isinstance(after.previous, FirstBlock) or isinstance(before.tail.downstream_end, NothingMirrored):
+        raise UnreadableStateError(what, "a first block, but not the first one")
+    if after.previous != Follows(before.block_start, before.runs.last.upstream_end):
+        raise UnreadableStateError(what, f"does not follow {describe(before.key)}: a block is missing")

@@ -1,0 +1,182 @@
+"""The map of one partition while it is mirrored: what the pump tells it, and the blocks to store.
+
+Store the blocks that `MapRecorder.take` returns in their order, with an idempotent producer, and all blocks of
+a partition in one and the same partition of the offset-runs topic (hash of topic id and partition, not of the
+whole key): then a block is never durable before the one it follows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.translation.blocks import (
+    FIRST_BLOCK,
+    MAX_RUNS,
+    Block,
+    Follows,
+    MirroredPartition,
+    MirroredTo,
+    MirrorStart,
+    NothingMirrored,
+    SeenOffset,
+    Tail,
+    WriterState,
+)
+from mmtool.translation.errors import InvariantError
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.runs import RunBuilder
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.translation.blocks import DownstreamEnd
+    from mmtool.translation.known import Unknown
+
+
+class MapRecorder:
+    """Mutable, one per partition, not thread-safe. Made by `begin` or `resume`."""
+
+    __slots__ = (
+        "_block_start",
+        "_builder",
+        "_changed",
+        "_downstream_end",
+        "_frontier",
+        "_leader_epoch",
+        "_previous",
+        "_sealed",
+        "_source_end",
+        "_source_log_start",
+        "_writer",
+        "about",
+        "mirror_start",
+    )
+
+    def __init__(self, block: Block, *, changed: bool) -> None:
+        """Go on with ``block``; use `begin` or `resume`."""
+        self.about = block.about
+        self.mirror_start = block.mirror_start
+        self._block_start = block.block_start
+        self._previous = block.previous
+        self._builder = RunBuilder(block.runs)
+        self._sealed: list[Block] = []
+        self._changed = changed
+        self._frontier = block.tail.upstream_frontier
+        self._downstream_end = block.tail.downstream_end.position
+        self._source_end = block.tail.source_end
+        self._source_log_start = block.tail.source_log_start
+        self._writer = block.tail.writer
+        self._leader_epoch = block.tail.source_leader_epoch
+
+    @classmethod
+    def begin(cls, about: MirroredPartition, start: MirrorStart) -> MapRecorder:
+        """For a partition that this flow has never mirrored; `take` has a block to store at once."""
+        tail = Tail(start.upstream, NothingMirrored(start.downstream), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
+        empty = RunBuilder().snapshot()
+        return cls(Block(about, start.upstream, start, FIRST_BLOCK, empty, tail, sealed=False), changed=True)
+
+    @classmethod
+    def resume(cls, block: Block) -> MapRecorder:
+        """To go on after the newest stored block of the partition; a full one is followed by the next."""
+        return cls(block, changed=False)
+
+    def appended(
+        self,
+        upstream_start: UpstreamOffset,
+        downstream_start: DownstreamOffset,
+        count: int,
+        *,
+        writer: WriterState,
+        leader_epoch: int | Unknown = UNKNOWN,
+    ) -> None:
+        """A produce answer: ``count`` records of the source, from ``upstream_start`` on without a hole.
+
+        Args:
+            upstream_start: Offset of the first record on the source.
+            downstream_start: Base offset that the target answered.
+            count: Records in the batch.
+            writer: Producer state after this batch.
+            leader_epoch: Source leader epoch of the batch.
+
+        Raises:
+            InvariantError: A, B or C as `RunBuilder.append`, across blocks and the mirror's start as well.
+        """
+        if downstream_start < self._downstream_end:
+            raise InvariantError("C", f"downstream {downstream_start} after {self._downstream_end - 1}")
+        if len(self._builder) == MAX_RUNS and not self._builder.extends(upstream_start, downstream_start):
+            self._seal(upstream_start)
+        self._builder.append(upstream_start, downstream_start, count)
+        self._downstream_end = DownstreamOffset(downstream_start + count)
+        self._frontier = UpstreamOffset(max(self._frontier, upstream_start + count))
+        self._writer = writer
+        self._leader_epoch = leader_epoch
+        self._changed = True
+
+    def passed(self, upstream_frontier: UpstreamOffset) -> None:
+        """Everything below was appended and answered, or is known to be absent. Never goes backwards."""
+        if upstream_frontier > self._frontier:
+            self._frontier = upstream_frontier
+            self._changed = True
+
+    def claimed(self, writer: WriterState) -> None:
+        """The next batch will be written with this producer state."""
+        self._changed = self._changed or writer != self._writer
+        self._writer = writer
+
+    def saw_source(self, end: SeenOffset, log_start: SeenOffset) -> None:
+        """The source's bounds as a fetch answer told them; only a moved bound counts as a change."""
+        moved = _moved(self._source_end, end) or _moved(self._source_log_start, log_start)
+        self._changed = self._changed or moved
+        self._source_end, self._source_log_start = end, log_start
+
+    @property
+    def tail(self) -> Tail:
+        """Where the mirror stands now."""
+        return Tail(
+            upstream_frontier=self._frontier,
+            downstream_end=self._end(),
+            source_end=self._source_end,
+            source_log_start=self._source_log_start,
+            writer=self._writer,
+            source_leader_epoch=self._leader_epoch,
+        )
+
+    @property
+    def changed(self) -> bool:
+        """Whether `take` would return anything."""
+        return self._changed
+
+    def take(self) -> list[Block]:
+        """The blocks to store now, oldest first; empty when nothing changed since the last call."""
+        if not self._changed:
+            return []
+        blocks = [*self._sealed, self._block(sealed=False)]
+        self._sealed, self._changed = [], False
+        return blocks
+
+    def _end(self) -> DownstreamEnd:
+        return (MirroredTo if len(self._builder) else NothingMirrored)(self._downstream_end)
+
+    def _block(self, *, sealed: bool) -> Block:
+        return Block(
+            self.about,
+            self._block_start,
+            self.mirror_start,
+            self._previous,
+            self._builder.snapshot(),
+            self.tail,
+            sealed=sealed,
+        )
+
+    def _seal(self, next_start: UpstreamOffset) -> None:
+        block = self._block(sealed=True)
+        before = block.runs.last.upstream_end
+        if next_start < before:
+            raise InvariantError("B", f"upstream {next_start} after {before - 1}")
+        self._sealed.append(block)
+        self._previous = Follows(block.block_start, before)
+        self._block_start = next_start
+        self._builder = RunBuilder()
+
+
+def _moved(before: SeenOffset | Unknown, now: SeenOffset) -> bool:
+    return before is UNKNOWN or before.offset != now.offset

@@ -1,0 +1,264 @@
+"""Offset runs: which upstream record became which downstream record.
+
+A run says that record ``upstream_start + i`` is ``downstream_start + i`` for ``0 <= i < count``. Runs come
+from produce answers, one batch at a time (the answer's base offset is exact, KIP-98), and obey:
+
+    A  count > 0
+    B  runs ascend and do not overlap upstream
+    C  ... and downstream
+    D  neighbours that could be one run are one run
+"""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mmtool.translation.errors import InvariantError
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+Offsets: TypeAlias = NDArray[np.int64]
+"""A one-dimensional column of offsets or counts."""
+
+Flags: TypeAlias = NDArray[np.bool_]
+"""One truth value per element of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Record ``upstream_start + i`` is ``downstream_start + i`` for ``0 <= i < count``."""
+
+    upstream_start: UpstreamOffset
+    downstream_start: DownstreamOffset
+    count: int
+
+    @property
+    def upstream_end(self) -> UpstreamOffset:
+        """The offset after the last record of the run."""
+        return UpstreamOffset(self.upstream_start + self.count)
+
+    @property
+    def downstream_end(self) -> DownstreamOffset:
+        """The offset after the last record of the run."""
+        return DownstreamOffset(self.downstream_start + self.count)
+
+
+def check_invariants(runs: Iterable[Run]) -> None:
+    """Raise `InvariantError` with the letter of the first invariant that does not hold."""
+    RunMap.from_runs(runs).check_invariants()
+
+
+class RunBuilder:
+    """Collects the runs of one partition while it is mirrored; one cheap call per produce answer.
+
+    Mutable, not thread-safe. Its runs obey A to D by construction.
+    """
+
+    __slots__ = ("_counts", "_downstream", "_next_downstream", "_next_upstream", "_upstream")
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        """Start empty, or go on after ``runs`` (the open block of the previous owner)."""
+        self._upstream, self._downstream, self._counts = array("q"), array("q"), array("q")
+        self._next_upstream = 0
+        self._next_downstream = 0
+        for run in runs:
+            self.append(run.upstream_start, run.downstream_start, run.count)
+
+    def append(self, upstream_start: UpstreamOffset, downstream_start: DownstreamOffset, count: int) -> None:
+        """Record that ``count`` records were appended, both sides contiguous within the call.
+
+        Raises:
+            InvariantError: A for an empty batch; B or C when a side goes backwards. A target that answers
+                with a base offset at or below the last one was truncated or wrote twice: never a success.
+        """
+        if count <= 0 or upstream_start < self._next_upstream or downstream_start < self._next_downstream:
+            self._refuse(upstream_start, downstream_start, count)
+        if self.extends(upstream_start, downstream_start):
+            self._counts[-1] += count
+        else:
+            self._upstream.append(upstream_start)
+            self._downstream.append(downstream_start)
+            self._counts.append(count)
+        self._next_upstream = upstream_start + count
+        self._next_downstream = downstream_start + count
+
+    def extends(self, upstream_start: UpstreamOffset, downstream_start: DownstreamOffset) -> bool:
+        """Whether a batch at these offsets would extend the open run, not start a new one."""
+        return (
+            upstream_start == self._next_upstream
+            and downstream_start == self._next_downstream
+            and len(self._counts) > 0
+        )
+
+    def _refuse(self, upstream_start: int, downstream_start: int, count: int) -> None:
+        if count <= 0:
+            raise InvariantError("A", f"a run of {count} records")
+        if upstream_start < self._next_upstream:
+            raise InvariantError("B", f"upstream {upstream_start} after {self._next_upstream - 1}")
+        raise InvariantError("C", f"downstream {downstream_start} after {self._next_downstream - 1}")
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def snapshot(self) -> RunMap:
+        """The runs so far, copied: later appends do not change it."""
+        return RunMap(*(np.array(column) for column in (self._upstream, self._downstream, self._counts)))
+
+
+class RunMap:
+    """Runs as three int64 columns, for lookup. Treat as immutable.
+
+    Attributes:
+        upstream: First upstream offset of each run, ascending.
+        downstream: First downstream offset of each run, ascending.
+        counts: Records in each run.
+    """
+
+    __slots__ = ("_downstream_ends", "_upstream_ends", "counts", "downstream", "upstream")
+
+    def __init__(self, upstream: Offsets, downstream: Offsets, counts: Offsets) -> None:
+        """Take the columns as they are; `check_invariants` is the caller's choice."""
+        self.upstream, self.downstream, self.counts = upstream, downstream, counts
+        self._upstream_ends = upstream + counts
+        self._downstream_ends = downstream + counts
+
+    @classmethod
+    def from_runs(cls, runs: Iterable[Run]) -> Self:
+        """Columns of ``runs``, in their order."""
+        rows = [(run.upstream_start, run.downstream_start, run.count) for run in runs]
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+        return cls(*(np.ascontiguousarray(column) for column in columns))
+
+    @classmethod
+    def joined(cls, parts: Iterable[RunMap]) -> Self:
+        """The parts one after the other; where two parts could be one run (D), they become one.
+
+        Raises:
+            InvariantError: B or C when a part does not follow the one before it.
+        """
+        maps = [part for part in parts if len(part)]
+        for before, after in pairwise(maps):
+            _check_follows(before.last, after.first)
+        return cls(*_fused(maps))
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __iter__(self) -> Iterator[Run]:
+        return map(_run, self.upstream.tolist(), self.downstream.tolist(), self.counts.tolist())
+
+    def __getitem__(self, index: int) -> Run:
+        return _run(int(self.upstream[index]), int(self.downstream[index]), int(self.counts[index]))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RunMap):
+            return NotImplemented
+        return len(self) == len(other) and all(
+            np.array_equal(mine, theirs)
+            for mine, theirs in (
+                (self.upstream, other.upstream),
+                (self.downstream, other.downstream),
+                (self.counts, other.counts),
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # columns are compared by value, so they have no hash
+
+    def __repr__(self) -> str:
+        return f"RunMap({len(self)} runs, {self.records} records)"
+
+    @property
+    def first(self) -> Run:
+        """The lowest run. Raises IndexError when there is none."""
+        return self[0]
+
+    @property
+    def last(self) -> Run:
+        """The highest run. Raises IndexError when there is none."""
+        return self[-1]
+
+    @property
+    def records(self) -> int:
+        """How many records are mapped."""
+        return int(self.counts.sum())
+
+    def check_invariants(self) -> None:
+        """Raise `InvariantError` with the letter of the first invariant that does not hold."""
+        up_gap = self.upstream[1:] - self._upstream_ends[:-1]
+        down_gap = self.downstream[1:] - self._downstream_ends[:-1]
+        _refuse_any("A", "a run without records", self.counts <= 0)
+        _refuse_any("B", "upstream goes backwards", up_gap < 0)
+        _refuse_any("C", "downstream goes backwards", down_gap < 0)
+        _refuse_any("D", "neighbours could be one run", (up_gap == 0) & (down_gap == 0))
+
+    def find_forward(self, offset: UpstreamOffset) -> DownstreamOffset | None:
+        """Where the first mapped record at or after ``offset`` went; None when no such record is mapped."""
+        found = _find(self.upstream, self._upstream_ends, self.downstream, offset)
+        return None if found is None else DownstreamOffset(found)
+
+    def find_reverse(self, offset: DownstreamOffset) -> UpstreamOffset | None:
+        """Where the first mirrored record at or after ``offset`` came from; None when there is none."""
+        found = _find(self.downstream, self._downstream_ends, self.upstream, offset)
+        return None if found is None else UpstreamOffset(found)
+
+    def find_forward_many(self, offsets: Offsets) -> tuple[Offsets, Flags]:
+        """`find_forward` of a column: (downstream offsets, found). Values where not found mean nothing."""
+        return _find_many(self.upstream, self._upstream_ends, self.downstream, offsets)
+
+    def find_reverse_many(self, offsets: Offsets) -> tuple[Offsets, Flags]:
+        """`find_reverse` of a column: (upstream offsets, found). Values where not found mean nothing."""
+        return _find_many(self.downstream, self._downstream_ends, self.upstream, offsets)
+
+
+def _run(upstream: int, downstream: int, count: int) -> Run:
+    return Run(UpstreamOffset(upstream), DownstreamOffset(downstream), count)
+
+
+def _find(starts: Offsets, ends: Offsets, others: Offsets, offset: int) -> int | None:
+    index = ends.searchsorted(offset, side="right")
+    if index == len(ends):
+        return None
+    return int(others[index]) + max(0, offset - int(starts[index]))
+
+
+def _find_many(starts: Offsets, ends: Offsets, others: Offsets, offsets: Offsets) -> tuple[Offsets, Flags]:
+    if not len(starts):
+        return np.zeros_like(offsets), np.zeros(len(offsets), dtype=np.bool_)
+    index = ends.searchsorted(offsets, side="right")
+    found = index < len(ends)
+    index = np.minimum(index, len(ends) - 1)
+    return others[index] + np.maximum(0, offsets - starts[index]), found
+
+
+def _check_follows(before: Run, after: Run) -> None:
+    if after.upstream_start < before.upstream_end:
+        raise InvariantError("B", f"upstream {after.upstream_start} after {before.upstream_end - 1}")
+    if after.downstream_start < before.downstream_end:
+        raise InvariantError("C", f"downstream {after.downstream_start} after {before.downstream_end - 1}")
+
+
+def _fused(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
+    upstream, downstream, counts = (
+        np.concatenate([np.zeros(0, np.int64), *columns])
+        for columns in ([m.upstream for m in maps], [m.downstream for m in maps], [m.counts for m in maps])
+    )
+    contiguous = (upstream[1:] == upstream[:-1] + counts[:-1]) & (
+        downstream[1:] == downstream[:-1] + counts[:-1]
+    )
+    if not contiguous.any():
+        return upstream, downstream, counts
+    starts = np.flatnonzero(np.concatenate([[True], ~contiguous]))
+    return upstream[starts], downstream[starts], np.add.reduceat(counts, starts)
+
+
+def _refuse_any(letter: str, sentence: str, broken: Flags) -> None:
+    if broken.any():
+        raise InvariantError(letter, f"{sentence}, first at run {int(np.argmax(broken))}")

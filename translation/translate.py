@@ -1,0 +1,211 @@
+"""Committed offsets across a mirror, exactly. The rules and their edge cases: docs/concepts/translation.md.
+
+M  monotone: a later commit never gets an earlier answer
+N  never skips: each surviving record at or after the commit is at or after the answer
+R  no re-read: no record below the commit is at or after an exact answer
+X  exact inside a run: the record at the commit is the record at the answer
+I  forward, then back, is where one came from, for each surviving record
+S  stable: what is mirrored later never changes an answer that names a record, and moves an answer at the
+   end over markers only
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.runs import Flags, Offsets
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+def translate(
+    partition: PartitionMap | None,
+    commit: UpstreamOffset,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown = UNKNOWN,
+) -> Answer:
+    """Where a group that committed ``commit`` on the source goes on on the target.
+
+    Args:
+        partition: The partition's map; None when the flow has stored nothing for it.
+        commit: Next offset to read on the source.
+        target: The target log's bounds, asked for *after* the map was read.
+        source: The source log's bounds, when the source answers.
+
+    Returns:
+        `Exact`, a downstream offset, or `Refused`: never_ran, beyond_source_end, beyond_mirror, not_mirrored,
+        target_log_start_passed.
+    """
+    if partition is None:
+        return Refused(Reason.NEVER_RAN)
+    refusal = _refusal(partition, commit, source)
+    if refusal is not None:
+        return refusal
+    record = partition.runs.find_forward(commit)
+    if record is None:
+        return _at_end(partition.tail.downstream_end.position, target)
+    return _at_record(record, target)
+
+
+def _refusal(partition: PartitionMap, commit: int, source: SourceLog | Unknown) -> Refused | None:
+    if source is not UNKNOWN and commit > source.log_end:
+        return Refused(Reason.BEYOND_SOURCE_END)
+    if commit > partition.upstream_frontier:
+        return Refused(Reason.BEYOND_MIRROR)
+    if commit >= partition.known_from:
+        return None
+    if not partition.complete:  # blocks are dropped only after the target's log start has passed them
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    return None if _nothing_before(partition, source) else Refused(Reason.NOT_MIRRORED)
+
+
+def _nothing_before(partition: PartitionMap, source: SourceLog | Unknown) -> bool:
+    """Whether the source holds no record below the mirror's start, so that starting there skips none."""
+    seen = partition.tail.source_log_start
+    starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
+    return max(starts) >= partition.mirror_start.upstream
+
+
+def _at_record(record: DownstreamOffset, target: TargetLog) -> Answer:
+    if record < target.log_start:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    return _within(record, target)
+
+
+def _at_end(end: DownstreamOffset, target: TargetLog) -> Answer:
+    # All mirrored records are below: a log start further on has deleted nothing that the group needs.
+    return _within(max(end, target.log_start), target)
+
+
+def _within(offset: int, target: TargetLog) -> Answer:
+    return Exact(offset) if offset <= target.log_end else Refused(Reason.BEYOND_MIRROR)
+
+
+def translate_back(
+    partition: PartitionMap | None,
+    commit: DownstreamOffset,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown = UNKNOWN,
+) -> Answer:
+    """Where a group that committed ``commit`` on the target goes on on the source (``--reverse``).
+
+    Past the last mirrored record, what lies between it and the commit is not of this flow (born on the
+    target, markers) or was mirrored and not yet stored: the answer is the frontier, bounded by their number.
+
+    Returns:
+        `Exact` or `Bounded`, an upstream offset, or `Refused`: never_ran; beyond_source_end when the commit
+        is past the target's end or the answer past the source's; target_log_start_passed when the records at
+        the position are deleted, on either side.
+    """
+    if partition is None:
+        return Refused(Reason.NEVER_RAN)
+    if commit > target.log_end:
+        return Refused(Reason.BEYOND_SOURCE_END)
+    if not partition.complete and commit < partition.runs.first.downstream_start:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    record = partition.runs.find_reverse(commit)
+    if record is None:
+        return _at_frontier(partition, commit, source)
+    return _back_at_record(record, source)
+
+
+def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: SourceLog | Unknown) -> Answer:
+    frontier = partition.upstream_frontier
+    beyond = commit - partition.tail.downstream_end.position
+    if source is not UNKNOWN:
+        if frontier > source.log_end:
+            return Refused(Reason.BEYOND_SOURCE_END)
+        frontier = max(frontier, source.log_start)
+    return Exact(frontier) if beyond <= 0 else Bounded(frontier, beyond)
+
+
+def _back_at_record(record: UpstreamOffset, source: SourceLog | Unknown) -> Answer:
+    if source is not UNKNOWN:
+        if record < source.log_start:
+            return Refused(Reason.TARGET_LOG_START_PASSED)
+        if record > source.log_end:
+            return Refused(Reason.BEYOND_SOURCE_END)
+    return Exact(record)
+
+
+_EXACT: Final = -1
+_REASONS: Final = tuple(Reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """The answers to a column of commits, element by element.
+
+    Attributes:
+        offsets: Downstream offset where `exact`; means nothing elsewhere.
+        exact: Whether there is an exact answer; the others are refused.
+    """
+
+    offsets: Offsets
+    _codes: Offsets
+
+    @property
+    def exact(self) -> Flags:
+        flags: Flags = self._codes == _EXACT
+        return flags
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def __getitem__(self, index: int) -> Answer:
+        code = int(self._codes[index])
+        return Exact(int(self.offsets[index])) if code == _EXACT else Refused(_REASONS[code])
+
+    def __iter__(self) -> Iterator[Answer]:
+        return (self[index] for index in range(len(self)))
+
+
+def translate_many(
+    partition: PartitionMap | None,
+    commits: Offsets,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown = UNKNOWN,
+) -> Answers:
+    """`translate` for each element of ``commits``, a column of upstream offsets, by the same rules."""
+    codes = np.full(len(commits), _EXACT, dtype=np.int64)
+    if partition is None:
+        return Answers(np.zeros_like(commits), codes * 0 + _REASONS.index(Reason.NEVER_RAN))
+    records, found = partition.runs.find_forward_many(commits)
+    end = max(partition.tail.downstream_end.position, target.log_start)
+    offsets = np.where(found, records, end)
+    for reason, hit in _hits(partition, commits, offsets, target, source):
+        codes[(codes == _EXACT) & hit] = _REASONS.index(reason)
+    return Answers(offsets, codes)
+
+
+def _hits(
+    partition: PartitionMap,
+    commits: Offsets,
+    offsets: Offsets,
+    target: TargetLog,
+    source: SourceLog | Unknown,
+) -> Iterator[tuple[Reason, Flags]]:
+    """Which elements each reason refuses, in the order in which `translate` asks."""
+    if source is not UNKNOWN:
+        yield Reason.BEYOND_SOURCE_END, commits > source.log_end
+    yield Reason.BEYOND_MIRROR, commits > partition.upstream_frontier
+    before = commits < partition.known_from
+    if not partition.complete:
+        yield Reason.TARGET_LOG_START_PASSED, before
+    elif not _nothing_before(partition, source):
+        yield Reason.NOT_MIRRORED, before
+    yield Reason.TARGET_LOG_START_PASSED, offsets < target.log_start
+    yield Reason.BEYOND_MIRROR, offsets > target.log_end
