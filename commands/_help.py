@@ -1,0 +1,104 @@
+"""How help looks, and what every command has without asking for it.
+
+Help is plain text in one style: loading rich's renderer would double the start-up time, and plain text reads
+the same at any width, in a pager and in a ticket.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from mmtool.commands._options import COMMON, Debug, NoColor, Quiet, Verbose
+from mmtool.errors import RefusedError, StoppedError
+
+
+class MmtoolCommand(TyperCommand):
+    """A command with the common switches, options grouped by panel, and our errors for what Typer raises."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        named = {option for parameter in self.params for option in parameter.opts}
+        self.params += [switch for switch in _switches() if not named.intersection(switch.opts)]
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; Ctrl-C and a declined prompt become errors of our tree, with its exit codes."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise StoppedError(signal.SIGINT) from None
+        except typer.Abort:
+            raise RefusedError("declined: nothing was changed", code="declined") from None
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        write_options(self, ctx, formatter)
+
+
+class MmtoolGroup(TyperGroup):
+    """A group of verbs; called without one it shows its help on stderr and counts as a usage error."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs | {"no_args_is_help": False})
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the group's own options."""
+        if not args and not ctx.resilient_parsing and not self.invoke_without_command:
+            typer.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        write_options(self, ctx, formatter)
+
+
+def dress(app: typer.Typer) -> typer.Typer:
+    """Give a group's commands, at any depth, our class."""
+    for command in app.registered_commands:
+        command.cls = MmtoolCommand
+    for group in app.registered_groups:
+        group.cls = MmtoolGroup
+        if group.typer_instance is not None:
+            dress(group.typer_instance)
+    return app
+
+
+def write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    """One section per panel: arguments, the command's own options, then the shared panels."""
+    for title, records in _sections(command, ctx).items():
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
+def _sections(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for parameter in command.get_params(ctx):
+        if (record := parameter.get_help_record(ctx)) is not None:
+            sections.setdefault(_panel(parameter), []).append(record)
+    common = sections.pop(COMMON, [])
+    return {title: records for title, records in (*sections.items(), (COMMON, common)) if records}
+
+
+def _panel(parameter: Any) -> str:
+    if "--help" in parameter.opts:
+        return COMMON
+    by_kind = {"argument": "Arguments", "option": "Options"}
+    return getattr(parameter, "rich_help_panel", None) or by_kind[parameter.param_type_name]
+
+
+def _switches() -> list[Any]:
+    app = typer.Typer(add_completion=False)
+
+    @app.command()
+    def _template(
+        verbose: Verbose = 0, quiet: Quiet = False, debug: Debug = False, no_color: NoColor = False
+    ) -> None:
+        """Only its options are taken."""
+
+    switches = list(typer.main.get_command(app).params)
+    for switch in switches:
+        switch.expose_value = False
+    return switches

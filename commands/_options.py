@@ -1,0 +1,216 @@
+"""Every option that more than one command takes, once.
+
+A command names the alias and gives the default::
+
+    def status(config: Config = None, output: Output = OutputFormat.TABLE) -> None: ...
+
+``-v``, ``-q``, ``--debug`` and ``--no-color`` are on every command without being named (``_help.py``).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mmtool.output import OutputFormat
+from mmtool.output.console import switches
+
+WHAT = "What"
+"""Panel: which flow, which groups, which topics."""
+
+CONSENT = "Consent"
+"""Panel: what changes something."""
+
+COMMON = "Common"
+"""Panel: the same on every command."""
+
+_MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+DEFAULT_TIMEOUT = timedelta(seconds=30)
+
+
+def duration(text: str | timedelta) -> timedelta:
+    """A duration as operators write it: ``500ms``, ``8s``, ``2m``, ``1h``.
+
+    Raises:
+        typer.BadParameter: anything else; a bare number is refused, because its unit would be a guess.
+    """
+    if isinstance(text, timedelta):
+        return text
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise typer.BadParameter(f"{text!r} is no duration: write 500ms, 8s, 2m or 1h")
+    return timedelta(milliseconds=float(match[1]) * _MILLISECONDS[match[2]])
+
+
+def _regex(text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise typer.BadParameter(f"{text!r} is no regular expression: {error}") from error
+    return text
+
+
+def _count_verbose(times: int) -> int:
+    switches.verbosity += times
+    return times
+
+
+def _set_quiet(quiet: bool) -> bool:
+    switches.verbosity -= int(quiet)
+    return quiet
+
+
+def _set_debug(debug: bool) -> bool:
+    switches.debug |= debug
+    return debug
+
+
+def _set_no_color(no_color: bool) -> bool:
+    switches.color &= not no_color
+    return no_color
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "-c",
+        "--config",
+        metavar="FILE",
+        envvar="MMTOOL_CONFIG",
+        show_envvar=True,
+        help="MirrorMaker 2's connect-mirror-maker.properties.",
+        rich_help_panel=WHAT,
+    ),
+]
+Source = Annotated[
+    str | None,
+    typer.Option(
+        "-s",
+        "--source",
+        metavar="ALIAS",
+        help="Source cluster; needed when several flows are enabled.",
+        rich_help_panel=WHAT,
+    ),
+]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "-t",
+        "--target",
+        metavar="ALIAS",
+        help="Target cluster; needed when several flows are enabled.",
+        rich_help_panel=WHAT,
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-g",
+        "--group",
+        metavar="NAME",
+        help="Consumer group; repeatable, and beats groups.exclude.",
+        rich_help_panel=WHAT,
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups", metavar="REGEX", help="Every group whose whole name matches.", rich_help_panel=WHAT
+    ),
+]
+AllGroups = Annotated[
+    bool,
+    typer.Option(
+        "--all-groups", help="Every group that groups and groups.exclude let pass.", rich_help_panel=WHAT
+    ),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="NAME",
+        help="The topics and groups of mmtool.unit.NAME in the configuration.",
+        rich_help_panel=WHAT,
+    ),
+]
+Topic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="NAME",
+        help="Source topic; repeatable. All topics of the flow without it.",
+        rich_help_panel=WHAT,
+    ),
+]
+Execute = Annotated[
+    bool,
+    typer.Option(
+        "--execute",
+        help="Do it. Without this nothing is changed: what would happen is shown.",
+        rich_help_panel=CONSENT,
+    ),
+]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes", help="Do not ask before --execute; needed where nobody can answer.", rich_help_panel=CONSENT
+    ),
+]
+Output = Annotated[
+    OutputFormat,
+    typer.Option("-o", "--output", help="How results are written to stdout.", rich_help_panel=COMMON),
+]
+Timeout = Annotated[
+    timedelta,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        parser=duration,
+        help="How long to wait for clusters: 500ms, 8s, 2m.",
+        show_default=False,
+        rich_help_panel=COMMON,
+    ),
+]
+Verbose = Annotated[
+    int,
+    typer.Option(
+        "-v",
+        "--verbose",
+        count=True,
+        callback=_count_verbose,
+        help="Say more on stderr; twice for more still.",
+        show_default=False,
+        rich_help_panel=COMMON,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "-q",
+        "--quiet",
+        callback=_set_quiet,
+        help="Only warnings and errors on stderr.",
+        rich_help_panel=COMMON,
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option("--debug", callback=_set_debug, help="Show tracebacks.", rich_help_panel=COMMON),
+]
+NoColor = Annotated[
+    bool,
+    typer.Option(
+        "--no-color",
+        callback=_set_no_color,
+        help="No colours; NO_COLOR=1 does the same.",
+        rich_help_panel=COMMON,
+    ),
+]

@@ -1,0 +1,85 @@
+"""The table of commands, and how one is loaded when it is called for.
+
+``mmtool --help`` reads the table only. A command's module is imported when that command runs, completes or
+shows its help, so start-up never pays for Spark or a Kafka client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import typer
+
+from mmtool.commands._help import MmtoolCommand, MmtoolGroup, dress
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of ``mmtool --help``.
+
+    Attributes:
+        name: The word typed.
+        panel: The heading under which help shows it.
+        help: One short sentence, without a full stop.
+        group: The module holds ``app``, a ``typer.Typer`` with verbs of its own. Otherwise it holds a
+            function with the command's name (``-`` written ``_``).
+    """
+
+    name: str
+    panel: str
+    help: str
+    group: bool = False
+
+    @property
+    def module(self) -> str:
+        return f"mmtool.commands.{self.symbol}"
+
+    @property
+    def symbol(self) -> str:
+        return self.name.replace("-", "_")
+
+    def load(self) -> Any:
+        """The command, ready to run; imports its module."""
+        module = import_module(self.module)
+        root = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+        root.callback()(_nothing)
+        if self.group:
+            root.add_typer(dress(module.app), name=self.name, cls=MmtoolGroup, help=f"{self.help}.")
+        else:
+            root.command(self.name, cls=MmtoolCommand)(getattr(module, self.symbol))
+        group: Any = typer.main.get_command(root)
+        return group.commands[self.name]
+
+
+class CommandTable(MutableMapping[str, Any]):
+    """Commands by name, each loaded at its first use; names cost nothing."""
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = {entry.name: entry for entry in entries if find_spec(entry.module)}
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = self.entries[name].load()
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        self._loaded.pop(name, None)
+        del self.entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def _nothing() -> None:
+    """A Typer with a callback is a group, even around one command."""

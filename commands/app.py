@@ -1,0 +1,165 @@
+"""``mmtool``: the root of all commands, and the one way in and out of the process."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from mmtool import __version__
+from mmtool.commands._help import MmtoolGroup, write_options
+from mmtool.commands._registry import CommandTable, Entry
+from mmtool.errors import UsageError
+from mmtool.output import OutputFormat, handle_failures
+
+MOVE = "Replicate and move"
+LOOK = "Look"
+TRY = "Try it"
+
+COMMANDS = (
+    Entry("replicate", MOVE, "Run the flows of the configuration until stopped"),
+    Entry(
+        "translate-offsets", MOVE, "Say where committed offsets are on the target; write them with --execute"
+    ),
+    Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
+    Entry(
+        "failover", MOVE, "Plan, rehearse, execute, resume and undo the move of consumer groups", group=True
+    ),
+    Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
+    Entry("status", LOOK, "Flows, partitions, lag and state"),
+    Entry("verify", LOOK, "Are both sides the same?"),
+    Entry("doctor", LOOK, "Check clusters, rights and configuration before they matter"),
+    Entry("config", LOOK, "Check and show the configuration as it is understood", group=True),
+    Entry("acls", LOOK, "Print the least rights that are needed"),
+    Entry("metrics", LOOK, "Serve Prometheus metrics"),
+    Entry("demo", TRY, "Two clusters, real data, replication, failover and the proof"),
+    Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
+    Entry("smoke", TRY, "A canary from end to end, for CI"),
+)
+"""One line per command; a line whose module is not there is not shown."""
+
+EXAMPLES = """\
+  mmtool demo                                        see it work, no cluster needed
+  mmtool replicate -c mm2.properties                 the file MirrorMaker 2 reads
+  mmtool failover planned -c mm2.properties -g app   rehearse; --execute does it
+"""
+
+
+class Root(MmtoolGroup):
+    """The root: commands come from the table, help shows them by panel with examples."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.commands: CommandTable = CommandTable(COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
+        """Names only; nothing is loaded."""
+        return list(self.commands)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Commands by panel, then the options."""
+        names = max(map(len, self.commands), default=0)
+        for panel in dict.fromkeys(entry.panel for entry in self.commands.entries.values()):
+            with formatter.section(panel):
+                formatter.write_dl(
+                    [
+                        (e.name.ljust(names), e.help)
+                        for e in self.commands.entries.values()
+                        if e.panel == panel
+                    ]
+                )
+        write_options(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
+        """Three examples."""
+        formatter.write(f"\nExamples:\n{EXAMPLES}")
+
+
+app = typer.Typer(
+    name="mmtool",
+    cls=Root,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,  # they print values, and values may be secrets
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mmtool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Replicate Kafka topics on Spark, translate consumer-group offsets exactly, and fail groups over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """What the error handler must know even when the options cannot be read.
+
+    Attributes:
+        command: The words typed, as far as they are words of ours.
+        output: What ``-o`` says, wherever it stands.
+        debug: Whether ``--debug`` stands anywhere.
+    """
+
+    command: str
+    output: OutputFormat
+    debug: bool
+
+    @classmethod
+    def of(cls, arguments: Sequence[str]) -> Early:
+        """Read it from the bare arguments; what is not understood counts as not said."""
+        ours = list(arguments)[: arguments.index("--")] if "--" in arguments else list(arguments)
+        return cls(_words(ours), _output(ours), "--debug" in ours)
+
+
+def main() -> NoReturn:
+    """Run the command line of this process and end it with the contract's exit code."""
+    arguments = sys.argv[1:]
+    early = Early.of(arguments)
+    with handle_failures(early.command, early.output, debug=early.debug):
+        raise SystemExit(_run(arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    command: Any = typer.main.get_command(app)
+    try:
+        ended = command.main(args=list(arguments), prog_name="mmtool", standalone_mode=False)
+    except typer.TyperException as error:
+        raise _usage_error(error) from None
+    return ended if isinstance(ended, int) else 0
+
+
+def _usage_error(error: typer.TyperException) -> UsageError:
+    message = " ".join(error.format_message().split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "mmtool"
+    return UsageError(message[:1].lower() + message[1:], remedy=f"see `{path} --help`")
+
+
+def _words(arguments: Sequence[str]) -> str:
+    entries = {entry.name: entry for entry in COMMANDS}
+    entry = entries.get(arguments[0]) if arguments else None
+    if entry is None:
+        return "mmtool"
+    verbs = [word for word in arguments[1:2] if entry.group and not word.startswith("-")]
+    return " ".join([entry.name, *verbs])
+
+
+def _output(arguments: Sequence[str]) -> OutputFormat:
+    said = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--output[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments))
+    known = [word for word in said if word in set(OutputFormat)]
+    return OutputFormat(known[-1]) if known else OutputFormat.TABLE

@@ -1,0 +1,31 @@
+"""What a command shows: data on stdout, talk on stderr.
+
+``emit`` writes a `Result` as a table, one JSON document or CSV; ``talk``, ``warn`` and ``fail`` speak to the
+person; ``handle_failures`` is the one place where an exception becomes a message and an exit code.
+"""
+
+from __future__ import annotations
+
+from mmtool.output.console import detail, fail, hide, stdout_is_gone, talk, warn
+from mmtool.output.failures import handle_failures
+from mmtool.output.formats import OutputFormat
+from mmtool.output.progress import Progress, ProgressSnapshot
+from mmtool.output.render import emit
+from mmtool.output.result import Column, Problem, Result
+
+__all__ = [
+    "Column",
+    "OutputFormat",
+    "Problem",
+    "Progress",
+    "ProgressSnapshot",
+    "Result",
+    "detail",
+    "emit",
+    "fail",
+    "handle_failures",
+    "hide",
+    "stdout_is_gone",
+    "talk",
+    "warn",
+]

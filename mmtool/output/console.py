@@ -1,0 +1,122 @@
+"""The two streams and the few switches that every command shares.
+
+One process runs one command, so the switches are one value here; they are set once, while options are read.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+
+from mmtool.output.redaction import redacted
+from mmtool.output.result import Problem
+from mmtool.output.values import printable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.errors import MmtoolError
+    from collections.abc import Mapping
+
+
+@dataclass(slots=True)
+class Switches:
+    """What ``-v``, ``-q``, ``--debug`` and ``--no-color`` have set, and what has happened to stdout.
+
+    Attributes:
+        verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
+        document_written: A JSON document is out: a second one would make stdout invalid.
+        stdout_gone: The reader has closed its end of the pipe.
+        secrets: Values that must never be shown, whatever text they turn up in.
+    """
+
+    verbosity: int = 0
+    debug: bool = False
+    color: bool = True
+    document_written: bool = False
+    stdout_gone: bool = False
+    secrets: set[str] = field(default_factory=set)
+
+
+switches = Switches()
+
+
+def talk(message: str) -> None:
+    """A sentence for the person watching; silenced by ``-q``."""
+    if switches.verbosity >= 0:
+        _say(message)
+
+
+def detail(message: str) -> None:
+    """A sentence for who asked with ``-v``."""
+    if switches.verbosity > 0:
+        _say(message)
+
+
+def warn(message: str) -> None:
+    """Something to know that stops nothing; ``-q`` keeps it."""
+    _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
+
+
+def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
+    """What is wrong and where, and on a second line the remedy."""
+    problem = Problem.of(error)
+    _say(f"{_styled('error', '31')}: {_clean(problem.message)}", clean=False)
+    if problem.remedy:
+        _say(f"{_styled('remedy', '36')}: {_clean(problem.remedy)}", clean=False)
+
+
+def hide(secret: str) -> None:
+    """From now on this value is shown as ``[hidden]``, in messages and tracebacks alike."""
+    if secret:
+        switches.secrets.add(secret)
+
+
+def write_out(text: str) -> None:
+    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts."""
+    if switches.stdout_gone:
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        lose_stdout()
+
+
+def lose_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's own last flush stays quiet too."""
+    switches.stdout_gone = True
+    with open(os.devnull, "w", encoding="utf-8") as nothing:  # noqa: PTH123 - a device, not a path of ours
+        os.dup2(nothing.fileno(), 1)
+
+
+def stdout_is_gone() -> bool:
+    """Whether the reader has closed the pipe; a command that writes for ever should end then."""
+    return switches.stdout_gone
+
+
+def color_wanted(stream_is_tty: bool) -> bool:
+    """Colour only for a terminal that has not declined it (``NO_COLOR``, ``TERM=dumb``, ``--no-color``)."""
+    declined = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream_is_tty and switches.color and not declined
+
+
+def write_err(text: str) -> None:
+    """Talk to stderr, secrets hidden; with nobody to hear it, silence."""
+    try:
+        sys.stderr.write(redacted(text, switches.secrets))
+        sys.stderr.flush()
+    except (BrokenPipeError, ValueError):
+        return
+
+
+def _say(message: str, *, clean: bool = True) -> None:
+    write_err(f"{_clean(message) if clean else message}\n")
+
+
+def _clean(message: str) -> str:
+    return "\n".join(printable(line) for line in message.splitlines())
+
+
+def _styled(word: str, sgr: str) -> str:
+    return f"\033[1;{sgr}m{word}\033[0m" if color_wanted(sys.stderr.isatty()) else word

@@ -1,0 +1,73 @@
+"""The one error handler: an exception becomes a message, a remedy and the contract's exit code."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import NoReturn, TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, StoppedError
+from mmtool.output import console
+from mmtool.output.formats import OutputFormat
+from mmtool.output.redaction import redacted
+from mmtool.output.render import emit
+from mmtool.output.result import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def handle_failures(command: str, output: OutputFormat, *, debug: bool = False) -> Iterator[None]:
+    """Run a command's body; whatever it raises ends the process in the contract's way.
+
+    Args:
+        command: The words typed, for the JSON document.
+        output: With JSON, stdout still gets one valid document that carries the error.
+        debug: Print tracebacks too.
+
+    Raises:
+        SystemExit: with the contract's exit code, for every exception of the body.
+    """
+    try:
+        yield
+    except MmtoolError as error:
+        _end(command, output, error, trace=debug)
+    except KeyboardInterrupt:
+        _end(command, output, StoppedError(signal.SIGINT), trace=False)
+    except BrokenPipeError:
+        console.lose_stdout()
+        raise SystemExit(0) from None
+    except Exception as error:  # noqa: BLE001 - the last handler of the process
+        _end(command, output, _unexpected(error), trace=debug)
+
+
+def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool) -> NoReturn:
+    if trace:
+        console.write_err(traceback.format_exc())
+    if output is OutputFormat.JSON and not console.switches.document_written:
+        emit(Result(command, rows=(), errors=(_without_secrets(error),)), output)
+    else:
+        console.fail(error)
+    raise SystemExit(error.exit_code)
+
+
+def _without_secrets(error: MmtoolError) -> dict[str, str]:
+    secrets = console.switches.secrets
+    words = {"message": error.message, "remedy": error.remedy}
+    return {"code": error.code, **{key: redacted(text, secrets) for key, text in words.items()}}
+
+
+def _unexpected(error: Exception) -> MmtoolError:
+    said = str(error).strip().splitlines()
+    what = f"{type(error).__name__}: {said[0]}" if said else type(error).__name__
+    message = f"unexpected {what} ({_place(error)})"
+    return MmtoolError(message, remedy="run again with --debug for the traceback, and report it")
+
+
+def _place(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "mmtool" in PurePath(frame.filename).parts] or frames
+    return f"{PurePath(ours[-1].filename).name}:{ours[-1].lineno}"

@@ -1,0 +1,61 @@
+"""Numbers the way people say them. JSON and CSV never use these."""
+
+from __future__ import annotations
+
+_UNKNOWN = "-"
+_DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+
+
+def count(number: float | None) -> str:
+    """``950``, ``12.3k``, ``4.5M``."""
+    if number is None:
+        return _UNKNOWN
+    for size, unit in _DECIMAL:
+        if abs(number) >= size:
+            return f"{_three_digits(number / size)}{unit}"
+    return f"{number:.0f}"
+
+
+def size(number: float | None) -> str:
+    """Bytes in binary units, as brokers' settings are written: ``512 B``, ``1.5 MiB``."""
+    if number is None:
+        return _UNKNOWN
+    for factor, unit in _BINARY:
+        if abs(number) >= factor:
+            return f"{_three_digits(number / factor)} {unit}"
+    return f"{number:.0f} B"
+
+
+def record_rate(per_second: float | None) -> str:
+    """``73.4k rec/s``."""
+    return _UNKNOWN if per_second is None else f"{count(per_second)} rec/s"
+
+
+def byte_rate(per_second: float | None) -> str:
+    """``71.2 MB/s``: decimal, as networks are measured."""
+    return _UNKNOWN if per_second is None else f"{_three_digits(per_second / 1e6)} MB/s"
+
+
+def duration(seconds: float | None) -> str:
+    """The two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
+    if seconds is None:
+        return _UNKNOWN
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for larger, smaller, names in ((86_400, 3_600, "dh"), (3_600, 60, "hm"), (60, 1, "ms")):
+        if whole >= larger:
+            return f"{whole // larger}{names[0]} {whole % larger // smaller}{names[1]}"
+    return f"{whole}s"
+
+
+def eta(seconds: float | None) -> str:
+    """When it will be done: ``done``, ``in 3m 20s``, ``-`` when nobody can tell."""
+    if seconds is None:
+        return _UNKNOWN
+    return "done" if seconds <= 0 else f"in {duration(seconds)}"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.0f}" if abs(number) >= 100 else f"{number:.1f}"

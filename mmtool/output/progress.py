@@ -1,0 +1,140 @@
+"""How far a long job is: a live status on a terminal, one plain line per interval elsewhere; on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from mmtool.output import console, human
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from types import TracebackType
+
+    from rich.live import Live
+    from rich.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSnapshot:
+    """One flow at one moment.
+
+    Attributes:
+        flow: ``source->target``.
+        records: Mirrored since the start of this process.
+        bytes: The same, in bytes of record batches.
+        records_per_second: Over the last seconds.
+        bytes_per_second: Over the last seconds.
+        lag_records: Between the frontiers and the source's ends, all partitions.
+        lag_seconds: Age of the oldest record not yet mirrored; ``None`` when nobody can tell.
+        eta_seconds: Until the lag is gone at the present pace; ``None`` when it is not shrinking.
+        partitions: How many the flow has.
+        states: How many partitions are in which state.
+    """
+
+    flow: str
+    records: int
+    bytes: int
+    records_per_second: float
+    bytes_per_second: float
+    lag_records: int
+    lag_seconds: float | None
+    eta_seconds: float | None
+    partitions: int
+    states: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Progress:
+    """Shows snapshots while a job runs; a context manager, because a live status must be taken down.
+
+    Attributes:
+        every: Seconds between two plain lines off a terminal. The first and, at the end, the last snapshot
+            are always shown.
+        clock: Seconds that only go forward.
+    """
+
+    every: float = 10.0
+    clock: Callable[[], float] = time.monotonic
+    _live: Live | None = None
+    _next_line: float = field(default=float("-inf"))
+    _unshown: Sequence[ProgressSnapshot] = ()
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and console.switches.verbosity >= 0:
+            self._live = _start_live()
+        return self
+
+    def show(self, snapshots: Sequence[ProgressSnapshot]) -> None:
+        """Take the newest state of every flow; cheap enough to be called several times a second."""
+        if self._live is not None:
+            self._live.update(_live_table(snapshots))
+            return
+        self._unshown = snapshots
+        if self.clock() >= self._next_line:
+            self._flush()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+        self._flush()
+
+    def _flush(self) -> None:
+        for snapshot in self._unshown:
+            console.talk(line(snapshot))
+        self._unshown = ()
+        self._next_line = self.clock() + self.every
+
+
+def line(snapshot: ProgressSnapshot) -> str:
+    """One flow in one plain line."""
+    return "  ".join((snapshot.flow, *(f"{name} {text}" for name, text in _figures(snapshot))))
+
+
+def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:
+    return [
+        ("records", human.count(snapshot.records)),
+        ("rate", human.record_rate(snapshot.records_per_second)),
+        ("bytes", human.byte_rate(snapshot.bytes_per_second)),
+        ("lag", _lag(snapshot)),
+        ("eta", human.eta(snapshot.eta_seconds)),
+        ("partitions", _states(snapshot)),
+    ]
+
+
+def _lag(snapshot: ProgressSnapshot) -> str:
+    records = f"{human.count(snapshot.lag_records)} rec"
+    return records if snapshot.lag_seconds is None else f"{records} {human.duration(snapshot.lag_seconds)}"
+
+
+def _states(snapshot: ProgressSnapshot) -> str:
+    counted = ", ".join(f"{number} {state}" for state, number in sorted(snapshot.states.items()) if number)
+    return counted or str(snapshot.partitions)
+
+
+def _start_live() -> Live:
+    from rich.console import Console  # noqa: PLC0415 - start-up time
+    from rich.live import Live  # noqa: PLC0415 - start-up time
+
+    terminal = Console(stderr=True, no_color=not console.color_wanted(stream_is_tty=True), highlight=False)
+    live = Live(console=terminal, refresh_per_second=4, transient=False, redirect_stdout=False)
+    live.start()
+    return live
+
+
+def _live_table(snapshots: Sequence[ProgressSnapshot]) -> Table:
+    from rich.table import Table  # noqa: PLC0415 - start-up time
+    from rich.text import Text  # noqa: PLC0415 - start-up time
+
+    status = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    status.add_column("FLOW", overflow="fold")
+    for name in ("RECORDS", "RATE", "BYTES", "LAG", "ETA"):
+        status.add_column(name, justify="right", no_wrap=True)
+    status.add_column("PARTITIONS", overflow="fold")
+    for snapshot in snapshots:
+        status.add_row(Text(snapshot.flow), *(Text(text) for _, text in _figures(snapshot)))
+    return status

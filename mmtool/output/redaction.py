@@ -1,0 +1,35 @@
+"""The last net under secrets: whatever text is about to be shown, known secrets are taken out.
+
+The first net is the configuration, which never puts a secret into a message. This one catches text of others:
+an exception of a client library, a traceback.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+HIDDEN = "[hidden]"
+
+_ASSIGNMENT = re.compile(
+    r"""(?ix)
+    ( [\w.\-]* (?: password | passwd | secret | passphrase | access\.key | token ) [\w.\-]*
+      ["']? \s* [=:] \s* )
+    (?! \[hidden\] )
+    ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;})\]]+ )
+    """
+)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+
+def redacted(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without the given secrets, values assigned to a secret's name, and private keys."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _PRIVATE_KEY.sub(HIDDEN, text)
+    return _ASSIGNMENT.sub(lambda match: match.group(1) + HIDDEN, text)

@@ -1,0 +1,65 @@
+"""From a result to the streams."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import UTC, datetime
+
+from mmtool.output import console, documents, table
+from mmtool.output.formats import OutputFormat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.output.result import Result
+
+
+def emit(
+    result: Result,
+    output: OutputFormat,
+    *,
+    one_line: bool = False,
+    header: bool = True,
+    now: datetime | None = None,
+) -> None:
+    """Write the result: its rows on stdout, its warnings and errors on stderr.
+
+    Args:
+        result: What was found.
+        output: How to write it.
+        one_line: JSON without line breaks, for a stream of documents (``status --watch``).
+        header: CSV's first line; off for the second and later results of a stream.
+        now: The document's ``generated_at``; the clock's time when not given.
+    """
+    match output:
+        case OutputFormat.JSON:
+            text = documents.json_document(result, now=now or datetime.now(UTC), one_line=one_line)
+            console.switches.document_written = True
+        case OutputFormat.CSV:
+            text = documents.csv_text(result, header=header)
+        case OutputFormat.TABLE:
+            text = _table_text(result)
+    console.write_out(text)
+    _talk_about(result)
+
+
+def _table_text(result: Result) -> str:
+    whole = table.grid(result)
+    if not result.rows:
+        return ""
+    if not sys.stdout.isatty():
+        return table.full_text(whole)
+    width = shutil.get_terminal_size().columns
+    shown, left_out = table.fitted(whole, width)
+    if left_out:
+        console.talk(
+            f"not shown at this width: {', '.join(left_out)} (all of them: -o json, -o csv, or a pipe)"
+        )
+    return table.terminal_text(shown, width, color=console.color_wanted(stream_is_tty=True))
+
+
+def _talk_about(result: Result) -> None:
+    for sentence in result.warnings:
+        console.warn(sentence)
+    for error in result.errors:
+        console.fail(error)

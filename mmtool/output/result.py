@@ -1,0 +1,81 @@
+"""What a command found, before anybody decides how to write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self, TYPE_CHECKING
+
+
+if TYPE_CHECKING:
+    from mmtool.errors import MmtoolError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the table.
+
+    Attributes:
+        key: The row's key; also the name in JSON and CSV.
+        title: The heading; by default the key the way Kafka's own tools write it (``LOG-END-OFFSET``).
+        essential: Kept on a narrow terminal, where the others are left out and named on stderr.
+        human: How a person reads the value (``mmtool.output.human``); JSON and CSV keep it raw.
+    """
+
+    key: str
+    title: str = ""
+    essential: bool = True
+    human: Callable[[object], str] | None = None
+
+    @property
+    def heading(self) -> str:
+        return self.title or self.key.upper().replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One entry of ``errors[]``."""
+
+    code: str
+    message: str
+    remedy: str = ""
+
+    @classmethod
+    def of(cls, error: MmtoolError | Problem | Mapping[str, str]) -> Self:
+        """The same three words, whatever carries them."""
+        if isinstance(error, Mapping):
+            return cls(error["code"], error["message"], error.get("remedy", ""))
+        return cls(error.code, error.message, error.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Rows for people and scripts, and what there is to say about them.
+
+    Attributes:
+        command: The words typed, without options: ``failover planned``.
+        rows: One mapping per line of the table; the keys are the contract's.
+        columns: Which keys the table shows, in order; ``None`` shows every key as it comes.
+        warnings: Sentences; also printed on stderr.
+        errors: Also printed on stderr; an error that ends the command is raised instead.
+        data: The JSON document's ``data`` where it is nested and the rows are its flat form.
+    """
+
+    command: str
+    rows: Sequence[Mapping[str, object]]
+    columns: Sequence[Column] | None = None
+    warnings: Sequence[str] = ()
+    errors: Sequence[MmtoolError | Problem | Mapping[str, str]] = ()
+    schema_version: int = SCHEMA_VERSION
+    data: Sequence[Mapping[str, object]] | None = field(default=None)
+
+    def keys(self) -> list[str]:
+        """Every key of the rows, in order of first appearance; the table's columns when there is no row."""
+        seen = dict.fromkeys(key for row in self.rows for key in row)
+        return list(seen) or [column.key for column in self.columns or ()]
+
+    def table_columns(self) -> list[Column]:
+        """What the table shows."""
+        return list(self.columns) if self.columns is not None else [Column(key) for key in self.keys()]

@@ -1,0 +1,108 @@
+"""Any value of ours as JSON, as a CSV field, as a table cell.
+
+Unknown is ``None`` inside, ``null`` in JSON, empty in CSV and ``-`` in a table; it is never a number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from pathlib import PurePath
+
+UNKNOWN_CELL = "-"
+
+
+def plain(value: object) -> object:
+    """A value made of JSON's own kinds.
+
+    Enums become their value, times ISO-8601 UTC, durations seconds, dataclasses objects. A float that is no
+    number becomes null, because JSON has no word for it.
+
+    Raises:
+        TypeError: a value of a kind that has no agreed form; guessing one would become part of the contract.
+    """
+    match value:
+        case Enum():
+            return plain(value.value)
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | timedelta() | PurePath():
+            return _plain_scalar(value)
+        case _:
+            return _plain_container(value)
+
+
+def plain_row(row: Mapping[str, object]) -> dict[str, object]:
+    """One row for JSON: ``reason`` is always a string, every other unknown is null."""
+    plained = {key: plain(value) for key, value in row.items()}
+    if "reason" in plained:
+        plained["reason"] = plained["reason"] or ""
+    return plained
+
+
+def iso(moment: datetime) -> str:
+    """ISO-8601 in UTC with a ``Z``, to the millisecond (the precision of Kafka's timestamps).
+
+    Raises:
+        ValueError: a time without a zone; it names no moment.
+    """
+    if moment.tzinfo is None:
+        msg = f"{moment!r} has no time zone"
+        raise ValueError(msg)
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def field(value: object) -> str:
+    """One CSV field."""
+    match plain(value):
+        case None:
+            return ""
+        case bool() as flag:
+            return "true" if flag else "false"
+        case dict() | list() as nested:
+            return json.dumps(nested)
+        case other:
+            return str(other)
+
+
+def cell(value: object) -> str:
+    """One table cell: never empty, so columns can be counted by a script, and free of control characters."""
+    return printable(field(value)) or UNKNOWN_CELL
+
+
+def printable(text: str) -> str:
+    """The text with control characters spelled out.
+
+    A group name may hold any character, an escape sequence or a line break included; a terminal must not
+    obey it and a table must not break at it.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def _plain_scalar(value: datetime | timedelta | PurePath) -> float | str:
+    match value:
+        case datetime():
+            return iso(value)
+        case timedelta():
+            return value.total_seconds()
+        case _:
+            return str(value)
+
+
+def _plain_container(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, bytes | bytearray | memoryview):
+        return [plain(item) for item in value]
+    msg = f"{type(value).__name__} has no agreed form in the output"
+    raise TypeError(msg)
