@@ -126,9 +126,13 @@ class Early:
         return cls(_words(ours), _output(ours), "--debug" in ours)
 
 
-def main() -> NoReturn:
-    """Run the command line of this process and end it with the contract's exit code."""
-    arguments = sys.argv[1:]
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run a command line, by default this process's own, and end with the contract's exit code.
+
+    Raises:
+        SystemExit: always.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
     early = Early.of(arguments)
     with handle_failures(early.command, early.output, debug=early.debug):
         raise SystemExit(_run(arguments))

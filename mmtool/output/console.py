@@ -8,15 +8,16 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
 from mmtool.output.values import printable
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmtool.errors import MmtoolError
     from collections.abc import Mapping
+
+    from mmtool.errors import MmtoolError
 
 
 @dataclass(slots=True)
@@ -36,6 +37,10 @@ class Switches:
     document_written: bool = False
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
+
+    def start_over(self) -> None:
+        """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
+        self.verbosity, self.debug, self.color, self.document_written = 0, False, True, False
 
 
 switches = Switches()

@@ -6,10 +6,10 @@ import csv
 import io
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, iso, plain_row
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime

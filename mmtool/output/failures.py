@@ -6,7 +6,7 @@ import signal
 import traceback
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import NoReturn, TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.errors import MmtoolError, StoppedError
 from mmtool.output import console
@@ -31,6 +31,7 @@ def handle_failures(command: str, output: OutputFormat, *, debug: bool = False) 
     Raises:
         SystemExit: with the contract's exit code, for every exception of the body.
     """
+    console.switches.start_over()
     try:
         yield
     except MmtoolError as error:

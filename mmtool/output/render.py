@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from mmtool.output import console, documents, table
 from mmtool.output.formats import OutputFormat
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mmtool.output.result import Result

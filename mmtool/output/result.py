@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError

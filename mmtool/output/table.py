@@ -8,13 +8,14 @@ that are not essential, from the right; what is left is folded, never cut.
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from mmtool.output.values import UNKNOWN_CELL, cell, printable
 from typing import TYPE_CHECKING
 
+from mmtool.output.values import UNKNOWN_CELL, cell, printable
+
 if TYPE_CHECKING:
-    from mmtool.output.result import Column, Result
     from collections.abc import Sequence
+
+    from mmtool.output.result import Column, Result
 
 GAP = 2
 """Blanks between two columns."""

@@ -1,0 +1,56 @@
+# The whole house in a few words. Every target builds .venv first, from constraints.txt.
+#
+#   make demo         two embedded clusters, real data, replication, failover, proof
+#   make test         the standard test suite, real brokers included
+#   make lint         ruff, formatting, mypy
+#   make test-chaos   seeded faults, minutes long
+#   make bench        against MirrorMaker 2 on this machine
+#   make completions  docs   write the generated files again
+#   make clean        everything that can be built again
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint test-chaos bench completions docs clean
+
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(BIN)/python -m pytest
+
+help:
+	@sed -n '2,/^$$/s/^# \{0,1\}//p' Makefile
+
+demo: .venv/.stamp
+	$(BIN)/mmtool demo
+
+test: .venv/.stamp
+	$(PYTEST) -m "not chaos and not bench" --durations=15
+
+lint: .venv/.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-chaos: .venv/.stamp
+	$(PYTEST) -m chaos --durations=15
+
+bench: .venv/.stamp
+	$(PYTEST) -m bench -s
+
+completions: .venv/.stamp
+	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool > completions/mmtool
+	_MMTOOL_COMPLETE=source_zsh $(BIN)/mmtool > completions/_mmtool
+	_MMTOOL_COMPLETE=source_fish $(BIN)/mmtool > completions/mmtool.fish
+
+docs: .venv/.stamp
+	$(BIN)/python docs/_tools/reference.py
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# setuptools first, then the project without build isolation: the pins hold for the build as well.
+.venv/.stamp: pyproject.toml constraints.txt
+	@python=$$(sh .ci/python) && echo "building .venv with $$python (once, about a minute)" && \
+	  $$python -m venv .venv
+	$(PIP) install -c constraints.txt setuptools
+	$(PIP) install -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+complete --command mmtool --no-files --arguments "(env _MMTOOL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS=(commandline -cp) mmtool)" --condition "env _MMTOOL_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args _TYPER_COMPLETE_ARGS=(commandline -cp) mmtool"
