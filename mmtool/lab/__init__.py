@@ -1,0 +1,1 @@
+"""The lab: real Kafka clusters on this machine, for tests, the demo and the benchmark."""

@@ -1,0 +1,168 @@
+"""Kafka's own jars, from their Maven coordinates, once per version and user.
+
+Resolved by the Ivy that ships in pyspark's ``jars`` folder, into
+``<cache>/mmtool/kafka/<version>/<broker|mirror>/``. A folder appears there by one rename, with a manifest of
+names and sizes; what disagrees with its manifest is resolved again. ``MMTOOL_IVY_SETTINGS`` names an Ivy
+settings file for networks that have their own repository.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import quoteattr
+
+from mmtool.errors import MmtoolError
+from mmtool.lab.java import java_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KAFKA_VERSION = "4.3.1"
+RESOLVE_SECONDS = 600
+_MANIFEST = "manifest.json"
+_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")  # the slf4j-api generation that Kafka 3.x and 4.x bring
+_REMEDY = (
+    "check the network (behind a proxy: JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=... -Dhttps.proxyPort=...; "
+    "own repository: MMTOOL_IVY_SETTINGS=ivysettings.xml), then try again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """A set of jars that is cached as a whole: organisation, module, version of each root."""
+
+    name: str
+    version: str
+    roots: tuple[tuple[str, str, str], ...]
+
+    @property
+    def folder(self) -> Path:
+        return cache_folder() / self.version / self.name
+
+
+def broker_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+    """The jars that run ``kafka.Kafka`` and Kafka's command-line tools.
+
+    Raises:
+        MmtoolError: They are not cached and cannot be downloaded.
+    """
+    return _jars(_Bundle("broker", version, (("org.apache.kafka", "kafka_2.13", version), _LOGGING)))
+
+
+def mirror_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+    """The jars that run ``org.apache.kafka.connect.mirror.MirrorMaker``.
+
+    Raises:
+        MmtoolError: They are not cached and cannot be downloaded.
+    """
+    kafka = "org.apache.kafka"
+    roots = ((kafka, "connect-mirror", version), (kafka, "connect-json", version), _LOGGING)
+    return _jars(_Bundle("mirror", version, roots))
+
+
+def cache_folder() -> Path:
+    """``$XDG_CACHE_HOME/mmtool/kafka``, by default below ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmtool" / "kafka"
+
+
+def _jars(bundle: _Bundle) -> list[Path]:
+    whole = _cached(bundle.folder)
+    if whole:
+        return whole
+    with _only_one_resolves():
+        return _cached(bundle.folder) or _resolve(bundle)
+
+
+def _cached(folder: Path) -> list[Path]:
+    """The jars of a folder that agrees with its manifest, else none."""
+    try:
+        manifest: dict[str, int] = json.loads((folder / _MANIFEST).read_text())
+        whole = all((folder / name).stat().st_size == size for name, size in manifest.items())
+    except (OSError, ValueError):
+        return []
+    return [folder / name for name in sorted(manifest)] if whole else []
+
+
+@contextlib.contextmanager
+def _only_one_resolves() -> Iterator[None]:
+    """One process at a time; the operating system lets go of the lock when its holder dies."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _resolve(bundle: _Bundle) -> list[Path]:
+    staging = bundle.folder.with_name(f".{bundle.name}.staging")
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    _run_ivy(bundle, staging)
+    sizes = {jar.name: jar.stat().st_size for jar in staging.glob("*.jar")}
+    (staging / _MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True))
+    shutil.rmtree(bundle.folder, ignore_errors=True)
+    staging.rename(bundle.folder)
+    return _cached(bundle.folder)
+
+
+def _run_ivy(bundle: _Bundle, staging: Path) -> None:
+    (staging / "ivy.xml").write_text(_ivy_file(bundle))
+    what = f"Kafka {bundle.version} ({bundle.name} jars)"
+    try:
+        answer = subprocess.run(
+            _ivy_command(staging), capture_output=True, text=True, timeout=RESOLVE_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MmtoolError(
+            f"{what} could not be downloaded within {RESOLVE_SECONDS} s", remedy=_REMEDY, code="download"
+        ) from error
+    if answer.returncode != 0 or not any(staging.glob("*.jar")):
+        reason = _first_complaint(answer.stdout + answer.stderr)
+        raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=_REMEDY, code="download")
+
+
+def _ivy_file(bundle: _Bundle) -> str:
+    roots = "".join(
+        f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(version)}"
+        ' conf="default->default"/>'
+        for org, name, version in bundle.roots
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="mmtool" module="lab"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>{roots}</dependencies>'
+        "</ivy-module>"
+    )
+
+
+def _ivy_command(staging: Path) -> list[str]:
+    settings = os.environ.get("MMTOOL_IVY_SETTINGS")
+    return [
+        *(str(java_binary()), "-XX:TieredStopAtLevel=1", "-cp", str(_ivy_jar()), "org.apache.ivy.Main"),
+        *(("-settings", settings) if settings else ()),
+        *("-cache", str(cache_folder() / "ivy"), "-ivy", str(staging / "ivy.xml"), "-confs", "default"),
+        # scala-logging is of type bundle, Jetty's parts are eclipse-plugin: unnamed types are left out
+        *("-types", "jar", "bundle", "eclipse-plugin"),
+        *("-retrieve", f"{staging}/[artifact]-[revision](-[classifier]).[ext]"),
+    ]
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")  # found, not imported: that would take a second
+    folders = [Path(folder, "jars") for folder in (spec and spec.submodule_search_locations) or ()]
+    for jar in (jar for folder in folders for jar in folder.glob("ivy-*.jar")):
+        return jar
+    raise MmtoolError("pyspark's jars folder holds no ivy-*.jar", remedy="pip install 'pyspark[sql]'")
+
+
+def _first_complaint(output: str) -> str:
+    marks = ("UnknownHostException", "UNRESOLVED", "FAILED", "ERROR", "not found", "Exception")
+    lines = [line.strip(" :\t") for line in output.splitlines()]
+    return next((line for mark in marks for line in lines if mark in line), "Ivy gave no reason")[:200]

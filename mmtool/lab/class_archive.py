@@ -1,0 +1,62 @@
+"""The JVM's own cache of parsed classes (dynamic CDS, JEP 350): a broker starts in half the time and CPU.
+
+The first broker that stops cleanly writes it (about 4 s, once per Kafka and Java version); every later JVM on
+the same class path maps it. The JVM checks that it fits and runs without it when it does not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from typing import IO, TYPE_CHECKING
+
+from mmtool.lab.java import java_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_TOLERANT = ("-Xshare:auto", "-XX:+IgnoreUnrecognizedVMOptions")  # not every JVM is HotSpot
+
+
+class ClassArchive:
+    """The archive that belongs to a class path and the Java in use; one process at a time writes it."""
+
+    def __init__(self, classpath: Sequence[Path]) -> None:
+        fingerprint = "\n".join((os.path.realpath(java_binary()), *map(str, classpath)))
+        name = hashlib.sha256(fingerprint.encode()).hexdigest()[:12]
+        self._file = classpath[0].with_name(f"classes-{name}.jsa")
+        self._draft = self._file.with_suffix(".draft")
+        self._lock: IO[bytes] | None = None
+
+    def options(self, *, write: bool = False) -> tuple[str, ...]:
+        """JVM options that use the archive; when there is none and ``write``, that make one at exit."""
+        if self._file.exists():
+            return (*_TOLERANT, f"-XX:SharedArchiveFile={self._file}")
+        if write and self._may_write():
+            self._draft.unlink(missing_ok=True)
+            return (*_TOLERANT, f"-XX:ArchiveClassesAtExit={self._draft}")
+        return _TOLERANT
+
+    def adopt(self) -> None:
+        """After that JVM's clean exit: what it wrote becomes the archive, in one step."""
+        if self._lock is not None and self._draft.exists():
+            self._draft.rename(self._file)
+        self.close()
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+        self._lock = None
+
+    def _may_write(self) -> bool:
+        if self._lock is None:
+            handle = self._file.with_suffix(".lock").open("wb")
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                handle.close()
+                return False
+            self._lock = handle
+        return True

@@ -1,0 +1,249 @@
+"""A real Kafka cluster on loopback: N brokers in KRaft combined mode, on a leash."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from mmtool.errors import MmtoolError
+from mmtool.lab import probe
+from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
+from mmtool.lab.class_archive import ClassArchive
+from mmtool.lab.ports import PortReservation
+from mmtool.lab.process import LeashedProcess, java_command
+from mmtool.lab.server_properties import Node, properties_text, server_properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
+_POLL_SECONDS = 0.05
+
+# One broker of 512 MiB suffices for any test here; C1 and the serial collector start in half the time.
+JVM = ("-Xmx384m", "-Xms96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JVM_FOR_SPEED = ("-Xmx512m", "-Xms512m", "-XX:+UseG1GC")
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a cluster is made of; ``properties`` go into every broker's ``server.properties`` and win."""
+
+    brokers: int = 1
+    version: str = KAFKA_VERSION
+    properties: Mapping[str, str] = field(default_factory=dict)
+    jvm: Sequence[str] = JVM
+
+
+class Cluster:
+    """A named cluster below ``directory``: data, logs and ``server.properties`` of each broker.
+
+    A directory that already holds a cluster is started again with its data, its cluster id and, when they
+    are still free, its ports.
+    """
+
+    def __init__(self, name: str, directory: Path, shape: Shape | None = None) -> None:
+        self.name = name
+        self.directory = directory
+        self.shape = shape or Shape()
+        self.cluster_id = ""
+        self._nodes: tuple[Node, ...] = ()
+        self._ports = PortReservation()
+        self._processes: dict[int, LeashedProcess] = {}
+        self._archive: ClassArchive | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port,...`` of all brokers, running or not."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of the brokers that run."""
+        return [process.pid for process in self._processes.values() if process.alive]
+
+    @property
+    def logs(self) -> list[Path]:
+        return [self._log(node) for node in self._nodes]
+
+    def start(self) -> None:
+        """Start all brokers; returns when each of them has told that it sees all of them.
+
+        Raises:
+            MmtoolError: A broker ended or was not ready in time; the message holds the end of its log.
+        """
+        jars = broker_classpath(self.shape.version)
+        self._settle()
+        with ThreadPoolExecutor(self.shape.brokers) as pool:
+            list(pool.map(lambda node: self._format(node, jars), self._nodes))
+        try:
+            for node in self._nodes:
+                self._launch(node)
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop all brokers cleanly, together: one by one, the last of a quorum would wait for the others."""
+        with ThreadPoolExecutor(self.shape.brokers) as pool:
+            list(pool.map(self._end, list(self._processes)))
+        self._forget()
+
+    def kill(self) -> None:
+        """SIGKILL to all brokers."""
+        for process in self._processes.values():
+            process.kill()
+        self._forget()
+
+    def kill_broker(self, i: int) -> None:
+        """SIGKILL: as a power cut, though the page cache survives."""
+        self._processes.pop(i).kill()
+
+    def stop_broker(self, i: int) -> None:
+        """A controlled shutdown: leaders move away first."""
+        self._end(i)
+        del self._processes[i]
+
+    def start_broker(self, i: int) -> None:
+        """Start one broker again, same ports, same data; returns when all running brokers see each other."""
+        self._launch(self._nodes[i])
+        self.wait_ready()
+
+    def pause_broker(self, i: int) -> None:
+        """SIGSTOP: its connections stay open and nothing answers, as with a hung host."""
+        self._processes[i].pause()
+
+    def resume_broker(self, i: int) -> None:
+        self._processes[i].resume()
+
+    def wait_ready(self, timeout: float = READY_SECONDS) -> None:
+        """Until every running broker answers a metadata request and lists all running ones."""
+        expected = frozenset(self._processes)
+        deadline = time.monotonic() + timeout
+        for i in sorted(expected):
+            while not self._sees(i, expected):
+                self._check_progress(i, deadline)
+                time.sleep(_POLL_SECONDS)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _sees(self, i: int, expected: frozenset[int]) -> bool:
+        view = probe.ask(self._nodes[i].port)
+        return view is not None and view.cluster_id == self.cluster_id and view.brokers >= expected
+
+    def _check_progress(self, i: int, deadline: float) -> None:
+        process = self._processes[i]
+        if process.alive and time.monotonic() < deadline:
+            return
+        what = "was not ready in time" if process.alive else "ended at start"
+        raise MmtoolError(
+            f"broker {i} of cluster {self.name} {what}:\n{process.log_tail()}",
+            remedy=f"the whole log: {process.log}",
+            code="broker",
+        )
+
+    def _settle(self) -> None:
+        """Cluster id and ports: those of an earlier start in this directory, else new ones."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        earlier = self._earlier()
+        self.cluster_id = str(earlier.get("cluster_id") or new_cluster_id())
+        pairs = self._reserve([port for pair in earlier.get("ports", []) for port in pair])
+        self._nodes = tuple(Node(i, *pair) for i, pair in enumerate(pairs))
+        memory = {"cluster_id": self.cluster_id, "ports": pairs}
+        (self.directory / "cluster.json").write_text(json.dumps(memory))
+
+    def _earlier(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            return dict(json.loads((self.directory / "cluster.json").read_text()))
+        return {}
+
+    def _reserve(self, known: Sequence[int]) -> list[tuple[int, int]]:
+        ports = [
+            known[i] if i < len(known) and self._ports.keep(known[i]) else self._ports.take()
+            for i in range(2 * self.shape.brokers)
+        ]
+        return list(zip(ports[::2], ports[1::2], strict=True))
+
+    def _format(self, node: Node, jars: Sequence[Path]) -> None:
+        folder = self._folder(node)
+        folder.mkdir(exist_ok=True)
+        settings = server_properties(node, self._nodes, folder / "data", self.shape.properties)
+        self._config(node).write_text(properties_text(settings))
+        if (folder / "data" / "meta.properties").exists():
+            return
+        self._storage_tool(node, jars)
+
+    def _storage_tool(self, node: Node, jars: Sequence[Path]) -> None:
+        command = java_command(
+            *(jars, "kafka.tools.StorageTool", "format"),
+            *("-t", self.cluster_id, "-c", str(self._config(node))),
+            jvm=(*JVM, *_LOGGING, *ClassArchive(jars).options()),
+        )
+        log = self._folder(node) / "format.log"
+        process = LeashedProcess(command, log)
+        if process.wait(READY_SECONDS) != 0:
+            raise MmtoolError(
+                f"formatting broker {node.node_id} of cluster {self.name} failed:\n{process.log_tail()}",
+                remedy=f"the whole log: {log}",
+                code="broker",
+            )
+
+    def _launch(self, node: Node) -> None:
+        jars = broker_classpath(self.shape.version)
+        self._archive = self._archive or ClassArchive(jars)
+        command = java_command(
+            *(jars, "kafka.Kafka", str(self._config(node))),
+            jvm=(*self.shape.jvm, *_LOGGING, *self._archive.options(write=node.node_id == 0)),
+        )
+        self._processes[node.node_id] = LeashedProcess(command, self._log(node))
+
+    def _end(self, i: int) -> None:
+        """Stop a broker cleanly; broker 0 may leave an archive of its classes."""
+        clean = self._processes[i].terminate()
+        if i == 0 and clean and self._archive is not None:
+            self._archive.adopt()
+
+    def _forget(self) -> None:
+        if self._archive is not None:
+            self._archive.close()
+        self._processes.clear()
+        self._ports.release()
+
+    def _folder(self, node: Node) -> Path:
+        return self.directory / f"broker-{node.node_id}"
+
+    def _config(self, node: Node) -> Path:
+        return self._folder(node) / "server.properties"
+
+    def _log(self, node: Node) -> Path:
+        return self._folder(node) / "broker.log"
+
+    def remove_data(self) -> None:
+        """Delete what the brokers stored; logs stay."""
+        for node in self._nodes:
+            shutil.rmtree(self._folder(node) / "data", ignore_errors=True)
+
+
+def new_cluster_id() -> str:
+    """A Kafka Uuid: 16 random bytes, URL-safe base64 without padding, not starting with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

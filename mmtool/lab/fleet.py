@@ -1,0 +1,97 @@
+"""Several clusters at once, and the MirrorMaker 2 properties file that connects them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Self
+
+from mmtool.lab.artifacts import broker_classpath
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.server_properties import properties_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+# What MM2 and its Connect herders create; their default of 3 cannot be met by one broker.
+_REPLICATED = (
+    "replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "checkpoints.topic.replication.factor",
+    "heartbeats.topic.replication.factor",
+    "config.storage.replication.factor",
+    "offset.storage.replication.factor",
+    "status.storage.replication.factor",
+)
+
+
+class Fleet:
+    """Named clusters, each in a folder of its own name below ``directory``."""
+
+    def __init__(self, clusters: Sequence[Cluster]) -> None:
+        self.clusters = {cluster.name: cluster for cluster in clusters}
+
+    @classmethod
+    def of(cls, directory: Path, *names: str, shape: Shape | None = None) -> Self:
+        """Equal clusters; for unequal ones, give the constructor what you want."""
+        return cls([Cluster(name, directory / name, shape) for name in names])
+
+    def __getitem__(self, name: str) -> Cluster:
+        return self.clusters[name]
+
+    def __iter__(self) -> Iterator[Cluster]:
+        return iter(self.clusters.values())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all clusters together; when one fails, none is left running.
+
+        Raises:
+            MmtoolError: What the first failed cluster said.
+        """
+        for version in {cluster.shape.version for cluster in self}:
+            broker_classpath(version)
+        with ThreadPoolExecutor(len(self.clusters)) as pool:
+            starts = [pool.submit(cluster.start) for cluster in self]
+        failures = [error for error in (start.exception() for start in starts) if error is not None]
+        if failures:
+            self.kill()
+            raise failures[0]
+
+    def stop(self) -> None:
+        with ThreadPoolExecutor(len(self.clusters)) as pool:
+            list(pool.map(Cluster.stop, self))
+
+    def kill(self) -> None:
+        for cluster in self:
+            cluster.kill()
+
+    def remove_data(self) -> None:
+        """Delete what the brokers stored; logs stay."""
+        for cluster in self:
+            cluster.remove_data()
+
+    def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
+        """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
+
+        ``flows`` are (source, target) names, by default the first cluster to the second; ``extra`` wins:
+        ``fleet.properties([("a", "b")], **{"a->b.topics": "orders.*"})``.
+        """
+        names = list(self.clusters)
+        chosen = flows or [(names[0], names[1])]
+        settings = {
+            "clusters": ", ".join(self.clusters),
+            **{f"{cluster.name}.bootstrap.servers": cluster.bootstrap for cluster in self},
+            **{f"{source}->{target}.enabled": "true" for source, target in chosen},
+            **dict.fromkeys(_REPLICATED, str(self._replicas())),
+        }
+        return properties_text({**settings, **extra})
+
+    def _replicas(self) -> int:
+        return min(3, *(cluster.shape.brokers for cluster in self))

@@ -1,0 +1,69 @@
+"""Which Java runs the brokers and Spark."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from mmtool.errors import UsageError
+
+OLDEST = 17  # Spark 4 and Kafka 4 brokers both ask for it
+_REMEDY = (
+    f"install Java {OLDEST} or later (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
+    "Fedora: dnf install java-21-openjdk-headless; macOS: brew install openjdk@21) "
+    "and put it on PATH or into JAVA_HOME"
+)
+
+
+def java_binary() -> Path:
+    """The ``java`` that Spark's launcher would take as well: JAVA_HOME when set, else PATH.
+
+    Raises:
+        UsageError: There is none, it does not run, or it is older than 17.
+    """
+    return _checked(os.environ.get("JAVA_HOME", ""), os.environ.get("PATH", ""))
+
+
+@functools.lru_cache(maxsize=8)
+def _checked(java_home: str, path: str) -> Path:
+    binary = _find(java_home, path)
+    major = major_version(_version_text(binary))
+    if major < OLDEST:
+        raise UsageError(f"{binary} is Java {major}, mmtool needs {OLDEST}+", remedy=_REMEDY, code="java")
+    return binary
+
+
+def _find(java_home: str, path: str) -> Path:
+    if java_home:
+        binary = Path(java_home, "bin", "java")
+        if os.access(binary, os.X_OK):
+            return binary
+        raise UsageError(f"JAVA_HOME={java_home} holds no bin/java", remedy=_REMEDY, code="java")
+    found = shutil.which("java", path=path)
+    if found is None:
+        raise UsageError("no java on PATH and JAVA_HOME is not set", remedy=_REMEDY, code="java")
+    return Path(found)
+
+
+def _version_text(binary: Path) -> str:
+    try:
+        answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UsageError(f"{binary} -version does not run: {error}", remedy=_REMEDY, code="java") from error
+    return answer.stderr + answer.stdout
+
+
+def major_version(text: str) -> int:
+    """The major version in the output of ``java -version``: ``"17.0.15"`` is 17, ``"1.8.0_392"`` is 8.
+
+    Raises:
+        UsageError: The text holds no version.
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    if found is None:
+        raise UsageError(f"no version in what java -version says: {text[:80]!r}", remedy=_REMEDY, code="java")
+    return int(found.group(1))

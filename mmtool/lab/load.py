@@ -1,0 +1,252 @@
+"""The load generator: numbered records into a topic, as fast as asked for.
+
+Each record tells its partition and its number in that partition (``mmtool.lab.records``), so a reader can
+prove order and completeness without having seen what was written.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from mmtool.errors import MmtoolError
+from mmtool.lab.records import RecordMaker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import KafkaError, Producer
+
+Keys = Literal["none", "sequence", "cyclic"]
+Message = dict[str, object]
+
+_CHUNK = 500  # records of one partition in a row: long enough for produce_batch, short enough to interleave
+_PACED_SECONDS = 0.01  # a throttled load comes in handfuls of this much time
+_FLUSH_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """Every ``records`` records are one transaction; every ``abort_every``-th is aborted, 0 aborts none."""
+
+    transactional_id: str
+    records: int = 100
+    abort_every: int = 0
+
+    def aborts(self, number: int) -> bool:
+        """Whether transaction ``number``, counted from 1, is aborted."""
+        return self.abort_every > 0 and number % self.abort_every == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What to write. Sizes in bytes, times in ms where named so.
+
+    ``keys``: none; ``sequence``, each record its own; ``cyclic``, ``key_count`` keys per partition in turn
+    (what compaction needs). ``first_sequence`` goes on where an earlier load ended. ``first_timestamp_ms``
+    0 means the time of sending, else timestamps start there and step by ``timestamp_step_ms``.
+    """
+
+    topic: str
+    count: int
+    partitions: int = 1
+    record_bytes: int = 1000
+    codec: str = "lz4"
+    records_per_second: float = math.inf
+    keys: Keys = "none"
+    key_count: int = 100
+    headers: tuple[tuple[str, bytes], ...] = ()
+    batch_bytes: int = 262_144
+    linger_ms: float = 20.0
+    transactions: Transactions | None = None
+    first_sequence: int = 0
+    first_timestamp_ms: int = 0
+    timestamp_step_ms: int = 1
+    client: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What was acknowledged. ``aborted`` holds (partition, number) of records in aborted transactions."""
+
+    records: int
+    value_bytes: int
+    seconds: float
+    next_sequence: Mapping[int, int]
+    aborted: frozenset[tuple[int, int]]
+
+    @property
+    def records_per_second(self) -> float:
+        return self.records / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    partition: int
+    first: int
+    size: int
+
+
+def produce(bootstrap: str, load: Load) -> Loaded:
+    """Write the load and wait until every record is acknowledged by all in-sync replicas.
+
+    Raises:
+        MmtoolError: A record was refused or not acknowledged within two minutes.
+    """
+    run = _Run(bootstrap, load)
+    started = time.perf_counter()
+    aborted = run.in_transactions(load.transactions) if load.transactions else run.plainly()
+    seconds = time.perf_counter() - started
+    return Loaded(load.count, load.count * load.record_bytes, seconds, run.next_sequence, aborted)
+
+
+class _Run:
+    def __init__(self, bootstrap: str, load: Load) -> None:
+        self._load = load
+        self._maker = RecordMaker(load.record_bytes)
+        self._failures: list[str] = []
+        self._producer = _producer(bootstrap, load)
+        self._started = time.perf_counter()
+        self._sent = 0
+        self.next_sequence = dict.fromkeys(range(load.partitions), load.first_sequence)
+
+    def plainly(self) -> frozenset[tuple[int, int]]:
+        handful = self._load.records_per_second * _PACED_SECONDS
+        for chunk in _chunks(self._load, int(max(1, min(_CHUNK, handful)))):
+            self._send(chunk)
+        self._settle()
+        return frozenset()
+
+    def in_transactions(self, how: Transactions) -> frozenset[tuple[int, int]]:
+        """Each transaction spans all partitions; its records are spread over them."""
+        aborted: set[tuple[int, int]] = set()
+        self._producer.init_transactions(_FLUSH_SECONDS)
+        per_partition = max(1, how.records // self._load.partitions)
+        chunks = _chunks(self._load, per_partition)
+        for number in itertools.count(1):
+            batch = list(itertools.islice(chunks, self._load.partitions))
+            if not batch:
+                return frozenset(aborted)
+            if self._transaction(batch, abort=how.aborts(number)):
+                aborted.update((c.partition, c.first + i) for c in batch for i in range(c.size))
+        raise AssertionError("counts for ever")
+
+    def _transaction(self, chunks: list[_Chunk], *, abort: bool) -> bool:
+        self._producer.begin_transaction()
+        for chunk in chunks:
+            self._send(chunk)
+        self._settle()  # also before an abort, which would purge what is still in the client's queue
+        if abort:
+            self._producer.abort_transaction(_FLUSH_SECONDS)
+        else:
+            self._producer.commit_transaction(_FLUSH_SECONDS)
+        return abort
+
+    def _send(self, chunk: _Chunk) -> None:
+        self._wait_for_turn()
+        messages = [self._message(chunk.partition, chunk.first + i) for i in range(chunk.size)]
+        if self._load.headers:
+            self._send_singly(messages, chunk.partition)
+        else:
+            self._send_together(messages, chunk.partition)
+        self._sent += chunk.size
+        self.next_sequence[chunk.partition] = chunk.first + chunk.size
+        self._producer.poll(0)
+
+    def _message(self, partition: int, sequence: int) -> Message:
+        load = self._load
+        message: Message = {"value": self._maker.value(partition, sequence)}
+        if load.keys == "sequence":
+            message["key"] = b"%d-%d" % (partition, sequence)
+        elif load.keys == "cyclic":
+            message["key"] = b"%d-%d" % (partition, sequence % load.key_count)
+        if load.first_timestamp_ms:
+            steps = sequence - load.first_sequence
+            message["timestamp"] = load.first_timestamp_ms + steps * load.timestamp_step_ms
+        return message
+
+    def _send_together(self, messages: list[Message], partition: int) -> None:
+        """``produce_batch`` marks what found no room in the client's queue; those wait and go again."""
+        while messages:
+            self._producer.produce_batch(
+                self._load.topic, messages, partition=partition, on_delivery=self._on_failure
+            )
+            messages = [message for message in messages if self._found_no_room(message.pop("_error", None))]
+            if messages:
+                self._producer.poll(0.01)
+
+    def _found_no_room(self, error: KafkaError | None) -> bool:
+        if error is not None and error.name() != "_QUEUE_FULL":
+            raise MmtoolError(f"load into {self._load.topic}: {error.str()}", code="load")
+        return error is not None
+
+    def _send_singly(self, messages: list[Message], partition: int) -> None:
+        """``produce_batch`` knows no headers."""
+        for message in messages:
+            while not self._sent_one(message, partition):
+                self._producer.poll(0.01)
+
+    def _sent_one(self, message: Message, partition: int) -> bool:
+        try:
+            self._producer.produce(
+                self._load.topic,
+                partition=partition,
+                headers=list(self._load.headers),
+                on_delivery=self._on_failure,
+                **message,
+            )
+        except BufferError:
+            return False
+        return True
+
+    def _on_failure(self, error: KafkaError, _: object) -> None:
+        self._failures.append(error.str())
+
+    def _wait_for_turn(self) -> None:
+        due = self._started + self._sent / self._load.records_per_second
+        while (ahead := due - time.perf_counter()) > 0:
+            self._producer.poll(min(ahead, 0.1))
+
+    def _settle(self) -> None:
+        left = self._producer.flush(_FLUSH_SECONDS)
+        if left:
+            self._failures.append(f"{left} records were not acknowledged in {_FLUSH_SECONDS:.0f} s")
+        if self._failures:
+            raise MmtoolError(f"load into {self._load.topic}: {self._failures[0]}", code="load")
+
+
+def _producer(bootstrap: str, load: Load) -> Producer:
+    from confluent_kafka import Producer  # noqa: PLC0415 - heavy; the lab's command line starts without it
+
+    settings: dict[str, object] = {
+        "bootstrap.servers": bootstrap,
+        "client.id": "mmtool-lab-load",
+        "compression.type": load.codec,
+        "batch.size": load.batch_bytes,
+        "batch.num.messages": 100_000,
+        "linger.ms": load.linger_ms,
+        "enable.idempotence": True,
+        "delivery.report.only.error": True,
+        "queue.buffering.max.messages": 200_000,
+        "log_level": 3,  # brokers that tests stop on purpose are no news
+        **load.client,
+    }
+    if load.transactions:
+        settings["transactional.id"] = load.transactions.transactional_id
+    return Producer(settings)
+
+
+def _chunks(load: Load, size: int) -> Iterator[_Chunk]:
+    """The load's records, dealt out to the partitions in turn."""
+    following = dict.fromkeys(range(load.partitions), load.first_sequence)
+    left = load.count
+    for partition in itertools.cycle(range(load.partitions)):
+        if left <= 0:
+            return
+        chunk = _Chunk(partition, following[partition], min(size, left))
+        following[partition] += chunk.size
+        left -= chunk.size
+        yield chunk

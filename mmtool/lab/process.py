@@ -1,0 +1,107 @@
+"""A Java process on a leash: it dies with us, even when we are killed by ``kill -9``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.lab.java import java_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LEASH = Path(__file__).with_name("leash.py")
+STOP_SECONDS = 20.0  # a broker's controlled shutdown takes 1-3 s here
+
+
+def java_command(
+    classpath: Sequence[Path], main_class: str, *arguments: str, jvm: Sequence[str] = ()
+) -> list[str]:
+    """``java -cp ... MAIN ARGS`` as a list."""
+    joined = os.pathsep.join(str(jar) for jar in classpath)
+    return [str(java_binary()), *jvm, "-cp", joined, main_class, *arguments]
+
+
+class LeashedProcess:
+    """One running command; its standard output and error go to ``log``, appended."""
+
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        self.log = log
+        self._lock = threading.Lock()
+        with log.open("ab") as sink:
+            self._leash = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                start_new_session=True,  # Ctrl-C in a terminal is for us, we then stop it cleanly
+                bufsize=0,
+            )
+        self.pid = self._first_line()
+
+    def _first_line(self) -> int:
+        assert self._leash.stdout is not None
+        line = self._leash.stdout.readline()
+        if not line:
+            raise MmtoolError(f"{self.log.name}: the process did not start: {self.log_tail(3)}")
+        return int(line)
+
+    @property
+    def alive(self) -> bool:
+        return self._leash.poll() is None
+
+    def terminate(self, timeout: float = STOP_SECONDS) -> bool:
+        """SIGTERM, and SIGKILL when it is still there after ``timeout`` seconds; whether SIGTERM sufficed."""
+        self._send(b"C")
+        self._send(b"T")
+        try:
+            self.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return False
+        self._close()
+        return True
+
+    def kill(self) -> None:
+        """SIGKILL; returns when the process is gone."""
+        self._send(b"K")
+        self._leash.wait()
+        self._close()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open, nothing answers."""
+        self._send(b"S")
+
+    def resume(self) -> None:
+        self._send(b"C")
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code; 128 + n when signal n ended it.
+
+        Raises:
+            subprocess.TimeoutExpired: It still runs after ``timeout`` seconds.
+        """
+        return self._leash.wait(timeout)
+
+    def log_tail(self, lines: int = 20) -> str:
+        text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _send(self, letter: bytes) -> None:
+        assert self._leash.stdin is not None
+        assert self._leash.stdout is not None
+        with self._lock, contextlib.suppress(BrokenPipeError, ValueError):  # it has ended already
+            self._leash.stdin.write(letter)
+            self._leash.stdout.read(1)
+
+    def _close(self) -> None:
+        for pipe in (self._leash.stdin, self._leash.stdout):
+            assert pipe is not None
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

@@ -1,0 +1,110 @@
+"""Topics of the lab: made, and read back to their end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mmtool.errors import GateError, MmtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from confluent_kafka import Consumer, Message
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+_READY_SECONDS = 20.0
+_CONSUME_SECONDS = 0.1  # consume() waits that long for the last, smaller handful
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record as a consumer sees it; ``timestamp_ms`` is -1 where the log has none, as in Kafka."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int = 1, **config: str) -> None:
+    """Create a topic and wait until it can be written to; ``config`` names its settings.
+
+    Raises:
+        MmtoolError: The broker refused, for instance because the topic exists.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415 - heavy
+    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415 - heavy
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 3})
+    topic = NewTopic(name, partitions, replicas, config=config)
+    try:
+        admin.create_topics([topic], operation_timeout=_READY_SECONDS)[name].result(_READY_SECONDS)
+    except KafkaException as error:
+        raise MmtoolError(f"topic {name}: {error.args[0].str()}", code="topic") from error
+
+
+def read_topic(
+    bootstrap: str, topic: str, *, isolation: Isolation = "read_committed", timeout: float = 60.0
+) -> list[Record]:
+    """Every record from log start to the end that the isolation level allows, per partition in order.
+
+    Raises:
+        GateError: The end was not reached in ``timeout`` seconds.
+    """
+    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - heavy
+
+    consumer = Consumer(_reader_settings(bootstrap, isolation))
+    try:
+        partitions = consumer.list_topics(topic, _READY_SECONDS).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        records = list(_until_the_ends(consumer, len(partitions), timeout))
+    finally:
+        consumer.close()
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def _reader_settings(bootstrap: str, isolation: Isolation) -> Mapping[str, object]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": "mmtool-lab-reader",
+        "group.id": "mmtool-lab-reader",  # asked for by the client; nothing is committed
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "enable.partition.eof": True,
+        "isolation.level": isolation,
+        "log_level": 3,
+    }
+
+
+def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iterator[Record]:
+    from confluent_kafka import KafkaError  # noqa: PLC0415 - heavy
+
+    ended: set[int] = set()
+    deadline = time.monotonic() + timeout
+    while len(ended) < partitions:
+        messages = consumer.consume(10_000, _CONSUME_SECONDS)
+        if not messages and time.monotonic() > deadline:
+            raise GateError(f"the end of the topic was not reached in {timeout:.0f} s", code="timeout")
+        for message in messages:
+            error = message.error()
+            if error is None:
+                yield _record(message)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+                ended.add(message.partition())
+            else:
+                raise MmtoolError(f"reading: {error.str()}", code="read")
+
+
+def _record(message: Message) -> Record:
+    return Record(
+        partition=message.partition(),
+        offset=message.offset(),
+        timestamp_ms=message.timestamp()[1],
+        key=message.key(),
+        value=message.value(),
+        headers=tuple(message.headers() or ()),
+    )
