@@ -5,25 +5,41 @@ Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 
 from __future__ import annotations
 
+from mmtool.kafka.batches.aborted import AbortedFilter
+from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, same_records
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import BatchHeader, BatchView, Codec, iter_batches, view_of
 from mmtool.kafka.batches.integrity import verify_crc
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
+from mmtool.kafka.batches.rebuild import coalesce, rebuild, split
+from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
 
 __all__ = [
+    "AbortedFilter",
     "BatchError",
     "BatchHeader",
     "BatchView",
     "Codec",
+    "Comparison",
     "CorruptBatchError",
+    "Difference",
+    "MatchedRange",
     "OversizeRecordError",
+    "RawRecord",
     "ReadyBatch",
     "RebuildReason",
+    "Record",
     "Segment",
     "as_is",
+    "coalesce",
+    "decode",
     "iter_batches",
+    "raw_records",
+    "rebuild",
     "rebuild_reason",
+    "same_records",
+    "split",
     "verify_crc",
     "view_of",
 ]

@@ -14,6 +14,7 @@ from mmtool.kafka.batches.header import (
     CRC_AT,
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
+    LOG_OVERHEAD,
     MAGIC,
     TRANSACTIONAL_BIT,
 )
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _KEPT_BITS: Final = ~(TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
 _NO_LEADER_EPOCH: Final = -1  # Kafka's own value in a produce request; the broker writes its epoch over it
 
-_ADDRESS = struct.Struct(">q4xi")  # base offset, (length), leader epoch
+_ADDRESS = struct.Struct(">qii")  # base offset, length, leader epoch
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")  # producer id, producer epoch, base sequence
@@ -94,7 +95,7 @@ class ReadyBatch:
         before = bytes(payload[CHECKED_FROM:HEADER_SIZE])
         (attributes,) = _ATTRIBUTES.unpack_from(before)
         (crc,) = _CRC.unpack_from(payload, CRC_AT)
-        _ADDRESS.pack_into(payload, 0, 0, _NO_LEADER_EPOCH)
+        _ADDRESS.pack_into(payload, 0, 0, len(payload) - LOG_OVERHEAD, _NO_LEADER_EPOCH)
         _ATTRIBUTES.pack_into(payload, CHECKED_FROM, attributes & _KEPT_BITS)
         _PRODUCER.pack_into(payload, _PRODUCER_AT, producer_id, epoch, sequence)
         difference = crc32c(before) ^ crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE]))

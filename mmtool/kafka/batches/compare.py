@@ -1,0 +1,202 @@
+"""Are these the same records? Asked when a pump resumes: what the target holds against what the source holds.
+
+Same means what a consumer can see: timestamp, key, value, headers. Record attributes (unused by Kafka) and
+the batch layout are left out: a target that recompresses writes both anew.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from mmtool.kafka.batches.header import CODEC_BITS, LOG_APPEND_TIME_BIT, MAGIC
+from mmtool.kafka.batches.records import fields_of, raw_records
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.kafka.batches.header import BatchView
+    from mmtool.kafka.batches.records import RawRecord
+
+_FROM_THE_START: Final = DownstreamOffset(0)
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRange:
+    """``count`` records contiguous on both sides, equal one by one: an offset run."""
+
+    upstream_start: UpstreamOffset
+    downstream_start: DownstreamOffset
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first pair of records that is not the same; ``field`` is timestamp, key, value or headers."""
+
+    upstream_offset: UpstreamOffset
+    downstream_offset: DownstreamOffset
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How far both sides agree.
+
+    Attributes:
+        matched: The equal records as offset runs, in order.
+        difference: Where they first differ; None when they agree as far as both sides go.
+        wanted: Records that were to be compared.
+    """
+
+    matched: tuple[MatchedRange, ...]
+    difference: Difference | None
+    wanted: int
+
+    @property
+    def compared(self) -> int:
+        """Records found equal."""
+        return sum(matched.count for matched in self.matched)
+
+    @property
+    def is_complete(self) -> bool:
+        """All that was wanted was there on both sides and equal."""
+        return self.compared == self.wanted
+
+
+def same_records(
+    source_views: Iterable[BatchView],
+    position: UpstreamOffset,
+    target_views: Iterable[BatchView],
+    count: int,
+    *,
+    target_position: DownstreamOffset = _FROM_THE_START,
+) -> Comparison:
+    """Walk ``count`` surviving records on both sides in step.
+
+    Where two batches meet head on and hold the same bytes, they are compared as bytes; else record by record.
+
+    Args:
+        source_views: Admitted batches of the source, in order.
+        position: Where the walk starts on the source; earlier records are passed over.
+        target_views: Batches of the target, in order.
+        count: Records to compare.
+        target_position: Where the walk starts on the target.
+
+    Raises:
+        BatchError: A batch that cannot be read.
+    """
+    source = _Cursor(source_views, position)
+    target = _Cursor(target_views, target_position)
+    trail: list[MatchedRange] = []
+    left, difference = count, None
+    while difference is None and left > 0 and source.load() and target.load():
+        step = _twins(source, target, left)
+        if step is None:
+            step, difference = _in_step(source, target, left)
+        for matched in step:
+            _extend(trail, matched)
+            left -= matched.count
+    return Comparison(tuple(trail), difference, count)
+
+
+class _Cursor:
+    """One side of the walk: a whole batch until somebody looks inside, then what is left of its records."""
+
+    __slots__ = ("_position", "_views", "keeps_time", "records", "view")
+
+    def __init__(self, views: Iterable[BatchView], position: int) -> None:
+        self._views = iter(views)
+        self._position = position
+        self.view: BatchView | None = None
+        self.records: deque[RawRecord] = deque()
+        self.keeps_time = True
+
+    def load(self) -> bool:
+        """Have a batch or records at hand; False at the end."""
+        while not self.records and self.view is None:
+            view = next(self._views, None)
+            if view is None:
+                return False
+            if not view.header.is_control:
+                self.view = view
+                self._open_if_partial(view)
+        return True
+
+    def _open_if_partial(self, view: BatchView) -> None:
+        if view.header.base_offset < self._position or view.header.is_empty:
+            self.open()
+
+    def open(self) -> deque[RawRecord]:
+        """The records at hand."""
+        if self.view is not None:
+            found = raw_records(self.view) if self.view.header.record_count else []
+            self.records.extend(raw for raw in found if raw.offset >= self._position)
+            self.keeps_time = not self.view.header.is_log_append_time
+            self.view = None
+        return self.records
+
+
+def _twins(source: _Cursor, target: _Cursor, room: int) -> list[MatchedRange] | None:
+    """The quick way: two whole dense batches whose records are the same bytes."""
+    ours, theirs = source.view, target.view
+    if ours is None or theirs is None or not _same_bytes(ours, theirs, room):
+        return None
+    source.view = target.view = None
+    matched = MatchedRange(
+        UpstreamOffset(ours.header.base_offset),
+        DownstreamOffset(theirs.header.base_offset),
+        ours.header.record_count,
+    )
+    return [matched]
+
+
+def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
+    one, two = ours.header, theirs.header
+    return (
+        one.record_count == two.record_count <= room
+        and one.last_offset_delta + 1 == one.record_count
+        and two.last_offset_delta + 1 == two.record_count
+        and one.base_timestamp == two.base_timestamp
+        and one.attributes & CODEC_BITS == two.attributes & CODEC_BITS
+        and not (one.attributes | two.attributes) & LOG_APPEND_TIME_BIT
+        and one.magic == two.magic == MAGIC
+        and bytes(ours.records) == bytes(theirs.records)
+    )
+
+
+def _in_step(source: _Cursor, target: _Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
+    ours, theirs = source.open(), target.open()
+    step: list[MatchedRange] = []
+    for _ in range(min(len(ours), len(theirs), room)):
+        one, two = ours.popleft(), theirs.popleft()
+        places = UpstreamOffset(one.offset), DownstreamOffset(two.offset)
+        field = _first_difference(one, two, timed=target.keeps_time)
+        if field is not None:
+            return step, Difference(*places, field)
+        _extend(step, MatchedRange(*places, 1))
+    return step, None
+
+
+def _first_difference(one: RawRecord, two: RawRecord, *, timed: bool) -> str | None:
+    if timed and one.timestamp != two.timestamp:
+        return "timestamp"
+    if one.body == two.body:
+        return None
+    pairs = zip(("key", "value", "headers"), fields_of(one.body), fields_of(two.body), strict=True)
+    return next((name for name, ours, theirs in pairs if ours != theirs), None)
+
+
+def _extend(trail: list[MatchedRange], more: MatchedRange) -> None:
+    """Join to the last range when both sides go on without a hole."""
+    last = trail[-1] if trail else None
+    if (
+        last is not None
+        and last.upstream_start + last.count == more.upstream_start
+        and last.downstream_start + last.count == more.downstream_start
+    ):
+        trail[-1] = MatchedRange(last.upstream_start, last.downstream_start, last.count + more.count)
+    else:
+        trail.append(more)

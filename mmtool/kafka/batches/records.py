@@ -1,0 +1,191 @@
+"""The records inside a batch: as raw parts, and, for those who look inside, as keys, values and headers.
+
+A record is: length varint, attributes i8, timestamp delta varlong, offset delta varint, then key, value and
+headers. Everything from the key on is the *body*: it depends on nothing outside and is moved as bytes, so
+null and empty, the order of headers, and header names that are no UTF-8 survive whatever happens to the
+numbers. (aiokafka's own reader decodes header names to str, and raises on the last.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from mmtool.kafka.batches.compression import decompress
+from mmtool.kafka.batches.errors import BatchError
+from mmtool.kafka.batches.header import MAGIC
+from mmtool.kafka.batches.legacy import legacy_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.kafka.batches.header import BatchHeader, BatchView
+
+_INT64: Final = 1 << 63
+_LONGEST_VARINT: Final = 70  # bits: ten groups of seven hold 64
+
+
+class RawRecord(NamedTuple):
+    """A record without its place: ``body`` is its bytes from the key's length to the end of the headers.
+
+    ``offset`` is the log's own, ``timestamp`` in ms with LogAppendTime already resolved.
+    """
+
+    offset: int
+    timestamp: int
+    attributes: int
+    body: bytes
+
+
+class Record(NamedTuple):
+    """A record as a consumer sees it, except that header names stay bytes. Null is None, never empty."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+def decode(view: BatchView) -> Iterator[Record]:
+    """The records of a data or control batch, in order.
+
+    Raises:
+        BatchError: The records cannot be decompressed or break the format.
+    """
+    for raw in raw_records(view):
+        yield Record(raw.offset, raw.timestamp, *fields_of(raw.body))
+
+
+def raw_records(view: BatchView) -> list[RawRecord]:
+    """The records of a batch, bodies untouched, in order.
+
+    Raises:
+        BatchError: The records cannot be decompressed or break the format.
+    """
+    header = view.header
+    if header.magic != MAGIC:
+        return [RawRecord(at, time, 0, body_of(key, value)) for at, time, key, value in legacy_records(view)]
+    try:
+        plain = decompress(header.codec, view.records)
+        records = _walk(plain, header)
+    except BatchError:
+        raise
+    except Exception as error:
+        raise BatchError(f"the records of the batch at offset {header.base_offset}: {error}") from error
+    if header.is_log_append_time:
+        return [record._replace(timestamp=header.max_timestamp) for record in records]
+    return records
+
+
+def _walk(plain: bytes, header: BatchHeader) -> list[RawRecord]:
+    """One loop, nothing called on its usual way: this and `rebuild`'s writer are paid per record."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    records: list[RawRecord] = []
+    make, keep = RawRecord._make, records.append
+    at = 0
+    for _ in range(header.record_count):
+        if (length := plain[at]) < 128:
+            at += 1
+        else:
+            length, at = read_unsigned(plain, at)
+        end = at + (length >> 1)
+        attributes = plain[at]
+        if (time := plain[at + 1]) < 128:
+            at += 2
+        else:
+            time, at = read_unsigned(plain, at + 1)
+        if (place := plain[at]) < 128:
+            at += 1
+        else:
+            place, at = read_unsigned(plain, at)
+        if at >= end or (length | place) & 1:  # too short for a body, or negative
+            raise BatchError(f"a broken record behind offset {base_offset + len(records)}")
+        timestamp = base_timestamp + ((time >> 1) ^ -(time & 1))
+        if not -_INT64 <= timestamp < _INT64:
+            timestamp = (timestamp + _INT64) % (2 * _INT64) - _INT64  # as Java's long addition
+        keep(make((base_offset + (place >> 1), timestamp, attributes, plain[at:end])))
+        at = end
+    if at != len(plain):
+        raise BatchError(f"{len(plain) - at} bytes behind the last record of the batch at {base_offset}")
+    return records
+
+
+def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:
+    """A varint's bits before zigzag, and where it ends.
+
+    Raises:
+        BatchError: More than 64 bits.
+        IndexError: Cut.
+    """
+    value = shift = 0
+    while True:
+        byte = plain[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift >= _LONGEST_VARINT:
+            raise BatchError("a varint of more than 64 bits")
+
+
+def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]:
+    """Key, value and headers.
+
+    Raises:
+        BatchError: The body breaks the format.
+    """
+    try:
+        key, at = _nullable(body, 0)
+        value, at = _nullable(body, at)
+        count, at = _signed(body, at)
+        headers = []
+        for _ in range(count):
+            name, at = _nullable(body, at)
+            content, at = _nullable(body, at)
+            headers.append((name or b"", content))
+    except IndexError as error:
+        raise BatchError("a record ends in the middle of a field") from error
+    if at != len(body) or count < 0:
+        raise BatchError(f"a record's fields end at byte {at} of {len(body)}")
+    return key, value, tuple(headers)
+
+
+def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = _signed(body, at)
+    if length < 0:
+        return None, at
+    if at + length > len(body):
+        raise IndexError(at)
+    return body[at : at + length], at + length
+
+
+def _signed(body: bytes, at: int) -> tuple[int, int]:
+    value, at = read_unsigned(body, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def body_of(
+    key: bytes | None,
+    value: bytes | None,
+    headers: tuple[tuple[bytes, bytes | None], ...] = (),
+) -> bytes:
+    """The body with these fields."""
+    parts = [*_sized(key), *_sized(value), varint(len(headers) << 1)]
+    for name, content in headers:
+        parts += (*_sized(name), *_sized(content))
+    return b"".join(parts)
+
+
+def _sized(field: bytes | None) -> tuple[bytes, bytes]:
+    return (b"\x01", b"") if field is None else (varint(len(field) << 1), field)  # 1 is -1 in zigzag
+
+
+def varint(value: int) -> bytes:
+    """The bytes of a number that is zigzag-encoded already, 0 <= value < 2**64."""
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
