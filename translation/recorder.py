@@ -1,7 +1,7 @@
 """The map of one partition while it is mirrored: what the pump tells it, and the blocks to store.
 
-Store the blocks that `MapRecorder.take` returns in their order, with an idempotent producer, and all blocks of
-a partition in one and the same partition of the offset-runs topic (hash of topic id and partition, not of the
+Store the blocks that `MapRecorder.take` returns in their order, with an idempotent producer, all blocks of a
+partition in one and the same partition of the offset-runs topic (hash of topic id and partition, not of the
 whole key): then a block is never durable before the one it follows.
 """
 
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 
 class MapRecorder:
-    """Mutable, one per partition, not thread-safe. Made by `begin` or `resume`."""
+    """Mutable, one per partition, not thread-safe. Made by `begin` or `resume`.
+
+    ``max_runs`` seals earlier than `MAX_RUNS`: an open block is rewritten whole on each change, so a
+    partition with thousands of holes a second writes less with smaller blocks.
+    """
 
     __slots__ = (
         "_block_start",
@@ -42,6 +46,7 @@ class MapRecorder:
         "_downstream_end",
         "_frontier",
         "_leader_epoch",
+        "_max_runs",
         "_previous",
         "_sealed",
         "_source_end",
@@ -51,7 +56,7 @@ class MapRecorder:
         "mirror_start",
     )
 
-    def __init__(self, block: Block, *, changed: bool) -> None:
+    def __init__(self, block: Block, *, changed: bool, max_runs: int) -> None:
         """Go on with ``block``; use `begin` or `resume`."""
         self.about = block.about
         self.mirror_start = block.mirror_start
@@ -60,6 +65,7 @@ class MapRecorder:
         self._builder = RunBuilder(block.runs)
         self._sealed: list[Block] = []
         self._changed = changed
+        self._max_runs = max_runs
         self._frontier = block.tail.upstream_frontier
         self._downstream_end = block.tail.downstream_end.position
         self._source_end = block.tail.source_end
@@ -68,16 +74,17 @@ class MapRecorder:
         self._leader_epoch = block.tail.source_leader_epoch
 
     @classmethod
-    def begin(cls, about: MirroredPartition, start: MirrorStart) -> MapRecorder:
+    def begin(cls, about: MirroredPartition, start: MirrorStart, *, max_runs: int = MAX_RUNS) -> MapRecorder:
         """For a partition that this flow has never mirrored; `take` has a block to store at once."""
         tail = Tail(start.upstream, NothingMirrored(start.downstream), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
         empty = RunBuilder().snapshot()
-        return cls(Block(about, start.upstream, start, FIRST_BLOCK, empty, tail, sealed=False), changed=True)
+        block = Block(about, start.upstream, start, FIRST_BLOCK, empty, tail, sealed=False)
+        return cls(block, changed=True, max_runs=max_runs)
 
     @classmethod
-    def resume(cls, block: Block) -> MapRecorder:
+    def resume(cls, block: Block, *, max_runs: int = MAX_RUNS) -> MapRecorder:
         """To go on after the newest stored block of the partition; a full one is followed by the next."""
-        return cls(block, changed=False)
+        return cls(block, changed=False, max_runs=max_runs)
 
     def appended(
         self,
@@ -102,7 +109,9 @@ class MapRecorder:
         """
         if downstream_start < self._downstream_end:
             raise InvariantError("C", f"downstream {downstream_start} after {self._downstream_end - 1}")
-        if len(self._builder) == MAX_RUNS and not self._builder.extends(upstream_start, downstream_start):
+        if len(self._builder) >= self._max_runs and not self._builder.extends(
+            upstream_start, downstream_start
+        ):
             self._seal(upstream_start)
         self._builder.append(upstream_start, downstream_start, count)
         self._downstream_end = DownstreamOffset(downstream_start + count)

@@ -1,0 +1,137 @@
+"""Runs obey A to D, and lookups find the first record at or after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.testing.runs import ModelMirror, mirrors
+from mmtool.translation.errors import InvariantError
+from mmtool.translation.runs import Run, RunBuilder, RunMap, check_invariants
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+def run(upstream: int, downstream: int, count: int) -> Run:
+    return Run(UpstreamOffset(upstream), DownstreamOffset(downstream), count)
+
+
+def built(*batches: tuple[int, int, int]) -> list[Run]:
+    builder = RunBuilder()
+    for upstream, downstream, count in batches:
+        builder.append(UpstreamOffset(upstream), DownstreamOffset(downstream), count)
+    return list(builder.snapshot())
+
+
+def test_batches_contiguous_on_both_sides_are_one_run():
+    assert built((0, 5, 10), (10, 15, 3)) == [run(0, 5, 13)]
+
+
+def test_a_hole_upstream_starts_a_run():
+    assert built((0, 5, 10), (11, 15, 3)) == [run(0, 5, 10), run(11, 15, 3)]
+
+
+def test_a_marker_downstream_starts_a_run():
+    assert built((0, 5, 10), (10, 16, 3)) == [run(0, 5, 10), run(10, 16, 3)]
+
+
+def test_the_very_first_batch_at_offset_zero_starts_a_run():
+    assert built((0, 0, 1)) == [run(0, 0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("batch", "letter"),
+    [((10, 15, 0), "A"), ((10, 15, -1), "A"), ((9, 15, 1), "B"), ((10, 14, 1), "C")],
+)
+def test_a_batch_that_goes_backwards_is_refused_by_letter(batch, letter):
+    with pytest.raises(InvariantError) as refused:
+        built((0, 5, 10), batch)
+    assert refused.value.letter == letter
+
+
+def test_a_refused_batch_leaves_the_builder_as_it_was():
+    builder = RunBuilder([run(0, 5, 10)])
+    with pytest.raises(InvariantError):
+        builder.append(UpstreamOffset(3), DownstreamOffset(20), 1)
+    assert list(builder.snapshot()) == [run(0, 5, 10)]
+
+
+@pytest.mark.parametrize(
+    ("runs", "letter"),
+    [
+        ([run(0, 0, 0)], "A"),
+        ([run(0, 0, 5), run(4, 9, 1)], "B"),
+        ([run(0, 0, 5), run(9, 4, 1)], "C"),
+        ([run(0, 0, 5), run(5, 5, 1)], "D"),
+    ],
+)
+def test_each_invariant_is_checked_by_letter(runs, letter):
+    with pytest.raises(InvariantError) as refused:
+        check_invariants(runs)
+    assert refused.value.letter == letter
+
+
+def test_a_snapshot_does_not_change_with_later_appends():
+    builder = RunBuilder([run(0, 0, 1)])
+    before = builder.snapshot()
+    builder.append(UpstreamOffset(1), DownstreamOffset(1), 1)
+    assert list(before) == [run(0, 0, 1)]
+
+
+def test_a_run_names_the_offsets_after_its_last_record():
+    assert (run(3, 7, 2).upstream_end, run(3, 7, 2).downstream_end) == (5, 9)
+
+
+def test_joining_fuses_what_could_be_one_run():
+    parts = [
+        RunMap.from_runs(runs) for runs in ([run(0, 0, 2), run(5, 2, 1)], [], [run(6, 3, 4)], [run(20, 7, 1)])
+    ]
+    assert list(RunMap.joined(parts)) == [run(0, 0, 2), run(5, 2, 5), run(20, 7, 1)]
+
+
+def test_joining_nothing_is_an_empty_map():
+    assert len(RunMap.joined([])) == 0
+
+
+@pytest.mark.parametrize(("second", "letter"), [(run(4, 9, 1), "B"), (run(9, 4, 1), "C")])
+def test_joining_overlapping_parts_is_refused(second, letter):
+    with pytest.raises(InvariantError) as refused:
+        RunMap.joined([RunMap.from_runs([run(0, 0, 5)]), RunMap.from_runs([second])])
+    assert refused.value.letter == letter
+
+
+@given(mirrors())
+def test_what_is_recorded_obeys_every_invariant(mirror: ModelMirror):
+    mirror.partition_map().runs.check_invariants()
+
+
+@given(mirrors())
+def test_the_runs_are_the_truth_record_by_record(mirror: ModelMirror):
+    runs = mirror.partition_map().runs
+    mapped = {r.upstream_start + i: r.downstream_start + i for r in runs for i in range(r.count)}
+    assert mapped == mirror.went
+    assert runs.records == len(mirror.went)
+
+
+@given(mirrors(), st.integers(0, 80))
+def test_forward_finds_the_first_record_at_or_after(mirror: ModelMirror, offset: int):
+    expected = min((down for up, down in mirror.went.items() if up >= offset), default=None)
+    assert mirror.partition_map().runs.find_forward(UpstreamOffset(offset)) == expected
+
+
+@given(mirrors(), st.integers(0, 200))
+def test_reverse_finds_the_first_record_at_or_after(mirror: ModelMirror, offset: int):
+    expected = min((up for up, down in mirror.went.items() if down >= offset), default=None)
+    assert mirror.partition_map().runs.find_reverse(DownstreamOffset(offset)) == expected
+
+
+@given(mirrors())
+def test_a_column_is_looked_up_as_its_elements_are(mirror: ModelMirror):
+    runs, column = mirror.partition_map().runs, np.arange(200, dtype=np.int64)
+    for many, one in (
+        (runs.find_forward_many(column), runs.find_forward),
+        (runs.find_reverse_many(column), runs.find_reverse),
+    ):
+        values = [int(value) if found else None for value, found in zip(*many, strict=True)]
+        assert values == [one(offset) for offset in range(200)]
