@@ -1,0 +1,9 @@
+"""MirrorMaker 2's properties file as typed settings."""
+
+from __future__ import annotations
+
+from mmtool.config.load import load_settings
+from mmtool.config.names import NameFilter
+from mmtool.config.settings import ClusterSettings, FlowSettings, Security, Settings, Unit
+
+__all__ = ["ClusterSettings", "FlowSettings", "NameFilter", "Security", "Settings", "Unit", "load_settings"]

@@ -1,0 +1,212 @@
+"""One flow's settings out of the scopes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from mmtool.config.javaregex import PatternRefusedError
+from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
+from mmtool.config.names import NameFilter
+from mmtool.config.policies import read_policy
+from mmtool.config.redaction import RawProperties
+from mmtool.config.scopes import is_security_key
+from mmtool.config.settings import FlowSettings, Unit
+from mmtool.config.values import (
+    java_parse_boolean,
+    parse_boolean,
+    parse_choice,
+    parse_integer,
+    parse_list,
+    parse_replication_factor,
+    parse_start,
+)
+
+if TYPE_CHECKING:
+    from mmtool.config.properties import Entry
+    from mmtool.config.report import Report
+    from mmtool.config.scopes import Properties, Scopes
+    from mmtool.config.settings import ClusterSettings
+    from mmtool.config.values import Start
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+Word = TypeVar("Word")
+
+_INTERVALS = (
+    "emit.checkpoints",
+    "sync.group.offsets",
+    "emit.heartbeats",
+    "refresh.topics",
+    "refresh.groups",
+    "sync.topic.configs",
+    "sync.topic.acls",
+)
+
+
+def parse_value(key: Key, text: str) -> Any:
+    """A key's text as its type.
+
+    Raises:
+        ValueError: It is not one; says what is expected.
+    """
+    match key.kind:
+        case "boolean":
+            return parse_boolean(text)
+        case "integer":
+            return parse_integer(text, key.minimum, key.maximum)
+        case "replicas":
+            return parse_replication_factor(text)
+        case "list":
+            return parse_list(text)
+        case "choice":
+            return parse_choice(text, key.choices)
+        case "start":
+            return parse_start(text)
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReader:
+    """Reads the flow ``source->target``; what is wrong goes into the report and a default stands in."""
+
+    scopes: Scopes
+    source: ClusterSettings
+    target: ClusterSettings
+    report: Report
+
+    def settings(self) -> FlowSettings:
+        return FlowSettings(
+            source=self.source,
+            target=self.target,
+            enabled=self.is_enabled(),
+            policy=read_policy(self),
+            topics=self._filter("topics"),
+            groups=self._filter("groups"),
+            config_properties_exclude=NameFilter((".*",), self._patterns("config.properties.exclude")),
+            use_defaults_from=self.value("use.defaults.from"),
+            heartbeats_replication=self.value("heartbeats.replication.enabled"),
+            replication_factor=self.value("replication.factor"),
+            offset_syncs_replication_factor=self.value("offset-syncs.topic.replication.factor"),
+            checkpoints_replication_factor=self.value("checkpoints.topic.replication.factor"),
+            heartbeats_replication_factor=self.value("heartbeats.topic.replication.factor"),
+            emit_offset_syncs=self.value("emit.offset-syncs.enabled"),
+            offset_syncs_location=self.value("offset-syncs.topic.location"),
+            offset_lag_max=self.value("offset.lag.max"),
+            **self._switches_with_intervals(),
+            admin_timeout_ms=self.value("admin.timeout.ms"),
+            isolation=self._isolation(),
+            start=self._start(),
+            **self._own(),
+        )
+
+    def find(self, name: str) -> Entry | None:
+        """The entry that decides a key, or None when its default does."""
+        key = FLOW_KEYS[name]
+        if key.is_own:
+            return self.scopes.of_flow_own(self.source.alias, self.target.alias, name)
+        return self.scopes.of_flow(self.source.alias, self.target.alias, name, flow_only=key.flow_only)
+
+    def value(self, name: str) -> Any:
+        """A key's value: the deciding entry's, or the default's."""
+        key, entry = FLOW_KEYS[name], self.find(name)
+        if entry is not None:
+            try:
+                return parse_value(key, entry.value)
+            except ValueError as error:
+                self.report.expected(entry, str(error))
+        return None if key.default is None else parse_value(key, key.default)
+
+    def is_enabled(self) -> bool:
+        """``S->T.enabled`` by Java's parseBoolean; absent: a global ``enabled``, which MM2 passes on to every pair."""
+        entry = self.scopes.of_flow(self.source.alias, self.target.alias, "enabled")
+        if entry is None:
+            return False
+        if entry.value.strip().lower() not in {"true", "false"}:
+            self.report.warn(entry, "MM2 reads anything but true as false: this flow is off")
+        return java_parse_boolean(entry.value.strip())
+
+    def _patterns(self, name: str) -> tuple[str, ...]:
+        patterns: tuple[str, ...] = self.value(name)
+        return self._checked(patterns, self.find(name))
+
+    def _checked(self, patterns: tuple[str, ...], entry: Entry | None) -> tuple[str, ...]:
+        try:
+            NameFilter(patterns)
+        except PatternRefusedError as error:
+            if entry is not None:
+                self.report.expected(entry, f"Java regular expressions: {error.reason}")
+            return ()
+        return patterns
+
+    def _filter(self, name: str) -> NameFilter:
+        return NameFilter(self._patterns(name), self._patterns(f"{name}.exclude"))
+
+    def _switches_with_intervals(self) -> dict[str, Any]:
+        values = {}
+        for name in _INTERVALS:
+            field = name.replace(".", "_")
+            values[field] = self.value(f"{name}.enabled")
+            values[f"{field}_interval_seconds"] = self.value(f"{name}.interval.seconds")
+        return values
+
+    def _isolation(self) -> Isolation:
+        """An explicit ``isolation.level`` of the source consumer; not set: committed records only."""
+        entry = self.consumer_property("isolation.level")
+        return self._word(entry, {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"})
+
+    def _start(self) -> Start:
+        """``mmtool.start``; not set: an explicit ``auto.offset.reset`` of the source consumer, as in MM2."""
+        if self.find("mmtool.start") is not None:
+            start: Start = self.value("mmtool.start")
+            return start
+        return self._word(
+            self.consumer_property("auto.offset.reset"), {"earliest": "earliest", "latest": "latest"}
+        )
+
+    def _word(self, entry: Entry | None, words: dict[str, Word]) -> Word:
+        """One of a client property's words; absent or wrong: the first one."""
+        word = None if entry is None else words.get(entry.value.strip().lower())
+        if entry is not None and word is None:
+            self.report.expected(entry, " or ".join(words))
+        return next(iter(words.values())) if word is None else word
+
+    def consumer_property(self, name: str) -> Entry | None:
+        """A property of the consumer that reads the source."""
+        clients = self.scopes.flow_cluster(self.source.alias, self.target.alias, "source")
+        return clients.roles["consumer"].get(name)
+
+    def _own(self) -> dict[str, Any]:
+        names = ("round.seconds", "shards", "buffer.bytes", "throttle.bytes.per.second", "origins")
+        halts = ("on.data.loss", "on.oversize", "on.topic.recreated")
+        values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
+        values["spark_master"] = self.value("mmtool.spark.master")
+        values["spark_conf"] = RawProperties(_texts(self._free("mmtool.spark.conf.")))
+        values["hooks"] = _texts(self._free("mmtool.hook."))
+        values["units"] = self._units()
+        return values
+
+    def _free(self, prefix: str) -> Properties:
+        return self.scopes.own_by_prefix(self.source.alias, self.target.alias, prefix)
+
+    def _units(self) -> dict[str, Unit]:
+        entries = self._free(UNIT_PREFIX)
+        names = dict.fromkeys(key.rpartition(".")[0] for key in entries if key.rpartition(".")[0])
+        return {name: self._unit(entries, name) for name in names}
+
+    def _unit(self, entries: Properties, name: str) -> Unit:
+        topics, groups = (self._unit_filter(entries.get(f"{name}.{kind}")) for kind in ("topics", "groups"))
+        return Unit(topics=topics, groups=groups)
+
+    def _unit_filter(self, entry: Entry | None) -> NameFilter:
+        return NameFilter(() if entry is None else self._checked(parse_list(entry.value), entry))
+
+
+def _texts(properties: Properties) -> dict[str, str]:
+    return {name: entry.value for name, entry in properties.items()}
+
+
+def extras(properties: Properties) -> RawProperties:
+    """What is left of a role's properties when the security keys are taken out."""
+    return RawProperties(
+        {name: entry.value for name, entry in properties.items() if not is_security_key(name)}
+    )

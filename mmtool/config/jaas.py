@@ -1,0 +1,53 @@
+"""``sasl.jaas.config``: user and password out of a Plain or Scram login module."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_MODULE = re.compile(
+    r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE
+)
+_OPTION = re.compile(r"""\s*([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"';=]+)""", re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """One login module."""
+
+    module: str
+    username: str | None
+    password: str | None = field(repr=False)
+
+
+def parse_jaas(text: str) -> Login:
+    """Read one login module.
+
+    Raises:
+        ValueError: Not one; the text never quotes the value, which holds the password.
+    """
+    match = _MODULE.fullmatch(text)
+    if match is None:
+        raise ValueError('one login module, as: MODULE required username="..." password="...";')
+    options = _options(match.group(3))
+    return Login(match.group(1), options.get("username"), options.get("password"))
+
+
+def _options(text: str) -> dict[str, str]:
+    options = {}
+    position = 0
+    while text[position:].strip():
+        match = _OPTION.match(text, position)
+        if match is None:
+            raise ValueError('options after the login module, as: username="..." password="...";')
+        options[match.group(1)] = _unquoted(match.group(2))
+        position = match.end()
+    return options
+
+
+def _unquoted(word: str) -> str:
+    return _ESCAPED.sub(r"\1", word[1:-1]) if word[0] in "\"'" else word

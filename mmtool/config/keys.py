@@ -1,0 +1,248 @@
+"""The table of keys of a flow: name, type, default, meaning. Settings, messages, `config show` and the
+reference page (docs/reference/config.md) all come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["boolean", "integer", "replicas", "list", "text", "choice", "start", "class"]
+
+LARGEST_LONG = 2**63 - 1
+LARGEST_INT = 2**31 - 1
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a flow.
+
+    Attributes:
+        name: As in the file, without scope.
+        kind: How its text is read.
+        default: The text that stands for an absent key; None for "not set".
+        meaning: One line for the reference page.
+        mm2: MM2's default where it differs; None when it is the same, or the key is mmtool's own.
+        choices: For ``choice``, in lower case; the first one is the default.
+        minimum: For ``integer``.
+        maximum: For ``integer``.
+        flow_only: MM2 drops it from the global scope without a word.
+    """
+
+    name: str
+    kind: Kind
+    default: str | None
+    meaning: str
+    mm2: str | None = None
+    choices: tuple[str, ...] = ()
+    minimum: int = 0
+    maximum: int = LARGEST_LONG
+    flow_only: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the key is mmtool's, and so may also stand under ``ALIAS.``."""
+        return self.name.startswith("mmtool.")
+
+
+def _seconds(name: str, default: str, meaning: str, mm2: str | None = None) -> Key:
+    return Key(name, "integer", default, meaning, mm2, minimum=1, maximum=LARGEST_INT)
+
+
+def _switch(name: str, default: str, meaning: str) -> Key:
+    return Key(name, "boolean", default, meaning)
+
+
+def _replicas(name: str, default: str, meaning: str) -> Key:
+    return Key(name, "replicas", default, meaning)
+
+
+_NAMING = (
+    Key(
+        "replication.policy.class",
+        "class",
+        "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
+        "How topics are named on the target: DefaultReplicationPolicy (`source.topic`) or IdentityReplicationPolicy "
+        "(names stay).",
+    ),
+    Key("replication.policy.separator", "text", ".", "Between alias and topic name."),
+    _switch(
+        "replication.policy.internal.topic.separator.enabled",
+        "true",
+        "Whether MM2's internal topics use that separator too; `false` keeps the dot.",
+    ),
+)
+
+_SELECTION = (
+    Key("topics", "list", ".*", "Topics to mirror: Java regular expressions over whole names."),
+    Key(
+        "topics.exclude",
+        "list",
+        r".*[\-\.]internal, .*\.replica, __.*",
+        "Topics left out; wins over `topics`. `mmtool-*` is never mirrored, whatever stands here.",
+    ),
+    Key("groups", "list", ".*", "Consumer groups whose offsets are translated."),
+    Key(
+        "groups.exclude",
+        "list",
+        "console-consumer-.*, connect-.*, __.*",
+        "Groups left out; wins over `groups`.",
+    ),
+    Key(
+        "config.properties.exclude",
+        "list",
+        r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+        r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
+        r"min\.insync\.replicas",
+        "Topic configs that are never copied.",
+    ),
+    Key(
+        "use.defaults.from",
+        "choice",
+        "target",
+        "Which side's defaults a topic config without an override takes. As in MM2, only under `S->T.`.",
+        choices=("target", "source"),
+        flow_only=True,
+    ),
+    _switch(
+        "heartbeats.replication.enabled", "true", "Mirror `heartbeats` whatever `topics` says (KIP-1089)."
+    ),
+)
+
+_REPLICAS = (
+    _replicas("replication.factor", "2", "Of topics created on the target; -1: the broker's default."),
+    _replicas(
+        "offset-syncs.topic.replication.factor",
+        "3",
+        "Of MM2's offset-syncs topic, and of mmtool's own topics.",
+    ),
+    _replicas("checkpoints.topic.replication.factor", "3", "Of MM2's checkpoints topic."),
+    _replicas("heartbeats.topic.replication.factor", "3", "Of MM2's heartbeats topic."),
+)
+
+_OFFSETS = (
+    _switch("emit.offset-syncs.enabled", "true", "Write MM2's offset-syncs topic (KIP-1031)."),
+    Key(
+        "offset-syncs.topic.location",
+        "choice",
+        "source",
+        "On which cluster it lives (KIP-716); `target` leaves the source read-only.",
+        choices=("source", "target"),
+    ),
+    Key(
+        "offset.lag.max", "integer", "100", "Largest distance, in records, between two of MM2's offset syncs."
+    ),
+    _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
+    _seconds("emit.checkpoints.interval.seconds", "5", "Between two looks at the groups' commits.", "60"),
+    _switch(
+        "sync.group.offsets.enabled",
+        "false",
+        "Commit translated offsets for idle groups on the target (KIP-545).",
+    ),
+    _seconds("sync.group.offsets.interval.seconds", "5", "Between two such commits.", "60"),
+    _switch("emit.heartbeats.enabled", "true", "Write heartbeats."),
+    _seconds("emit.heartbeats.interval.seconds", "1", "Between two heartbeats."),
+)
+
+_UPKEEP = (
+    _switch("refresh.topics.enabled", "true", "Look for new topics and partitions."),
+    _seconds("refresh.topics.interval.seconds", "10", "Between two such looks.", "600"),
+    _switch("refresh.groups.enabled", "true", "Look for new groups."),
+    _seconds("refresh.groups.interval.seconds", "10", "Between two such looks.", "600"),
+    _switch("sync.topic.configs.enabled", "true", "Copy topic configs to the target."),
+    _seconds("sync.topic.configs.interval.seconds", "600", "Between two such copies."),
+    _switch("sync.topic.acls.enabled", "true", "Copy topic ACLs to the target."),
+    _seconds("sync.topic.acls.interval.seconds", "600", "Between two such copies."),
+    Key(
+        "admin.timeout.ms", "integer", "60000", "For one administrative call.", minimum=1, maximum=LARGEST_INT
+    ),
+)
+
+_OWN = (
+    Key("mmtool.spark.master", "text", None, "Spark master; not set: local, sized by the work."),
+    Key(
+        "mmtool.round.seconds",
+        "integer",
+        "300",
+        "Length of one round; a round ends early when the plan changes.",
+        minimum=1,
+        maximum=86_400,
+    ),
+    Key(
+        "mmtool.shards",
+        "integer",
+        "32",
+        "Shards of the flow; fixed at its first start.",
+        minimum=1,
+        maximum=1024,
+    ),
+    Key(
+        "mmtool.buffer.bytes",
+        "integer",
+        str(128 * MEBIBYTE),
+        "Bytes that one pump holds in flight.",
+        minimum=MEBIBYTE,
+        maximum=64 * 1024 * MEBIBYTE,
+    ),
+    Key(
+        "mmtool.throttle.bytes.per.second",
+        "integer",
+        None,
+        "Upper bound of the flow's rate; not set: none.",
+        minimum=1024,
+    ),
+    Key(
+        "mmtool.topic.rename.format",
+        "text",
+        None,
+        "Names on the target instead of a policy: `${topic}` and, if wanted, `${source}` with text around them.",
+    ),
+    Key(
+        "mmtool.origins",
+        "choice",
+        "all",
+        "`all`: mirror whatever is in the source's topics; `local`: only what was born there.",
+        choices=("all", "local"),
+    ),
+    Key(
+        "mmtool.start",
+        "start",
+        "earliest",
+        "Where a topic without a stored position starts: or `latest`, or a time.",
+    ),
+    Key(
+        "mmtool.on.data.loss",
+        "choice",
+        "halt",
+        "The source deleted records before they were mirrored: halt the partition, or record the gap and go on.",
+        choices=("halt", "continue"),
+    ),
+    Key(
+        "mmtool.on.oversize",
+        "choice",
+        "halt",
+        "A record is larger than the target takes: halt, or write it to `<topic>.mmtool-dlq`.",
+        choices=("halt", "dead-letter"),
+    ),
+    Key(
+        "mmtool.on.topic.recreated",
+        "choice",
+        "halt",
+        "The source topic was deleted and made again: halt, or start it over.",
+        choices=("halt", "restart"),
+    ),
+)
+
+FLOW_KEYS = {key.name: key for key in (*_NAMING, *_SELECTION, *_REPLICAS, *_OFFSETS, *_UPKEEP, *_OWN)}
+
+OWN_PREFIXES = {
+    "mmtool.spark.conf.": "Any Spark property, as `mmtool.spark.conf.spark.executor.memory`.",
+    "mmtool.hook.": "An executable that runs at that step of a failover, as `mmtool.hook.fence`.",
+}
+"""Own keys with a free last part, at all three scopes."""
+
+UNIT_PREFIX = "mmtool.unit."
+"""``mmtool.unit.NAME.topics`` and ``.groups``: what ``--unit NAME`` selects. Global, or under ``S->T.``."""
+
+CLUSTER_ID = "mmtool.cluster.id"
+"""Under ``ALIAS.`` only: the cluster id that this alias must answer with."""

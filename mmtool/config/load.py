@@ -1,0 +1,141 @@
+"""From a path to ``Settings``: read, resolve placeholders, expand scopes, check, advise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.config.flows import FlowReader, extras
+from mmtool.config.keys import CLUSTER_ID
+from mmtool.config.placeholders import Resolver, UnresolvedError
+from mmtool.config.properties import PropertiesFile, read_properties
+from mmtool.config.report import Report
+from mmtool.config.scopes import ROLES, Clients, Scopes, Side
+from mmtool.config.security import read_security
+from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
+from mmtool.config.values import parse_list
+from mmtool.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.config.properties import Entry
+
+
+def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
+    """Read MirrorMaker 2's properties file.
+
+    Args:
+        path: The file; None means the one that ``MMTOOL_CONFIG`` names.
+        environ: For ``MMTOOL_CONFIG`` and ``${env:}``.
+
+    Raises:
+        ConfigError: No file, not readable, or something in it cannot be used; every problem is named at once.
+    """
+    file = read_properties(config_path(path, environ))
+    report = Report(file.path)
+    for entry in file.duplicates:
+        report.warn(entry, "stands more than once: the last one counts")
+    scopes = Scopes(_resolved(file, environ, report))
+    settings = _settings(scopes, report)
+    report.raise_problems()
+    return settings.model_copy(update={"warnings": report.warnings})
+
+
+def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
+    """``-c/--config``, else ``MMTOOL_CONFIG``.
+
+    Raises:
+        ConfigError: Neither is there.
+    """
+    if path is not None:
+        return path
+    named = environ.get("MMTOOL_CONFIG", "").strip()
+    if not named:
+        raise ConfigError(
+            "no configuration: neither -c/--config nor MMTOOL_CONFIG names a file",
+            remedy="-c connect-mirror-maker.properties: MirrorMaker 2's own file is enough",
+        )
+    return Path(named)
+
+
+def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
+    raw = {key: entry.raw for key, entry in file.entries.items()}
+    resolver = Resolver.declared_in(raw, environ)
+    entries = {}
+    for key, entry in file.entries.items():
+        try:
+            entries[key] = replace(entry, value=resolver.resolve(entry.raw))
+        except UnresolvedError as error:
+            report.refused(entry, str(error))
+            entries[key] = entry
+    return entries
+
+
+def _settings(scopes: Scopes, report: Report) -> Settings:
+    aliases = _aliases(scopes, report)
+    clusters = {alias: _cluster(alias, scopes, scopes.cluster(alias), report) for alias in aliases}
+    flows = {
+        f"{source}->{target}": _flow(source, target, scopes, report)
+        for source, target in permutations(aliases, 2)
+    }
+    return Settings(
+        path=report.path, clusters=clusters, flows=_enabled(flows, scopes), all_flows=tuple(flows.values())
+    )
+
+
+def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
+    entry = scopes.entries.get("clusters")
+    aliases = parse_list(entry.value) if entry else ()
+    if entry is None:
+        report.problem("clusters: expected a comma list of cluster aliases, as clusters = A, B")
+    elif not aliases or not all(aliases):
+        report.expected(entry, "a comma list of cluster aliases, as A, B")
+    return tuple(alias for alias in aliases if alias)
+
+
+def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettings, ...]:
+    """File order: by the line that says so; pairs that a global ``enabled`` turns on come last."""
+    lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
+    order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))
+    return tuple(flows[name] for name in order if flows[name].enabled)
+
+
+def _flow(source: str, target: str, scopes: Scopes, report: Report) -> FlowSettings:
+    def side(alias: str, which: Side) -> ClusterSettings:
+        return _cluster(alias, scopes, scopes.flow_cluster(source, target, which), report)
+
+    return FlowReader(scopes, side(source, "source"), side(target, "target"), report).settings()
+
+
+def _cluster(alias: str, scopes: Scopes, clients: Clients, report: Report) -> ClusterSettings:
+    common = read_security(clients.common, report)
+    securities = {role: read_security(clients.roles[role], report) for role in ROLES}
+    bootstrap = _bootstrap(alias, clients, report)
+    servers = {role: _servers(clients.roles[role].get("bootstrap.servers")) for role in ROLES}
+    cluster_id = scopes.entries.get(f"{alias}.{CLUSTER_ID}")
+    return ClusterSettings(
+        alias=alias,
+        bootstrap_servers=bootstrap,
+        expected_cluster_id=cluster_id.value.strip() or None if cluster_id else None,
+        security=common,
+        role_bootstrap_servers={role: text for role, text in servers.items() if text not in {"", bootstrap}},
+        role_security={role: security for role, security in securities.items() if security != common},
+        **{role: extras(clients.roles[role]) for role in ROLES},
+    )
+
+
+def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
+    """``A.bootstrap.servers``, or a role's own when only those are there."""
+    for properties in (clients.common, *clients.roles.values()):
+        servers = _servers(properties.get("bootstrap.servers"))
+        if servers:
+            return servers
+    report.problem(f"{alias}.bootstrap.servers: expected a comma list of host:port")
+    return ""
+
+
+def _servers(entry: Entry | None) -> str:
+    return ",".join(parse_list(entry.value)) if entry else ""

@@ -1,0 +1,71 @@
+"""Which topics, groups and topic configs a flow covers: include and exclude patterns over whole names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from mmtool.config.javaregex import PatternRefusedError, compile_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from regex import Pattern
+
+__all__ = ["NameFilter", "PatternRefusedError"]
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """MM2's ``DefaultTopicFilter`` and its siblings.
+
+    The patterns of a list are joined with ``|`` and must match the whole name. An empty include matches nothing,
+    an empty exclude excludes nothing, an exclude wins.
+
+    Attributes:
+        include: Java regular expressions, as in the file.
+        exclude: Likewise.
+    """
+
+    include: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a pattern now rather than at the first name.
+
+        Raises:
+            PatternRefusedError: One pattern is not Java's, or cannot be had with the same meaning.
+        """
+        compile_list(self.include)
+        compile_list(self.exclude)
+
+    def accepts(self, name: str) -> bool:
+        """Whether a topic, group or config key is covered."""
+        return _matches(self.include, name) and not _matches(self.exclude, name)
+
+    def select(self, names: Iterable[str]) -> list[str]:
+        """The covered ones, in the order given."""
+        return [name for name in names if self.accepts(name)]
+
+
+@lru_cache(maxsize=256)
+def compile_list(patterns: tuple[str, ...]) -> Pattern[str] | None:
+    """The joined pattern, or None for an empty list.
+
+    When only the joined text fails, the error names the whole list: MM2 joins before it compiles, so a list such
+    as ``a(b, c)d`` is one valid pattern.
+    """
+    if not patterns:
+        return None
+    try:
+        return compile_java("|".join(patterns))
+    except PatternRefusedError:
+        for pattern in patterns:
+            compile_java(pattern)
+        raise
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    compiled = compile_list(patterns)
+    return compiled is not None and compiled.fullmatch(name) is not None

@@ -1,0 +1,155 @@
+"""``${env:NAME}``, ``${file:PATH:KEY}`` and ``${directory:PATH:FILE}``: values that live elsewhere.
+
+Kafka's own three config providers, usable without declaring them; a declared name (``config.providers=vault``,
+``config.providers.vault.class=...FileConfigProvider``) becomes another word for one of them. Where Kafka leaves
+an unresolved placeholder in the text, this is an error: it would be sent to a broker as a password.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.config.properties import read_properties
+from mmtool.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PLACEHOLDER = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
+_KIND_OF_CLASS = {
+    f"{_KAFKA_PACKAGE}EnvVarConfigProvider": "env",
+    f"{_KAFKA_PACKAGE}FileConfigProvider": "file",
+    f"{_KAFKA_PACKAGE}DirectoryConfigProvider": "directory",
+}
+
+
+class UnresolvedError(Exception):
+    """A placeholder without an answer; the text says why and names no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One name that a placeholder may start with.
+
+    Attributes:
+        kind: env, file or directory; anything else is a class that only Java can load.
+        allowed: Pattern of permitted environment variables (``param.allowlist.pattern``), or None for all.
+        roots: Directories that files must lie in (``param.allowed.paths``); empty for all.
+    """
+
+    kind: str
+    allowed: re.Pattern[str] | None = None
+    roots: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """Replaces placeholders; one level, no recursion, several per value, as Kafka does."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    providers: Mapping[str, Provider]
+
+    @classmethod
+    def declared_in(cls, raw: Mapping[str, str], environ: Mapping[str, str]) -> Resolver:
+        """The built-in providers, and those that ``config.providers`` declares."""
+        providers = {kind: Provider(kind) for kind in ("env", "file", "directory")}
+        for name in _names(raw.get("config.providers", "")):
+            providers[name] = _declared(name, raw, providers.get(name))
+        return cls(environ, providers)
+
+    def resolve(self, text: str) -> str:
+        """``text`` with every placeholder replaced.
+
+        Raises:
+            UnresolvedError: One of them has no answer.
+        """
+        return _PLACEHOLDER.sub(self._answer, text)
+
+    def _answer(self, match: re.Match[str]) -> str:
+        name, path, key = match.group(1), match.group(2), match.group(3)
+        provider = self.providers.get(name)
+        if provider is None:
+            known = ", ".join(self.providers)
+            raise UnresolvedError(f"{match.group()}: there is no provider {name!r}: known are {known}")
+        if provider.kind == "env":
+            return self._variable(provider, path, key, match.group())
+        if provider.kind == "file":
+            return _from_file(provider, path, key, match.group())
+        if provider.kind == "directory":
+            return _from_directory(provider, path, key, match.group())
+        raise UnresolvedError(
+            f"{match.group()}: {provider.kind} is Java code: use ${{env:}}, ${{file:}} or ${{directory:}}"
+        )
+
+    def _variable(self, provider: Provider, path: str | None, key: str, text: str) -> str:
+        if path:
+            raise UnresolvedError(f"{text}: an environment variable has no path: write ${{env:{key}}}")
+        if provider.allowed is not None and not provider.allowed.fullmatch(key):
+            raise UnresolvedError(f"{text}: param.allowlist.pattern does not permit {key}")
+        if key not in self.environ:
+            raise UnresolvedError(f"{text}: the environment variable {key} is not set")
+        return self.environ[key]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _declared(name: str, raw: Mapping[str, str], built_in: Provider | None) -> Provider:
+    prefix = f"config.providers.{name}."
+    class_name = raw.get(f"{prefix}class", "").strip()
+    kind = _KIND_OF_CLASS.get(class_name)
+    if kind is None:
+        kind = (
+            built_in.kind
+            if built_in is not None and not class_name
+            else (class_name or "a provider without class")
+        )
+    pattern = raw.get(f"{prefix}param.allowlist.pattern", "").strip()
+    roots = tuple(Path(root) for root in _names(raw.get(f"{prefix}param.allowed.paths", "")))
+    return Provider(kind, _compiled(prefix, pattern) if pattern else None, roots)
+
+
+def _compiled(prefix: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"{prefix}param.allowlist.pattern = {pattern}: expected a regular expression: {error}"
+        ) from None
+
+
+def _from_file(provider: Provider, path: str | None, key: str, text: str) -> str:
+    file = _allowed(provider, path, text)
+    try:
+        entries = read_properties(file).entries
+    except ConfigError as error:
+        raise UnresolvedError(f"{text}: {error.message}") from None
+    if key not in entries:
+        raise UnresolvedError(f"{text}: {file} has no key {key}")
+    return entries[key].value
+
+
+def _from_directory(provider: Provider, path: str | None, key: str, text: str) -> str:
+    """Only plain names inside the directory: no way up, as Kafka's provider lists the directory itself."""
+    file = _allowed(provider, path, text) / key
+    if not key or Path(key).name != key:
+        raise UnresolvedError(f"{text}: expected the name of a file in that directory")
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None
+
+
+def _allowed(provider: Provider, path: str | None, text: str) -> Path:
+    if not path:
+        raise UnresolvedError(f"{text}: expected ${{{provider.kind}:PATH:NAME}}")
+    file = Path(path)
+    if provider.roots and not any(file.resolve().is_relative_to(root.resolve()) for root in provider.roots):
+        raise UnresolvedError(f"{text}: param.allowed.paths does not permit {file}")
+    return file

@@ -1,0 +1,64 @@
+"""``replication.policy.*`` and ``mmtool.topic.rename.format`` to a naming policy."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+
+if TYPE_CHECKING:
+    from mmtool.config.flows import FlowReader
+    from mmtool.config.settings import AnyPolicy
+
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+_IDENTITY = {
+    f"{_MIRROR_PACKAGE}IdentityReplicationPolicy",
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+}
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
+_TOPIC = "${topic}"
+
+
+def read_policy(flow: FlowReader) -> AnyPolicy:
+    """The flow's policy; a Java class other than Kafka's own two is refused."""
+    base = DefaultPolicy(_separator(flow), _internal_separator(flow))
+    rename = flow.find("mmtool.topic.rename.format")
+    if rename is not None:
+        return _renaming(flow, base)
+    name = flow.value("replication.policy.class").strip()
+    if name in _IDENTITY:
+        return IdentityPolicy(flow.source.alias, base)
+    entry = flow.find("replication.policy.class")
+    if entry is not None and name != f"{_MIRROR_PACKAGE}DefaultReplicationPolicy":
+        flow.report.expected(
+            entry,
+            f"{_MIRROR_PACKAGE}DefaultReplicationPolicy or {_MIRROR_PACKAGE}IdentityReplicationPolicy; "
+            "for other names see mmtool.topic.rename.format",
+        )
+    return base
+
+
+def _separator(flow: FlowReader) -> str:
+    separator: str = flow.value("replication.policy.separator")
+    entry = flow.find("replication.policy.separator")
+    if entry is not None and not _LEGAL.fullmatch(separator):
+        flow.report.expected(entry, "letters, digits, '.', '_' and '-', without a space at the end")
+        return "."
+    return separator
+
+
+def _internal_separator(flow: FlowReader) -> str | None:
+    return None if flow.value("replication.policy.internal.topic.separator.enabled") else "."
+
+
+def _renaming(flow: FlowReader, base: DefaultPolicy) -> AnyPolicy:
+    entry = flow.find("mmtool.topic.rename.format")
+    assert entry is not None
+    text = entry.value.strip()
+    before, found, after = text.partition(_TOPIC)
+    literal = (before + after).replace("${source}", "")
+    if not found or not (before or after) or _TOPIC in after or not _LEGAL.fullmatch(literal):
+        flow.report.expected(entry, "one ${topic} with legal topic characters around it, as dr-${topic}")
+        return base
+    return RenamePolicy(flow.source.alias, flow.target.alias, before, after, base)

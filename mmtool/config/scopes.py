@@ -1,0 +1,90 @@
+"""Who wins: MM2's scopes ``key``, ``ALIAS.key``, ``ALIAS.role.key`` and ``S->T.key``.
+
+Matching is by plain prefix, as in MM2: an alias may contain anything, dots and arrows included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.config.properties import Entry
+
+Role = Literal["producer", "consumer", "admin"]
+Side = Literal["source", "target"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
+Properties = dict[str, "Entry"]
+
+
+def is_security_key(name: str) -> bool:
+    """MM2's client-security keys: the ones that flow from the global scope into every client."""
+    return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
+
+
+def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
+    """The entries under a prefix, without it."""
+    return {key[len(prefix) :]: entry for key, entry in entries.items() if key.startswith(prefix)}
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """Client properties of one cluster: common ones, and per role. Values are entries, so messages know lines."""
+
+    common: Properties
+    roles: dict[Role, Properties]
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """All entries of a file, asked by scope."""
+
+    entries: Mapping[str, Entry]
+
+    def cluster(self, alias: str) -> Clients:
+        """MM2's expansion of one cluster: ``A.producer.k`` over ``A.k`` over global ``k``."""
+        own = stripped(self.entries, f"{alias}.")
+        common = {k: e for k, e in self.entries.items() if is_security_key(k)}
+        common |= {k: e for k, e in own.items() if is_security_key(k)}
+        return Clients(common, {role: common | stripped(own, f"{role}.") for role in ROLES})
+
+    def flow_cluster(self, source: str, target: str, side: Side) -> Clients:
+        """The same under a flow, whose ``S->T.`` keys come in where MM2 puts them.
+
+        Low to high: ``<side>.cluster.*`` (security keys only), ``S->T.<role>.*``, ``<side>.<role>.*``, and
+        ``S->T.producer.override.*`` for the data producer, which ``S->T.producer.*`` does not reach.
+        """
+        cluster = self.cluster(source if side == "source" else target)
+        flow = stripped(self.entries, f"{source}->{target}.")
+        common = cluster.common | {
+            k: e for k, e in stripped(flow, f"{side}.cluster.").items() if is_security_key(k)
+        }
+        roles = {role: common | _role_layers(cluster, flow, side, role) for role in ROLES}
+        return Clients(common, roles)
+
+    def of_flow(self, source: str, target: str, name: str, *, flow_only: bool = False) -> Entry | None:
+        """A flow's key: ``S->T.k``, then global ``k``."""
+        entry = self.entries.get(f"{source}->{target}.{name}")
+        return entry if entry is not None or flow_only else self.entries.get(name)
+
+    def of_flow_own(self, source: str, target: str, name: str) -> Entry | None:
+        """One of mmtool's keys: ``S->T.k``, then ``T.k`` (as MM2's worker keys), ``S.k``, global ``k``."""
+        scopes = (f"{source}->{target}.", f"{target}.", f"{source}.", "")
+        return next((self.entries[scope + name] for scope in scopes if scope + name in self.entries), None)
+
+    def own_by_prefix(self, source: str, target: str, prefix: str) -> Properties:
+        """mmtool's keys with a free last part, merged over the same scopes."""
+        found: Properties = {}
+        for scope in ("", f"{source}.", f"{target}.", f"{source}->{target}."):
+            found |= stripped(self.entries, scope + prefix)
+        return found
+
+
+def _role_layers(cluster: Clients, flow: Properties, side: Side, role: Role) -> Properties:
+    is_data_producer = side == "target" and role == "producer"
+    plain = {} if is_data_producer else stripped(flow, f"{role}.")
+    override = stripped(flow, "producer.override.") if is_data_producer else {}
+    return plain | cluster.roles[role] | stripped(flow, f"{side}.{role}.") | override

@@ -1,0 +1,253 @@
+"""What the rest of mmtool sees of the properties file: frozen, typed, picklable, and silent about secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
+from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
+
+from mmtool.config.names import NameFilter
+from mmtool.config.redaction import RawProperties
+from mmtool.config.values import Start  # noqa: TC001 - pydantic reads the annotations
+from mmtool.errors import UsageError
+from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+
+OWN_TOPIC_PREFIX = "mmtool-"
+"""mmtool's own topics on the target start with it; they are never mirrored."""
+
+Role = Literal["producer", "consumer", "admin"]
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+AnyPolicy = DefaultPolicy | IdentityPolicy | RenamePolicy
+
+Properties = Annotated[RawProperties, PlainSerializer(RawProperties.redacted)]
+Names = Annotated[
+    NameFilter, PlainSerializer(lambda names: {"include": names.include, "exclude": names.exclude})
+]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
+    )
+
+
+class Sasl(_Frozen):
+    """Who mmtool is. Mechanisms that both clients, librdkafka and aiokafka, speak."""
+
+    mechanism: Mechanism
+    username: str
+    password: SecretStr
+
+
+class Pem(_Frozen):
+    """A PEM document. Read once with the file, so that Spark workers need no copy of it on their disks.
+
+    Attributes:
+        origin: The file it was read from, or the key that holds it in line.
+        text: The document.
+    """
+
+    origin: str
+    text: SecretStr
+
+
+class Security(_Frozen):
+    """How a client connects.
+
+    Attributes:
+        protocol: ``security.protocol``.
+        sasl: Present exactly when the protocol is a SASL one.
+        ca: Trusted certificates; None means the system's.
+        certificate: The client's own certificate chain, for mutual TLS.
+        key: Its private key; may be the same file.
+        key_password: Of an encrypted private key.
+        verify_hostname: ``ssl.endpoint.identification.algorithm=https``; an empty value turns it off.
+    """
+
+    protocol: Protocol = "PLAINTEXT"
+    sasl: Sasl | None = None
+    ca: Pem | None = None
+    certificate: Pem | None = None
+    key: Pem | None = None
+    key_password: SecretStr | None = None
+    verify_hostname: bool = True
+
+    @property
+    def uses_tls(self) -> bool:
+        return self.protocol in {"SSL", "SASL_SSL"}
+
+
+class ClusterSettings(_Frozen):
+    """One alias, seen globally or (as ``FlowSettings.source``/``target``) with the flow's own overrides applied.
+
+    Attributes:
+        alias: As in ``clusters``.
+        bootstrap_servers: Comma list of host:port.
+        expected_cluster_id: ``ALIAS.mmtool.cluster.id``; a cluster that answers with another id is refused.
+        security: ``ALIAS.k`` over global ``k``.
+        role_bootstrap_servers: Where ``ALIAS.<role>.bootstrap.servers`` says otherwise.
+        role_security: Where ``ALIAS.<role>.k`` says otherwise.
+        producer: Extra client properties by their Java names, security keys taken out.
+        consumer: Likewise.
+        admin: Likewise.
+    """
+
+    alias: str
+    bootstrap_servers: str
+    expected_cluster_id: str | None = None
+    security: Security = Security()
+    role_bootstrap_servers: Mapping[Role, str] = {}
+    role_security: Mapping[Role, Security] = {}
+    producer: Properties = RawProperties()
+    consumer: Properties = RawProperties()
+    admin: Properties = RawProperties()
+
+    def bootstrap_servers_for(self, role: Role) -> str:
+        return self.role_bootstrap_servers.get(role, self.bootstrap_servers)
+
+    def security_for(self, role: Role) -> Security:
+        return self.role_security.get(role, self.security)
+
+    def extra(self, role: Role) -> Mapping[str, str]:
+        """``producer``, ``consumer`` or ``admin``."""
+        return {"producer": self.producer, "consumer": self.consumer, "admin": self.admin}[role]
+
+
+class Unit(_Frozen):
+    """``mmtool.unit.NAME``: topics and groups that move together."""
+
+    topics: Names
+    groups: Names
+
+
+class FlowSettings(_Frozen):
+    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; keys.py tells each one's meaning."""
+
+    source: ClusterSettings
+    target: ClusterSettings
+    enabled: bool
+    policy: AnyPolicy
+    topics: Names
+    groups: Names
+    config_properties_exclude: Names
+    use_defaults_from: Literal["source", "target"]
+    heartbeats_replication: bool
+    replication_factor: int
+    offset_syncs_replication_factor: int
+    checkpoints_replication_factor: int
+    heartbeats_replication_factor: int
+    emit_offset_syncs: bool
+    offset_syncs_location: Literal["source", "target"]
+    offset_lag_max: int
+    emit_checkpoints: bool
+    emit_checkpoints_interval_seconds: int
+    sync_group_offsets: bool
+    sync_group_offsets_interval_seconds: int
+    emit_heartbeats: bool
+    emit_heartbeats_interval_seconds: int
+    refresh_topics: bool
+    refresh_topics_interval_seconds: int
+    refresh_groups: bool
+    refresh_groups_interval_seconds: int
+    sync_topic_configs: bool
+    sync_topic_configs_interval_seconds: int
+    sync_topic_acls: bool
+    sync_topic_acls_interval_seconds: int
+    admin_timeout_ms: int
+    isolation: Literal["read_committed", "read_uncommitted"]
+    start: Start
+    origins: Literal["all", "local"]
+    spark_master: str | None
+    spark_conf: Properties
+    round_seconds: int
+    shards: int
+    buffer_bytes: int
+    throttle_bytes_per_second: int | None
+    on_data_loss: Literal["halt", "continue"]
+    on_oversize: Literal["halt", "dead-letter"]
+    on_topic_recreated: Literal["halt", "restart"]
+    hooks: Mapping[str, str]
+    units: Mapping[str, Unit]
+
+    @property
+    def name(self) -> str:
+        """``A->B``, as in the file."""
+        return f"{self.source.alias}->{self.target.alias}"
+
+    def mirrors_topic(self, name: str) -> bool:
+        """Whether a topic of the source is mirrored.
+
+        MM2's decision (filter or heartbeats, not internal, not a cycle), and never mmtool's own topics.
+        """
+        if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
+            return False
+        wanted = self.topics.accepts(name) or (
+            self.heartbeats_replication and self.policy.is_heartbeats_topic(name)
+        )
+        return wanted and not self.policy.is_cycle(self.target.alias, name)
+
+    def remote_topic(self, name: str) -> str:
+        """What a source topic is called on the target."""
+        return self.policy.format_remote_topic(self.source.alias, name)
+
+
+class Settings(_Frozen):
+    """A whole file.
+
+    Attributes:
+        path: The file.
+        clusters: By alias, in the order of ``clusters``.
+        flows: The enabled ones, in the order in which the file enables them.
+        all_flows: Every ordered pair of aliases, enabled or not.
+        warnings: Sentences for stderr; they name keys, never values of unknown keys.
+    """
+
+    path: Path
+    clusters: Mapping[str, ClusterSettings]
+    flows: tuple[FlowSettings, ...]
+    all_flows: tuple[FlowSettings, ...]
+    warnings: tuple[str, ...] = ()
+
+    def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
+        """The flows that ``-s`` and ``-t`` mean.
+
+        Naming both gives that pair whether or not the file enables it, so that a flow which MirrorMaker 2 runs
+        can be read and failed over. Naming one, or none, gives enabled flows only.
+
+        Raises:
+            UsageError: An alias is unknown, both are the same, or no flow is left.
+        """
+        for option, alias in (("--source", source), ("--target", target)):
+            if alias is not None and alias not in self.clusters:
+                known = ", ".join(self.clusters)
+                raise UsageError(
+                    f"{option} {alias}: {self.path} has no such cluster", remedy=f"clusters are: {known}"
+                )
+        if source is not None and source == target:
+            raise UsageError(f"--source and --target are both {source}", remedy="name two clusters")
+        flows = self.all_flows if source is not None and target is not None else self.flows
+        chosen = tuple(
+            flow
+            for flow in flows
+            if source in {None, flow.source.alias} and target in {None, flow.target.alias}
+        )
+        if not chosen:
+            raise UsageError(
+                self._nothing_enabled(source, target), remedy=self._how_to_enable(source, target)
+            )
+        return chosen
+
+    def _nothing_enabled(self, source: str | None, target: str | None) -> str:
+        where = f" from {source}" if source else f" to {target}" if target else ""
+        return f"{self.path}: no flow{where} is enabled"
+
+    def _how_to_enable(self, source: str | None, target: str | None) -> str:
+        if self.flows:
+            return "enabled are: " + ", ".join(flow.name for flow in self.flows)
+        first, second = [*self.clusters, "A", "B"][:2]
+        example_source = source or (first if first != target else second)
+        example_target = target or (second if example_source != second else first)
+        return f"set {example_source}->{example_target}.enabled = true"

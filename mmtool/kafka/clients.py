@@ -1,0 +1,212 @@
+"""Settings to client configurations: librdkafka's dictionary and aiokafka's keyword arguments.
+
+Both are the last place where a secret is plain text; what they return is handed to the client and dropped.
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmtool import __version__
+from mmtool.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import ClusterSettings, Pem, Role, Security
+
+CLIENT_ID = f"mmtool/{__version__}"
+"""The start of every client.id: brokers' request logs and quotas tell mmtool's traffic by it."""
+
+_SAME_NAME = {
+    "admin": frozenset(
+        {
+            "client.dns.lookup",
+            "client.rack",
+            "connections.max.idle.ms",
+            "metadata.max.age.ms",
+            "reconnect.backoff.max.ms",
+            "reconnect.backoff.ms",
+            "retry.backoff.max.ms",
+            "retry.backoff.ms",
+            "socket.connection.setup.timeout.ms",
+        }
+    ),
+    "consumer": frozenset(
+        {
+            "auto.offset.reset",
+            "check.crcs",
+            "fetch.max.bytes",
+            "fetch.min.bytes",
+            "isolation.level",
+            "max.partition.fetch.bytes",
+            "max.poll.interval.ms",
+            "session.timeout.ms",
+            "heartbeat.interval.ms",
+        }
+    ),
+    "producer": frozenset(
+        {
+            "acks",
+            "batch.size",
+            "compression.type",
+            "delivery.timeout.ms",
+            "enable.idempotence",
+            "linger.ms",
+            "max.in.flight.requests.per.connection",
+            "request.timeout.ms",
+            "retries",
+        }
+    ),
+}
+"""Java's properties that librdkafka knows by the same name and with the same meaning; admin's go to all roles."""
+
+_OTHER_NAME = {
+    "admin": {
+        "receive.buffer.bytes": "socket.receive.buffer.bytes",
+        "send.buffer.bytes": "socket.send.buffer.bytes",
+    },
+    "consumer": {"fetch.max.wait.ms": "fetch.wait.max.ms"},
+    "producer": {"max.request.size": "message.max.bytes"},
+}
+
+
+def librdkafka_name(role: Role, java_name: str) -> str | None:
+    """What librdkafka calls a Java client property in that role, or None when it has no such thing."""
+    for table in dict.fromkeys(("admin", role)):
+        if java_name in _SAME_NAME[table]:
+            return java_name
+        if java_name in _OTHER_NAME[table]:
+            return _OTHER_NAME[table][java_name]
+    return None
+
+
+def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
+    """A configuration for confluent-kafka's Producer, Consumer or AdminClient.
+
+    Extra properties of the file are passed on where librdkafka has an equal and left out where it has none; the
+    caller adds what its use demands (group.id, acks). Contains secrets.
+    """
+    config: dict[str, Any] = {
+        "bootstrap.servers": cluster.bootstrap_servers_for(role),
+        "client.id": client_id(client_id_suffix),
+        # librdkafka's own lines would reach stderr around our console; errors come back through the API anyway
+        "log_level": 3,
+    }
+    for name, value in cluster.extra(role).items():
+        known = librdkafka_name(role, name)
+        if known is not None:
+            config[known] = value.strip()
+    return config | _librdkafka_security(cluster.security_for(role))
+
+
+def wire_options(
+    cluster: ClusterSettings, *, role: Role | None = None, client_id_suffix: str = ""
+) -> dict[str, Any]:
+    """Keyword arguments for ``aiokafka.client.AIOKafkaClient``, TLS context included.
+
+    Args:
+        cluster: Where to connect.
+        role: Whose ``ALIAS.<role>.*`` overrides apply: a pump reads its source as consumer and writes its target
+            as producer. None takes the cluster's common settings.
+        client_id_suffix: After ``mmtool/<version>``.
+
+    Raises:
+        ConfigError: A certificate or key is no PEM that OpenSSL accepts.
+    """
+    security = cluster.security if role is None else cluster.security_for(role)
+    servers = cluster.bootstrap_servers if role is None else cluster.bootstrap_servers_for(role)
+    options: dict[str, Any] = {
+        "bootstrap_servers": servers.split(","),
+        "client_id": client_id(client_id_suffix),
+        "security_protocol": security.protocol,
+    }
+    if security.sasl is not None:
+        options |= {
+            "sasl_mechanism": security.sasl.mechanism,
+            "sasl_plain_username": security.sasl.username,
+            "sasl_plain_password": security.sasl.password.get_secret_value(),
+        }
+    if security.uses_tls:
+        options["ssl_context"] = tls_context(security, cluster.alias)
+    return options
+
+
+def client_id(suffix: str = "") -> str:
+    """``mmtool/<version>`` and, after a dash, what this client is for."""
+    return f"{CLIENT_ID}-{suffix}" if suffix else CLIENT_ID
+
+
+def tls_context(security: Security, alias: str) -> ssl.SSLContext:
+    """A client context that verifies the broker's certificate, and its host name unless that is turned off.
+
+    Raises:
+        ConfigError: OpenSSL refuses the certificates, the key or its password.
+    """
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    context.check_hostname = security.verify_hostname
+    try:
+        if security.ca is not None:
+            # only this CA, as Java's trust store means it: a fresh context has the system's as well
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname = security.verify_hostname
+            context.load_verify_locations(cadata=security.ca.text.get_secret_value())
+        if security.certificate is not None:
+            _load_chain(context, security)
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or "not valid PEM"
+        raise ConfigError(
+            f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",
+            remedy="check them with `openssl x509 -in FILE` and `openssl pkey -in FILE`, and ssl.key.password",
+        ) from None
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, security: Security) -> None:
+    """OpenSSL reads chains from files only: written for its owner alone, gone when it has read them."""
+    key_password = security.key_password.get_secret_value() if security.key_password else ""
+    with tempfile.TemporaryDirectory(prefix="mmtool-") as directory:
+        certificate = _written(Path(directory) / "certificate.pem", security.certificate)
+        key = _written(Path(directory) / "key.pem", security.key)
+        # a password is always given: without one OpenSSL would ask on the terminal
+        context.load_cert_chain(str(certificate), str(key or certificate), password=key_password)
+
+
+def _written(path: Path, pem: Pem | None) -> Path | None:
+    if pem is None:
+        return None
+    path.touch(mode=0o600)
+    path.write_text(pem.text.get_secret_value(), encoding="utf-8")
+    return path
+
+
+def _origins(security: Security) -> str:
+    pems = (security.ca, security.certificate, security.key)
+    return ", ".join(dict.fromkeys(pem.origin for pem in pems if pem is not None))
+
+
+def _librdkafka_security(security: Security) -> dict[str, Any]:
+    config: dict[str, Any] = {"security.protocol": security.protocol}
+    if security.sasl is not None:
+        config |= {
+            "sasl.mechanism": security.sasl.mechanism,
+            "sasl.username": security.sasl.username,
+            "sasl.password": security.sasl.password.get_secret_value(),
+        }
+    if security.uses_tls:
+        config |= _librdkafka_tls(security)
+    return config
+
+
+def _librdkafka_tls(security: Security) -> dict[str, Any]:
+    config = {"ssl.endpoint.identification.algorithm": "https" if security.verify_hostname else "none"}
+    pems = {
+        "ssl.ca.pem": security.ca,
+        "ssl.certificate.pem": security.certificate,
+        "ssl.key.pem": security.key,
+    }
+    config |= {name: pem.text.get_secret_value() for name, pem in pems.items() if pem is not None}
+    if security.key_password is not None and security.key is not None:
+        config["ssl.key.password"] = security.key_password.get_secret_value()
+    return config

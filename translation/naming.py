@@ -1,0 +1,283 @@
+"""How topics are named on the other side: MirrorMaker 2's replication policies as pure values.
+
+Every rule here is MM2's (`ReplicationPolicy`, `DefaultReplicationPolicy`, `IdentityReplicationPolicy`), down
+to Java's ``String.split`` dropping trailing empty components. A policy knows names only: no filter, no flow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+HEARTBEATS_TOPIC = "heartbeats"
+
+
+class InternalRules(Enum):
+    """Which release's rule decides what an internal topic is.
+
+    ``KAFKA_4_0`` narrowed it (KIP-1074): ``orders.internal`` is an ordinary topic there, and internal before.
+    """
+
+    KAFKA_3_9 = "3.9"
+    KAFKA_4_0 = "4.0"
+
+
+class ReplicationPolicy(Protocol):
+    """Names in both directions. ``None`` as a source or upstream name means: born on this cluster."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """What the source's ``topic`` is called on the target."""
+
+    def topic_source(self, topic: str) -> str | None:
+        """The alias a topic was mirrored from, or None for a local one."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """What the topic is called one hop upstream, or None for a local one."""
+
+    def original_topic(self, topic: str) -> str:
+        """What the topic was called where it was born."""
+
+    def offset_syncs_topic(self, other_alias: str) -> str:
+        """MM2's offset-syncs topic; ``other_alias`` is the cluster that it does *not* live on."""
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        """MM2's checkpoints topic on the target of flows from ``source_alias``."""
+
+    def heartbeats_topic(self) -> str:
+        """MM2's heartbeats topic; no separator ever changes it."""
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether a topic belongs to Kafka or MM2 and is never mirrored."""
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether a topic is the checkpoints topic of some flow."""
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether a topic is ``heartbeats``, here or any number of hops upstream."""
+
+    def is_cycle(self, target_alias: str, topic: str) -> bool:
+        """Whether mirroring ``topic`` to ``target_alias`` would bring records back to where they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultPolicy:
+    """``alias + separator + topic``.
+
+    A local name that contains the separator looks remote ("orders.v1" comes from "orders"), as in MM2.
+
+    Attributes:
+        separator: ``replication.policy.separator``.
+        internal_separator: Between the parts of internal names: the separator since KIP-690, or "." when
+            ``replication.policy.internal.topic.separator.enabled=false`` (KIP-949). None means the separator.
+        rules: Which release decides what is internal.
+    """
+
+    separator: str = "."
+    internal_separator: str | None = None
+    rules: InternalRules = InternalRules.KAFKA_4_0
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        parts = _java_split(topic, self.separator)
+        return parts[0] if len(parts) > 1 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        return _original(self, topic)
+
+    def offset_syncs_topic(self, other_alias: str) -> str:
+        return self._isep.join(("mm2-offset-syncs", other_alias, "internal"))
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self._isep.join((source_alias, "checkpoints", "internal"))
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS_TOPIC
+
+    def is_internal_topic(self, topic: str) -> bool:
+        if topic.startswith(("__", ".")):
+            return True
+        if self.rules is InternalRules.KAFKA_3_9:
+            return topic.endswith(("-internal", ".internal", f"{self._isep}internal"))
+        return self._is_mm2_topic(topic) or self.is_checkpoints_topic(topic)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(f"{self._isep}checkpoints{self._isep}internal")
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.original_topic(topic) == HEARTBEATS_TOPIC
+
+    def is_cycle(self, target_alias: str, topic: str) -> bool:
+        return _is_cycle(self, target_alias, topic)
+
+    @property
+    def _isep(self) -> str:
+        return self.separator if self.internal_separator is None else self.internal_separator
+
+    def _is_mm2_topic(self, topic: str) -> bool:
+        return topic.startswith("mm2") and topic.endswith(f"{self._isep}internal")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityPolicy:
+    """Names stay as they are (KIP-382's promise, shipped in 3.0).
+
+    Cannot see a cycle except in heartbeats. Any name that *ends with* "heartbeats" is prefixed like one, which is
+    MM2's own reading ("device-heartbeats" becomes "A.device-heartbeats").
+
+    Attributes:
+        source_alias: ``source.cluster.alias``; every topic is said to come from it. None when not configured.
+        base: Internal names and heartbeats follow it.
+    """
+
+    source_alias: str | None = None
+    base: DefaultPolicy = DefaultPolicy()
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return self.base.format_remote_topic(source_alias, topic) if _like_heartbeats(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        return self.base.topic_source(topic) if _like_heartbeats(topic) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return self.base.upstream_topic(topic) if _like_heartbeats(topic) else topic
+
+    def original_topic(self, topic: str) -> str:
+        return _original(self, topic)
+
+    def offset_syncs_topic(self, other_alias: str) -> str:
+        return self.base.offset_syncs_topic(other_alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self.base.checkpoints_topic(source_alias)
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS_TOPIC
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return self.base.is_internal_topic(topic)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return self.base.is_checkpoints_topic(topic)
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.original_topic(topic) == HEARTBEATS_TOPIC
+
+    def is_cycle(self, target_alias: str, topic: str) -> bool:
+        return _is_cycle(self, target_alias, topic)
+
+
+@dataclass(frozen=True, slots=True)
+class RenamePolicy:
+    """``mmtool.topic.rename.format``: a text before and after the name, as "dr-${topic}" or "${topic}.${source}".
+
+    Heartbeats and internal names keep MM2's form, so that MM2's own clients find them. Without ``${source}`` in
+    the format a renamed name does not tell its origin: it is said to come from the flow's source, and on the
+    source it counts as brought in by the way back, so it is a cycle.
+
+    Attributes:
+        source_alias: The flow's source.
+        target_alias: The flow's target; ``${source}`` of the way back.
+        before: Text before the name; ``${source}`` stands for an alias.
+        after: Text after it, likewise. One of the two is not empty.
+        base: Internal names and heartbeats follow it.
+    """
+
+    source_alias: str
+    target_alias: str
+    before: str = ""
+    after: str = ""
+    base: DefaultPolicy = DefaultPolicy()
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        if self.base.is_heartbeats_topic(topic):
+            return self.base.format_remote_topic(source_alias, topic)
+        before, after = self._affixes(source_alias)
+        return f"{before}{topic}{after}"
+
+    def topic_source(self, topic: str) -> str | None:
+        if self.base.is_heartbeats_topic(topic):
+            return self.base.topic_source(topic)
+        aliases = (self.source_alias, self.target_alias)
+        return next((alias for alias in aliases if self._is_from(alias, topic)), None)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        if self.base.is_heartbeats_topic(topic):
+            return self.base.upstream_topic(topic)
+        source = self.topic_source(topic)
+        if source is None:
+            return None
+        before, after = self._affixes(source)
+        return topic[len(before) : len(topic) - len(after)]
+
+    def original_topic(self, topic: str) -> str:
+        return _original(self, topic)
+
+    def offset_syncs_topic(self, other_alias: str) -> str:
+        return self.base.offset_syncs_topic(other_alias)
+
+    def checkpoints_topic(self, source_alias: str) -> str:
+        return self.base.checkpoints_topic(source_alias)
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS_TOPIC
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return self.base.is_internal_topic(topic)
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return self.base.is_checkpoints_topic(topic)
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.base.is_heartbeats_topic(topic)
+
+    def is_cycle(self, target_alias: str, topic: str) -> bool:
+        if self.base.is_heartbeats_topic(topic):
+            return self.base.is_cycle(target_alias, topic)
+        return self._is_from(target_alias, topic) or _is_cycle(self, target_alias, topic)
+
+    def _affixes(self, alias: str) -> tuple[str, str]:
+        return self.before.replace("${source}", alias), self.after.replace("${source}", alias)
+
+    def _is_from(self, alias: str, topic: str) -> bool:
+        before, after = self._affixes(alias)
+        longer = len(topic) > len(before) + len(after)
+        return longer and topic.startswith(before) and topic.endswith(after)
+
+
+def _original(policy: ReplicationPolicy, topic: str) -> str:
+    upstream = policy.upstream_topic(topic)
+    while upstream is not None and upstream != topic:
+        topic, upstream = upstream, policy.upstream_topic(upstream)
+    return topic
+
+
+def _is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:
+    """MM2's walk: any hop through the target, anywhere in the name, is a cycle."""
+    source = policy.topic_source(topic)
+    while source is not None:
+        if source == target_alias:
+            return True
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return False
+        topic, source = upstream, policy.topic_source(upstream)
+    return False
+
+
+def _like_heartbeats(topic: str) -> bool:
+    return topic.endswith(HEARTBEATS_TOPIC)
+
+
+def _java_split(text: str, separator: str) -> list[str]:
+    """``Pattern.quote(separator)`` split as Java does it: trailing empty parts are dropped, leading ones stay."""
+    parts = text.split(separator) if separator else list(text)
+    while parts and not parts[-1]:
+        parts.pop()
+    return parts
