@@ -29,7 +29,7 @@ COMMON = "Common"
 """Panel: the same on every command."""
 
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 

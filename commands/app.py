@@ -43,9 +43,9 @@ COMMANDS = (
 """One line per command; a line whose module is not there is not shown."""
 
 EXAMPLES = """\
-  mmtool demo                                        see it work, no cluster needed
-  mmtool replicate -c mm2.properties                 the file MirrorMaker 2 reads
-  mmtool failover planned -c mm2.properties -g app   rehearse; --execute does it
+  mmtool demo                                       see it work, no cluster needed
+  mmtool replicate -c mm2.properties                run what MirrorMaker 2 would
+  mmtool failover planned -c mm2.properties -g app  rehearse; --execute does it
 """
 
 

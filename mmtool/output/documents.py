@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -12,7 +10,11 @@ from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, iso, plain_row
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
+
+_QUOTE = '"'
+_NEEDS_QUOTES = frozenset(',"\r\n')
 
 
 def json_document(result: Result, *, now: datetime, one_line: bool = False) -> str:
@@ -38,9 +40,15 @@ def json_document(result: Result, *, now: datetime, one_line: bool = False) -> s
 def csv_text(result: Result, *, header: bool = True) -> str:
     """Every key of the rows, with a header line; RFC 4180 quoting, plain line feeds as Unix tools expect."""
     keys = result.keys()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if header:
-        writer.writerow(keys)
-    writer.writerows([field(row.get(key)) for key in keys] for row in result.rows)
-    return text.getvalue()
+    lines = [[field(row.get(key)) for key in keys] for row in result.rows]
+    return "".join(map(_csv_line, [keys, *lines] if header else lines))
+
+
+def _csv_line(fields: Sequence[str]) -> str:
+    """The csv module leaves a lone carriage return unquoted, and then no reader gets it back."""
+    return (
+        ",".join(
+            f'"{text.replace(_QUOTE, 2 * _QUOTE)}"' if _NEEDS_QUOTES & set(text) else text for text in fields
+        )
+        + "\n"
+    )

@@ -70,5 +70,9 @@ def _unexpected(error: Exception) -> MmtoolError:
 
 def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "mmtool" in PurePath(frame.filename).parts] or frames
+    ours = [frame for frame in frames if _is_ours(frame.filename)] or frames[-1:]
     return f"{PurePath(ours[-1].filename).name}:{ours[-1].lineno}"
+
+
+def _is_ours(filename: str) -> bool:
+    return "mmtool" in PurePath(filename).parts and filename != __file__

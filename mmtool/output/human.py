@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 _UNKNOWN = "-"
+_ROUNDS_UP = 0.9995
+"""From this share of the next unit on, three digits would read ``1000``."""
+
 _DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 
@@ -12,7 +15,7 @@ def count(number: float | None) -> str:
     if number is None:
         return _UNKNOWN
     for size, unit in _DECIMAL:
-        if abs(number) >= size:
+        if abs(number) >= size * _ROUNDS_UP:
             return f"{_three_digits(number / size)}{unit}"
     return f"{number:.0f}"
 
@@ -22,7 +25,7 @@ def size(number: float | None) -> str:
     if number is None:
         return _UNKNOWN
     for factor, unit in _BINARY:
-        if abs(number) >= factor:
+        if abs(number) >= factor * _ROUNDS_UP:
             return f"{_three_digits(number / factor)} {unit}"
     return f"{number:.0f} B"
 
@@ -41,7 +44,7 @@ def duration(seconds: float | None) -> str:
     """The two largest units: ``0.4s``, ``12s``, ``3m 20s``, ``2h 5m``, ``4d 1h``."""
     if seconds is None:
         return _UNKNOWN
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
     for larger, smaller, names in ((86_400, 3_600, "dh"), (3_600, 60, "hm"), (60, 1, "ms")):

@@ -1,0 +1,79 @@
+import csv
+import io
+import json
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.errors import RefusedError
+from mmtool.output import Column, Result
+from mmtool.output.documents import csv_text, json_document
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def document(result, **options):
+    return json.loads(json_document(result, now=NOON, **options))
+
+
+def test_the_envelope_is_the_contracts():
+    result = Result(
+        "status",
+        [{"topic": "orders", "lag_records": None}],
+        warnings=["slow"],
+        errors=[RefusedError("no", remedy="wait")],
+    )
+    assert document(result) == {
+        "command": "status",
+        "schema_version": 1,
+        "generated_at": "2026-03-01T12:00:00.000Z",
+        "data": [{"topic": "orders", "lag_records": None}],
+        "warnings": ["slow"],
+        "errors": [{"code": "refused", "message": "no", "remedy": "wait"}],
+    }
+
+
+def test_errors_may_come_as_mappings():
+    errors = document(Result("x", [], errors=[{"code": "c", "message": "m"}]))["errors"]
+    assert errors == [{"code": "c", "message": "m", "remedy": ""}]
+
+
+def test_nested_data_takes_the_place_of_the_flat_rows():
+    result = Result(
+        "failover planned", [{"step": 1}], data=[{"operation_id": "a", "steps": [{"name": "fence"}]}]
+    )
+    assert document(result)["data"] == [{"operation_id": "a", "steps": [{"name": "fence"}]}]
+
+
+def test_one_line_documents_make_a_stream():
+    text = json_document(Result("status", [{"topic": "a"}]), now=NOON, one_line=True)
+    assert text.count("\n") == 1
+
+
+def test_documents_are_ascii_whatever_the_names():
+    assert json_document(Result("x", [{"group": "\u00e9\ud800"}]), now=NOON).isascii()
+
+
+def test_csv_has_a_header_and_every_key():
+    rows = [{"topic": "a", "reason": None}, {"topic": "b", "extra": 1}]
+    assert csv_text(Result("x", rows)) == "topic,reason,extra\na,,\nb,,1\n"
+
+
+def test_csv_without_rows_still_names_the_columns():
+    assert csv_text(Result("x", [], columns=[Column("topic"), Column("partition")])) == "topic,partition\n"
+
+
+def test_csv_keeps_raw_numbers_where_the_table_is_human():
+    result = Result("x", [{"bytes": 1_500_000}], columns=[Column("bytes", human=lambda _: "1.5 MB")])
+    assert csv_text(result) == "bytes\n1500000\n"
+
+
+def test_csv_without_a_header_continues_a_stream():
+    assert csv_text(Result("x", [{"a": 1}]), header=False) == "1\n"
+
+
+@given(st.lists(st.text(alphabet=st.characters(exclude_categories=("Cs",)), min_size=1), min_size=1))
+def test_any_name_survives_csv(names):
+    text = csv_text(Result("x", [{"group": name, "n": 1} for name in names]))
+    assert [row["group"] for row in csv.DictReader(io.StringIO(text, newline=""))] == names

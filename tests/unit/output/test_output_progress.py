@@ -1,0 +1,71 @@
+from dataclasses import replace
+
+import pytest
+
+from mmtool.output import Progress, ProgressSnapshot, console
+
+SNAPSHOT = ProgressSnapshot(
+    flow="east->west",
+    records=1_200_000,
+    bytes=1_200_000_000,
+    records_per_second=73_400,
+    bytes_per_second=71_200_000,
+    lag_records=5_000,
+    lag_seconds=1.25,
+    eta_seconds=12,
+    partitions=8,
+    states={"running": 7, "halted": 1, "paused": 0},
+)
+LINE = (
+    "east->west  records 1.2M  rate 73.4k rec/s  bytes 71.2 MB/s  lag 5.0k rec 1.2s  eta in 12s"
+    "  partitions 1 halted, 7 running\n"
+)
+
+
+@pytest.fixture
+def clock():
+    """A clock that is moved by hand."""
+    now = [100.0]
+
+    def read():
+        return now[0]
+
+    read.forward = lambda seconds: now.__setitem__(0, now[0] + seconds)
+    return read
+
+
+def test_off_a_terminal_a_flow_is_one_plain_line(capsys, clock):
+    with Progress(clock=clock) as progress:
+        progress.show([SNAPSHOT])
+    assert capsys.readouterr() == ("", LINE)
+
+
+def test_lines_come_no_faster_than_asked(capsys, clock):
+    with Progress(every=10, clock=clock) as progress:
+        for _ in range(25):
+            progress.show([SNAPSHOT])
+            clock.forward(1)
+        shown = capsys.readouterr().err.count("\n")
+    assert shown == 3
+
+
+def test_the_last_state_is_always_shown(capsys, clock):
+    with Progress(clock=clock) as progress:
+        progress.show([SNAPSHOT])
+        progress.show([replace(SNAPSHOT, lag_records=0, lag_seconds=None, eta_seconds=0)])
+    assert "lag 0 rec  eta done" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_quiet_means_quiet(capsys, clock):
+    console.switches.verbosity = -1
+    with Progress(clock=clock) as progress:
+        progress.show([SNAPSHOT])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_live_status(capsys, clock, terminal):
+    terminal(120)
+    with Progress(clock=clock) as progress:
+        progress.show([SNAPSHOT])
+    err = capsys.readouterr().err
+    assert all(word in err for word in ("east->west", "73.4k rec/s", "1 halted, 7 running"))

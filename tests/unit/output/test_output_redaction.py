@@ -1,0 +1,36 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.output.redaction import redacted
+
+TOLD = [
+    ("ssl.key.password=abc123", "ssl.key.password=[hidden]"),
+    ("sasl.password: abc123, user: app", "sasl.password: [hidden], user: app"),
+    ('{"password": "a b \\" c", "x": 1}', '{"password": [hidden], "x": 1}'),
+    ("username='app' password='p w';", "username='app' password=[hidden];"),
+    ("oauth client_secret=xyz)", "oauth client_secret=[hidden])"),
+    ("key -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- end", "key [hidden] end"),
+    ("-----BEGIN PRIVATE KEY-----\ncut off", "[hidden]"),
+    ("the password is wrong", "the password is wrong"),
+    ("topic orders partition 3", "topic orders partition 3"),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TOLD)
+def test_what_is_named_as_a_secret_is_hidden(text, expected):
+    assert redacted(text) == expected
+
+
+@pytest.mark.parametrize("text", [text for text, _ in TOLD])
+def test_hiding_twice_changes_nothing_more(text):
+    assert redacted(redacted(text)) == redacted(text)
+
+
+@given(st.text(min_size=4, alphabet="abcdefgh0123456789!$%"), st.text(), st.text())
+def test_a_known_secret_is_hidden_in_any_text(secret, before, after):
+    assert secret not in redacted(before + secret + after, [secret]).replace("[hidden]", "")
+
+
+def test_the_longer_of_two_secrets_goes_first():
+    assert redacted("say abcdef", ["abc", "abcdef"]) == "say [hidden]"
