@@ -26,6 +26,14 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True)
+class Skipping:
+    """Committed there, a group skips at most ``skip_max`` records: only for an operator who allows it."""
+
+    offset: int
+    skip_max: int
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """There is no offset that can be stood behind."""
 

@@ -209,6 +209,14 @@ class RunMap:
         found = _find(self.downstream, self._downstream_ends, self.upstream, offset)
         return None if found is None else UpstreamOffset(found)
 
+    def records_below(self, offset: UpstreamOffset) -> int:
+        """How many mapped records lie below ``offset`` on the source."""
+        return int(np.clip(offset - self.upstream, 0, self.counts).sum())
+
+    def records_below_downstream(self, offset: DownstreamOffset) -> int:
+        """How many mapped records lie below ``offset`` on the target."""
+        return int(np.clip(offset - self.downstream, 0, self.counts).sum())
+
     def find_forward_many(self, offsets: Offsets) -> tuple[Offsets, Flags]:
         """`find_forward` of a column: (downstream offsets, found). Values where not found mean nothing."""
         return _find_many(self.upstream, self._upstream_ends, self.downstream, offsets)

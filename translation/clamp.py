@@ -1,0 +1,51 @@
+"""Where a group goes on when `translate` refuses and the operator, or an emergency, has to go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.translation.answers import Bounded, Refused, Skipping
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from mmtool.translation.answers import TargetLog
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import UpstreamOffset
+
+
+def clamp_ahead(partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog) -> Bounded | Refused:
+    """For ``beyond_mirror``, when the source is lost: the end of the mirror.
+
+    The group has read records that never arrived, or that arrived in the last second and are not in the map
+    yet; only the latter are read again, so there are at most as many as the target holds past the map's end,
+    and at most as many as the group has read past the frontier.
+
+    Returns:
+        `Bounded`, a downstream offset, or `Refused` (beyond_mirror) when the target's log ends before it.
+    """
+    end = max(partition.tail.downstream_end.position, target.log_start)
+    if end > target.log_end:
+        return Refused(Reason.BEYOND_MIRROR)
+    ahead = max(0, commit - partition.upstream_frontier)
+    return Bounded(end, min(ahead, target.log_end - end))
+
+
+def clamp_skipping(
+    partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog
+) -> Skipping | Refused:
+    """For ``target_log_start_passed`` and ``not_mirrored`` with ``--allow-skip``: the first record there is.
+
+    Returns:
+        `Skipping`, a downstream offset, with the number of records that are passed over (an upper bound where
+        they are counted by offsets, because nothing is known of them); `Refused` (beyond_mirror) when the
+        commit is past the frontier, or the target's log ends before the answer.
+    """
+    if commit > partition.upstream_frontier:
+        return Refused(Reason.BEYOND_MIRROR)
+    record = partition.runs.find_forward(commit)
+    answer = partition.tail.downstream_end.position if record is None else record
+    clamped = max(answer, target.log_start)
+    if clamped > target.log_end:
+        return Refused(Reason.BEYOND_MIRROR)
+    deleted = partition.runs.records_below_downstream(target.log_start) - partition.runs.records_below(commit)
+    return Skipping(clamped, max(0, deleted) + max(0, partition.known_from - commit))
