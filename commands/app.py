@@ -43,7 +43,7 @@ COMMANDS = (
 """One line per command; a line whose module is not there is not shown."""
 
 EXAMPLES = """\
-  mmtool demo                                       see it work, no cluster needed
+  mmtool demo                                       two clusters, the whole tour
   mmtool replicate -c mm2.properties                run what MirrorMaker 2 would
   mmtool failover planned -c mm2.properties -g app  rehearse; --execute does it
 """

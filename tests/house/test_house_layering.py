@@ -1,0 +1,110 @@
+"""Who may import what. Imports point one way: commands, services, plan, translation."""
+
+import ast
+import sys
+
+import pytest
+
+OWNERS = {
+    "pyspark": ("mmtool.replication", "mmtool.insight.verify"),
+    "py4j": ("mmtool.replication", "mmtool.insight.verify"),
+    "pandas": ("mmtool.replication", "mmtool.insight.verify"),
+    "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
+    "confluent_kafka": ("mmtool.kafka", "mmtool.lab"),
+    "aiokafka": ("mmtool.kafka",),
+    "pydantic": ("mmtool.config",),
+    "typer": ("mmtool.commands",),
+    "rich": ("mmtool.output",),
+    "hypothesis": ("mmtool.testing",),
+    "click": (),
+}
+"""A library, and the only rooms that may import it."""
+
+PURE = {
+    "mmtool.translation": ("mmtool.translation", "numpy"),
+    "mmtool.plan": ("mmtool.plan", "mmtool.translation"),
+}
+"""A room without IO, and what it may import beside the standard library."""
+
+IMPURE = {
+    "asyncio", "logging", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",
+    "signal", "socket", "ssl", "subprocess", "sys", "tempfile", "threading", "time", "urllib",
+}  # fmt: skip
+"""Parts of the standard library that reach for the world: clock, files, network, chance, environment."""
+
+ABOVE = {
+    "mmtool.translation": ("mmtool",),
+    "mmtool.plan": ("mmtool.kafka", "mmtool.config", "mmtool.output"),
+    "mmtool.errors": ("mmtool",),
+    "mmtool.config": ("mmtool.kafka", "mmtool.output"),
+    "mmtool.kafka": ("mmtool.output",),
+    "mmtool.output": ("mmtool.kafka", "mmtool.config", "mmtool.plan"),
+}
+"""A lower room, and those it does not know, beside every service and every command."""
+
+SERVICES = ("mmtool.commands", "mmtool.failover", "mmtool.insight", "mmtool.lab", "mmtool.replication")
+
+
+def within(name, rooms):
+    return any(name == room or name.startswith(f"{room}.") for room in rooms)
+
+
+def offences(modules, forbidden):
+    return sorted({f"{m.name} imports {name}" for m in modules for name in m.imports() if forbidden(m, name)})
+
+
+@pytest.mark.parametrize(("library", "rooms"), OWNERS.items(), ids=list(OWNERS))
+def test_a_library_is_imported_by_its_owners_only(modules, library, rooms):
+    others = [module for module in modules if not within(module.name, rooms)]
+    assert offences(others, lambda _, name: within(name, (library,))) == []
+
+
+@pytest.mark.parametrize(("room", "allowed"), PURE.items(), ids=list(PURE))
+def test_a_pure_room_imports_nothing_that_reaches_the_world(modules, room, allowed):
+    def forbidden(_, name):
+        top = name.split(".")[0]
+        return not (within(name, allowed) or (top in sys.stdlib_module_names and top not in IMPURE))
+
+    assert offences([m for m in modules if within(m.name, (room,))], forbidden) == []
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_reads_no_clock(modules, room):
+    readings = ("now", "today", "utcnow")
+    found = [
+        f"{module.name}: {node.attr}"
+        for module in modules
+        if within(module.name, (room,))
+        for node in ast.walk(module.tree)
+        if getattr(node, "attr", "") in readings and getattr(node.value, "id", "") in {"datetime", "date"}
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(("room", "unknown"), ABOVE.items(), ids=list(ABOVE))
+def test_a_lower_room_does_not_know_the_upper_ones(modules, room, unknown):
+    def forbidden(_, name):
+        return not within(name, (room,)) and within(name, (*unknown, *SERVICES))
+
+    assert offences([m for m in modules if within(m.name, (room,))], forbidden) == []
+
+
+def test_services_do_not_know_the_commands(modules):
+    services = [m for m in modules if not within(m.name, ("mmtool.commands", "mmtool.__main__"))]
+    assert offences(services, lambda _, name: within(name, ("mmtool.commands",))) == []
+
+
+def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
+    light = ("mmtool.commands", "mmtool.output", "mmtool.errors", "mmtool.__version__", "typer", "__future__")
+    heavy = [
+        f"{module.name} imports {name}"
+        for module in modules
+        if within(module.name, ("mmtool.commands",))
+        for name in module.imports_at_start()
+        if not within(name, light) and name.split(".")[0] not in sys.stdlib_module_names
+    ]
+    assert heavy == []
+
+
+def test_the_code_imports_itself_under_one_name_only(modules):
+    assert offences(modules, lambda _, name: within(name, ("commands", "translation"))) == []

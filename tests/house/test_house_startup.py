@@ -1,0 +1,49 @@
+"""``mmtool --help`` is typed a hundred times a day."""
+
+import json
+import subprocess
+import sys
+import time
+from statistics import median
+
+import pytest
+
+HEAVY = [
+    "aiokafka",
+    "confluent_kafka",
+    "numpy",
+    "pandas",
+    "py4j",
+    "pyarrow",
+    "pydantic",
+    "pyspark",
+    "structlog",
+]
+FLOOR = "import typer, rich"
+LOADED = """
+import atexit, json, sys
+atexit.register(lambda: print("\\n" + json.dumps(sorted(sys.modules))))
+from mmtool.commands.app import main
+main(sys.argv[1:])
+"""
+
+
+def seconds(root, *arguments):
+    began = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, cwd=root)
+    return time.perf_counter() - began
+
+
+@pytest.mark.parametrize("line", [["--help"], ["--version"]], ids=" ".join)
+def test_looking_for_help_loads_no_heavy_library(root, line):
+    ran = subprocess.run(
+        [sys.executable, "-c", LOADED, *line], check=True, capture_output=True, text=True, cwd=root
+    )
+    loaded = set(json.loads(ran.stdout.splitlines()[-1]))
+    assert loaded.intersection(HEAVY) == set()
+
+
+def test_help_takes_at_most_twice_the_time_of_the_libraries_it_is_made_of(root):
+    pairs = [(seconds(root, "-c", FLOOR), seconds(root, "-m", "mmtool", "--help")) for _ in range(9)]
+    floor, help_ = (median(column) for column in zip(*pairs, strict=True))
+    assert help_ <= 2 * floor, f"help {help_ * 1000:.0f} ms, typer and rich {floor * 1000:.0f} ms"

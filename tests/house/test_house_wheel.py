@@ -1,0 +1,78 @@
+"""What ships. The two linked folders are where a build backend goes wrong without a word."""
+
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from mmtool import __version__
+
+LINKS = ("mmtool/commands", "mmtool/translation")
+
+
+@pytest.fixture(scope="module")
+def wheel(root, tracked, tmp_path_factory):
+    """A wheel of the tracked tree, links kept as links; no network, and the checkout stays as it is."""
+    tree = tmp_path_factory.mktemp("tree")
+    names = b"\0".join(bytes(path.relative_to(root)) for path in (*tracked, *(root / link for link in LINKS)))
+    archive = subprocess.run(
+        ["tar", "--null", "-C", root, "-T", "-", "-c"], check=True, capture_output=True, input=names
+    ).stdout
+    subprocess.run(["tar", "-C", tree, "-x"], check=True, input=archive)
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
+    subprocess.run([*command, tree / "dist", tree], check=True, capture_output=True)
+    (built,) = (tree / "dist").glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+def test_every_module_of_the_tree_is_in_the_wheel_and_nothing_else(contents, modules, tracked):
+    shipped = {name for name in contents if name.endswith(".py")}
+    ours = {module.name for module in modules if module.path in set(tracked)}
+    assert {importable(name) for name in shipped} == ours
+
+
+def importable(name):
+    return name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def test_the_linked_rooms_are_real_packages(contents):
+    assert {"mmtool/commands/__init__.py", "mmtool/translation/__init__.py"} <= contents
+
+
+def test_nothing_generic_lands_in_site_packages(contents):
+    assert {name.split("/")[0] for name in contents} == {
+        "mmtool",
+        f"mmtool-{__version__}.dist-info",
+        f"mmtool-{__version__}.data",
+    }
+
+
+def test_types_completions_and_licence_ship(contents):
+    data, info = f"mmtool-{__version__}.data/data/share", f"mmtool-{__version__}.dist-info"
+    expected = {
+        "mmtool/py.typed",
+        f"{data}/bash-completion/completions/mmtool",
+        f"{data}/zsh/site-functions/_mmtool",
+        f"{data}/fish/vendor_completions.d/mmtool.fish",
+        f"{info}/licenses/LICENSE",
+        f"{info}/entry_points.txt",
+    }
+    assert expected <= contents
+
+
+def test_the_wheel_runs_without_the_checkout(wheel, tmp_path):
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = "import mmtool.commands.app as app, mmtool; print(mmtool.__file__); app.main(['--version'])"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        check=True, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert ran.stdout == f"{tmp_path}/mmtool/__init__.py\nmmtool {__version__}\n"
