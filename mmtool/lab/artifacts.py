@@ -55,7 +55,12 @@ def broker_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     Raises:
         MmtoolError: They are not cached and cannot be downloaded.
     """
-    return _jars(_Bundle("broker", version, (("org.apache.kafka", "kafka_2.13", version), _LOGGING)))
+    return _jars(_broker_bundle(version))
+
+
+def is_cached(version: str = KAFKA_VERSION) -> bool:
+    """Whether brokers of this version start without a download."""
+    return bool(_cached(_broker_bundle(version).folder))
 
 
 def mirror_classpath(version: str = KAFKA_VERSION) -> list[Path]:
@@ -67,6 +72,10 @@ def mirror_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     kafka = "org.apache.kafka"
     roots = ((kafka, "connect-mirror", version), (kafka, "connect-json", version), _LOGGING)
     return _jars(_Bundle("mirror", version, roots))
+
+
+def _broker_bundle(version: str) -> _Bundle:
+    return _Bundle("broker", version, (("org.apache.kafka", "kafka_2.13", version), _LOGGING))
 
 
 def cache_folder() -> Path:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, UsageError
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.class_archive import ClassArchive
@@ -46,6 +46,16 @@ class Shape:
     jvm: Sequence[str] = JVM
 
 
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A broker as the operating system sees it."""
+
+    node_id: int
+    port: int
+    pid: int
+    log: Path
+
+
 class Cluster:
     """A named cluster below ``directory``: data, logs and ``server.properties`` of each broker.
 
@@ -68,10 +78,13 @@ class Cluster:
         """``host:port,...`` of all brokers, running or not."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
-    @property
-    def pids(self) -> list[int]:
-        """Process ids of the brokers that run."""
-        return [process.pid for process in self._processes.values() if process.alive]
+    def running(self) -> list[RunningBroker]:
+        """The brokers whose processes live."""
+        return [
+            RunningBroker(i, self._nodes[i].port, process.pid, process.log)
+            for i, process in sorted(self._processes.items())
+            if process.alive
+        ]
 
     @property
     def logs(self) -> list[Path]:
@@ -106,6 +119,12 @@ class Cluster:
         for process in self._processes.values():
             process.kill()
         self._forget()
+
+    def remove_data(self) -> None:
+        """Delete what the stopped brokers stored, and with it the cluster's identity; logs stay."""
+        for node in self._nodes:
+            shutil.rmtree(self._folder(node) / "data", ignore_errors=True)
+        (self.directory / "cluster.json").unlink(missing_ok=True)
 
     def kill_broker(self, i: int) -> None:
         """SIGKILL: as a power cut, though the page cache survives."""
@@ -163,11 +182,20 @@ class Cluster:
         """Cluster id and ports: those of an earlier start in this directory, else new ones."""
         self.directory.mkdir(parents=True, exist_ok=True)
         earlier = self._earlier()
+        self._refuse_other_size(earlier)
         self.cluster_id = str(earlier.get("cluster_id") or new_cluster_id())
         pairs = self._reserve([port for pair in earlier.get("ports", []) for port in pair])
         self._nodes = tuple(Node(i, *pair) for i, pair in enumerate(pairs))
         memory = {"cluster_id": self.cluster_id, "ports": pairs}
         (self.directory / "cluster.json").write_text(json.dumps(memory))
+
+    def _refuse_other_size(self, earlier: Mapping[str, Any]) -> None:
+        if earlier and len(earlier["ports"]) != self.shape.brokers:
+            size = len(earlier["ports"])
+            raise UsageError(
+                f"{self.directory} holds a cluster of {size} broker(s), not {self.shape.brokers}",
+                remedy="delete it, or choose another directory",
+            )
 
     def _earlier(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
@@ -234,11 +262,6 @@ class Cluster:
 
     def _log(self, node: Node) -> Path:
         return self._folder(node) / "broker.log"
-
-    def remove_data(self) -> None:
-        """Delete what the brokers stored; logs stay."""
-        for node in self._nodes:
-            shutil.rmtree(self._folder(node) / "data", ignore_errors=True)
 
 
 def new_cluster_id() -> str:

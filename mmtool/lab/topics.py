@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _READY_SECONDS = 20.0
+_ELECTING = frozenset({"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"})
 _CONSUME_SECONDS = 0.1  # consume() waits that long for the last, smaller handful
 
 
@@ -108,3 +109,20 @@ def _record(message: Message) -> Record:
         value=message.value(),
         headers=tuple(message.headers() or ()),
     )
+
+
+def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
+    """The high watermark of each partition; empty while the topic does not exist or elects its leaders."""
+    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - heavy
+    from confluent_kafka.admin import AdminClient, OffsetSpec  # noqa: PLC0415 - heavy
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 3})
+    known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
+    wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
+    asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in wanted}) if wanted else {}
+    try:
+        return {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
+    except KafkaException as error:
+        if error.args[0].name() in _ELECTING:
+            return {}
+        raise MmtoolError(f"end offsets of {topic}: {error.args[0].str()}", code="topic") from error

@@ -1,0 +1,125 @@
+"""``mmtool lab``: embedded Kafka clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands._options import Output
+from mmtool.output import Column, OutputFormat, Result, emit, talk
+
+if TYPE_CHECKING:
+    from mmtool.lab.state import LabState, StateDirectory
+
+app = typer.Typer(no_args_is_help=True)
+
+StateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="Where clusters, logs and mmtool.properties are kept; $XDG_STATE_HOME/mmtool/lab without it.",
+    ),
+]
+Clusters = Annotated[str, typer.Option("--clusters", metavar="A,B", help="Aliases; the first is the source.")]
+Brokers = Annotated[int, typer.Option("--brokers", metavar="N", min=1, max=9, help="Brokers per cluster.")]
+KafkaVersion = Annotated[str, typer.Option("--kafka-version", metavar="VERSION", help="Which Kafka to run.")]
+PrintConfig = Annotated[
+    bool, typer.Option("--print-config", help="Write the properties to stdout instead of the table.")
+]
+KeepData = Annotated[
+    bool, typer.Option("--keep-data", help="Keep topics and groups for the next up in this directory.")
+]
+
+COLUMNS = (
+    Column("cluster"),
+    Column("broker"),
+    Column("state"),
+    Column("bootstrap"),
+    Column("pid", essential=False),
+    Column("cluster_id", essential=False),
+)
+
+
+@app.command()
+def up(
+    *,
+    clusters: Clusters = "a,b",
+    brokers: Brokers = 1,
+    kafka_version: KafkaVersion = "4.3.1",
+    state_dir: StateDir = None,
+    print_config: PrintConfig = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Start clusters that run until `mmtool lab down`."""
+    from mmtool.lab import session
+    from mmtool.lab.artifacts import is_cached
+
+    directory = _directory(state_dir)
+    names = tuple(name.strip() for name in clusters.split(","))
+    request = session.LabRequest(names, brokers, kafka_version)
+    if not is_cached(kafka_version):
+        talk(f"downloading Kafka {kafka_version}, once: about 45 MB, half a minute")
+    talk(f"starting clusters {', '.join(names)}")
+    state, ran_before = session.up(directory, request)
+    talk("they run already" if ran_before else "they run now; they end with `mmtool lab down`")
+    if print_config:
+        typer.echo(directory.properties.read_text(), nl=False)
+    else:
+        emit(Result("lab up", _rows(state), COLUMNS), output)
+        _tell_next_steps(directory, state_dir)
+
+
+@app.command()
+def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
+    """Stop the clusters and delete what they stored."""
+    from mmtool.lab import session
+
+    directory = _directory(state_dir)
+    ran = session.down(directory, keep_data=keep_data)
+    talk("stopped" if ran else f"no lab runs in {directory.path}")
+
+
+@app.command()
+def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
+    """Show the clusters, asked just now."""
+    directory = _directory(state_dir)
+    state = directory.read() if directory.is_running() else None
+    if state is None:
+        talk(f"no lab runs in {directory.path}; start one with `mmtool lab up`")
+    emit(Result("lab status", _rows(state) if state else [], COLUMNS), output)
+
+
+def _directory(state_dir: Path | None) -> StateDirectory:
+    from mmtool.lab.state import StateDirectory, default_directory
+
+    return StateDirectory((state_dir or default_directory()).absolute())
+
+
+def _rows(state: LabState) -> list[dict[str, object]]:
+    from mmtool.lab.session import answer_of
+
+    return [
+        {
+            "cluster": broker.cluster,
+            "broker": broker.broker,
+            "state": answer_of(broker),
+            "bootstrap": broker.bootstrap,
+            "pid": broker.pid,
+            "cluster_id": broker.cluster_id,
+            "log": broker.log,
+        }
+        for broker in state.brokers
+    ]
+
+
+def _tell_next_steps(directory: StateDirectory, state_dir: Path | None) -> None:
+    here = f" --state-dir {state_dir}" if state_dir else ""
+    talk(f"configuration: {directory.properties}")
+    talk("next:")
+    talk(f"  export MMTOOL_CONFIG={directory.properties}")
+    talk("  mmtool replicate --until-caught-up")
+    talk("  mmtool status")
+    talk(f"  mmtool lab down{here}")

@@ -1,0 +1,109 @@
+"""The real MirrorMaker 2, as the peer that tests and the benchmark compare with."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Self
+
+from mmtool.errors import GateError, MmtoolError
+from mmtool.lab.artifacts import KAFKA_VERSION, mirror_classpath
+from mmtool.lab.class_archive import ClassArchive
+from mmtool.lab.process import LeashedProcess, java_command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+JVM = ("-Xmx512m", "-Xms256m")  # the JVM's own choice of collector and compilers, as its start script has it
+_LOGGING = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients=warn",  # pages of settings per client
+    "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
+)
+_POLL_SECONDS = 0.1
+START_SECONDS = 120.0
+
+
+class MirrorMaker:
+    """``org.apache.kafka.connect.mirror.MirrorMaker FILE``, below ``directory``, on a leash.
+
+    ``properties`` is the text of the file (``Fleet.properties``).
+    """
+
+    def __init__(
+        self,
+        properties: str,
+        directory: Path,
+        *,
+        version: str = KAFKA_VERSION,
+        jvm: Sequence[str] = JVM,
+    ) -> None:
+        self.file = directory / "connect-mirror-maker.properties"
+        self.log = directory / "mirror-maker.log"
+        self._properties = properties
+        self._version = version
+        self._jvm = tuple(jvm)
+        self._process: LeashedProcess | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._running().pid
+
+    def start(self) -> None:
+        """Start it; what it copies is seen on the target some 10 s later (``wait_until``)."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(self._properties)
+        jars = mirror_classpath(self._version)
+        command = java_command(
+            *(jars, "org.apache.kafka.connect.mirror.MirrorMaker", str(self.file)),
+            jvm=(*self._jvm, *_LOGGING, *ClassArchive(jars).options()),
+        )
+        self._process = LeashedProcess(command, self.log)
+
+    def stop(self) -> None:
+        """A clean stop: offsets and offset-syncs are flushed."""
+        self._running().terminate()
+
+    def kill(self) -> None:
+        self._running().kill()
+
+    def pause(self) -> None:
+        """SIGSTOP: it hangs with its connections open."""
+        self._running().pause()
+
+    def resume(self) -> None:
+        self._running().resume()
+
+    def wait_until(self, done: Callable[[], bool], what: str, timeout: float = START_SECONDS) -> float:
+        """Seconds until ``done()``; ``what`` names the awaited in the error.
+
+        Raises:
+            MmtoolError: MirrorMaker 2 ended.
+            GateError: ``timeout`` seconds were not enough.
+        """
+        started = time.monotonic()
+        while not done():
+            waited = time.monotonic() - started
+            if not self._running().alive:
+                raise MmtoolError(f"MirrorMaker 2 ended, waiting for {what}:\n{self._tail()}", code="mirror")
+            if waited > timeout:
+                raise GateError(f"no {what} in {timeout:.0f} s:\n{self._tail()}", code="timeout")
+            time.sleep(_POLL_SECONDS)
+        return time.monotonic() - started
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._running().alive:
+            self.stop()
+
+    def _running(self) -> LeashedProcess:
+        if self._process is None:
+            raise MmtoolError("MirrorMaker 2 was not started", code="mirror")
+        return self._process
+
+    def _tail(self) -> str:
+        return self._running().log_tail()

@@ -1,0 +1,161 @@
+"""A lab that outlives the command which started it: up, status, down."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
+from mmtool.lab import probe
+from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
+from mmtool.lab.cluster import READY_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.lab.state import BrokerState, LabState, StateDirectory
+
+_POLL_SECONDS = 0.05
+STOP_SECONDS = 45.0
+_ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # also a folder's name
+
+Answer = Literal["running", "not_answering", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabRequest:
+    """What ``mmtool lab up`` is asked for."""
+
+    clusters: tuple[str, ...] = ("a", "b")
+    brokers: int = 1
+    kafka_version: str = KAFKA_VERSION
+
+    def __post_init__(self) -> None:
+        wrong = [name for name in self.clusters if not _ALIAS.fullmatch(name)]
+        if wrong:
+            raise UsageError(
+                f"no cluster alias: {wrong[0]!r}", remedy="letters, digits, dot, dash, underscore"
+            )
+        if len(self.clusters) < 2 or len(set(self.clusters)) < len(self.clusters):
+            raise UsageError(
+                f"clusters {','.join(self.clusters)}: a flow needs two different ones",
+                remedy="--clusters a,b",
+            )
+
+    def fits(self, state: LabState) -> bool:
+        return (list(self.clusters), self.brokers, self.kafka_version) == (
+            state.names,
+            state.brokers_per_cluster,
+            state.kafka_version,
+        )
+
+
+def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
+    """Start a detached lab, or find the one that runs; the flag tells whether it ran before.
+
+    Raises:
+        RefusedError: Another lab runs in this directory.
+        MmtoolError: Kafka could not be downloaded, or a broker did not start.
+    """
+    if directory.is_running():
+        return _the_running_one(directory, request), True
+    broker_classpath(request.kafka_version)  # here, where its progress and failure can be seen
+    directory.path.mkdir(parents=True, exist_ok=True)
+    supervisor = _spawn(directory, request)
+    try:
+        return _wait_for_start(directory, supervisor), False
+    except BaseException:
+        supervisor.terminate()
+        raise
+
+
+def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
+    """Stop the lab and delete its clusters; whether one ran.
+
+    With ``keep_data`` the next ``up`` goes on with the same cluster ids, topics and groups.
+
+    Raises:
+        GateError: It did not stop in time.
+    """
+    state, running = directory.read(), directory.is_running()
+    if state is not None and running:
+        os.kill(state.supervisor_pid, signal.SIGTERM)
+        _wait(lambda: not directory.is_running(), f"the lab in {directory.path} to stop", STOP_SECONDS)
+    if state is not None and not keep_data:
+        for name in state.names:
+            shutil.rmtree(directory.path / name, ignore_errors=True)
+        directory.forget()
+    return running
+
+
+def answer_of(broker: BrokerState) -> Answer:
+    """What a broker does when it is asked for metadata now."""
+    view = probe.ask(broker.port)
+    if view is not None and view.cluster_id == broker.cluster_id:
+        return "running"
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(broker.pid, 0)
+        return "not_answering"
+    return "stopped"
+
+
+def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState:
+    _wait(lambda: directory.read() is not None, f"the lab that starts in {directory.path}", READY_SECONDS)
+    state = directory.read()
+    assert state is not None
+    if request.fits(state):
+        return state
+    raise RefusedError(
+        f"another lab runs in {directory.path}: clusters {','.join(state.names)}, "
+        f"{state.brokers_per_cluster} broker(s) each, Kafka {state.kafka_version}",
+        remedy="stop it (mmtool lab down), or choose another --state-dir",
+        code="lab_running",
+    )
+
+
+def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[bytes]:
+    directory.forget()
+    with directory.log.open("ab") as log:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "mmtool.lab.supervisor", "--state-dir", str(directory.path)),
+                *("--clusters", ",".join(request.clusters), "--brokers", str(request.brokers)),
+                *("--kafka-version", request.kafka_version),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # neither Ctrl-C nor the terminal's end is meant for it
+        )
+
+
+def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[bytes]) -> LabState:
+    def settled() -> bool:
+        state = directory.read()
+        return supervisor.poll() is not None or (state is not None and state.supervisor_pid == supervisor.pid)
+
+    _wait(settled, f"the lab in {directory.path} to start", 2 * READY_SECONDS)
+    state = directory.read()
+    if state is None or state.supervisor_pid != supervisor.pid:
+        raise MmtoolError(
+            f"the lab's supervisor ended with code {supervisor.poll()}", remedy=f"its log: {directory.log}"
+        )
+    if state.error:
+        raise MmtoolError(state.error, remedy=state.remedy, code="broker")
+    return state
+
+
+def _wait(done: Callable[[], bool], what: str, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while not done():
+        if time.monotonic() > deadline:
+            raise GateError(f"waited {timeout:.0f} s for {what}", code="timeout")
+        time.sleep(_POLL_SECONDS)

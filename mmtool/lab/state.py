@@ -1,0 +1,133 @@
+"""What a detached lab leaves in its state directory, so that other processes can find it.
+
+``lab.json`` tells what runs; that it runs is told by the lock on ``supervisor.lock``, which ends with its
+holder however that ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from typing import IO
+
+    from mmtool.lab.fleet import Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """One broker as it was started."""
+
+    cluster: str
+    broker: int
+    bootstrap: str
+    port: int
+    pid: int
+    cluster_id: str
+    log: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabState:
+    """A lab that was started; ``error`` is set when it could not."""
+
+    supervisor_pid: int
+    kafka_version: str
+    brokers_per_cluster: int
+    brokers: tuple[BrokerState, ...]
+    error: str = ""
+    remedy: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(broker.cluster for broker in self.brokers))
+
+
+@dataclass(frozen=True, slots=True)
+class StateDirectory:
+    """Where a lab keeps its clusters, logs and state."""
+
+    path: Path
+
+    @property
+    def properties(self) -> Path:
+        return self.path / "mmtool.properties"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "supervisor.log"
+
+    def read(self) -> LabState | None:
+        """The last lab started here; None when there was none."""
+        try:
+            document = json.loads((self.path / "lab.json").read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"{self.path}/lab.json cannot be read: {error}",
+                remedy="remove it, or choose another directory",
+            ) from error
+        brokers = tuple(BrokerState(**broker) for broker in document.pop("brokers"))
+        return LabState(**document, brokers=brokers)
+
+    def write(self, state: LabState) -> None:
+        draft = self.path / ".lab.json"
+        draft.write_text(json.dumps(asdict(state), indent=1))
+        draft.rename(self.path / "lab.json")
+
+    def forget(self) -> None:
+        for file in (self.path / "lab.json", self.properties):
+            file.unlink(missing_ok=True)
+
+    def lock(self) -> IO[bytes] | None:
+        """The supervisor's lock, to be held for life; None when another holds it."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        handle = (self.path / "supervisor.lock").open("wb")
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.close()
+            return None
+        return handle
+
+    def is_running(self) -> bool:
+        """Whether a supervisor lives here. Asked by a shared lock: two who ask are no supervisor."""
+        with contextlib.suppress(FileNotFoundError), (self.path / "supervisor.lock").open("rb") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                return True
+        return False
+
+
+def default_directory() -> Path:
+    """``$XDG_STATE_HOME/mmtool/lab``, by default below ``~/.local/state``."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool" / "lab"
+
+
+def state_of(fleet: Fleet, kafka_version: str) -> LabState:
+    """What the running fleet looks like from outside; this process is its supervisor."""
+    brokers = tuple(
+        BrokerState(
+            cluster=cluster.name,
+            broker=broker.node_id,
+            bootstrap=cluster.bootstrap,
+            port=broker.port,
+            pid=broker.pid,
+            cluster_id=cluster.cluster_id,
+            log=str(broker.log),
+        )
+        for cluster in fleet
+        for broker in cluster.running()
+    )
+    most = max(cluster.shape.brokers for cluster in fleet)
+    return LabState(os.getpid(), kafka_version, most, brokers)

@@ -1,0 +1,64 @@
+"""``python -m mmtool.lab.supervisor``: holds the leashes of a detached lab until it is told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.state import LabState, StateDirectory, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ALREADY_RUNNING = 3
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    directory = StateDirectory(options.state_dir)
+    lock = directory.lock()
+    if lock is None:
+        return ALREADY_RUNNING
+    with lock:
+        return _supervise(directory, options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mmtool.lab.supervisor")
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--clusters", type=lambda text: text.split(","), required=True)
+    parser.add_argument("--brokers", type=int, required=True)
+    parser.add_argument("--kafka-version", required=True)
+    return parser
+
+
+def _supervise(directory: StateDirectory, options: argparse.Namespace) -> int:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: stop.set())
+    shape = Shape(brokers=options.brokers, version=options.kafka_version)
+    fleet = Fleet.of(directory.path, *options.clusters, shape=shape)
+    try:
+        fleet.start()
+    except MmtoolError as error:
+        failed = LabState(os.getpid(), shape.version, shape.brokers, (), error.message, error.remedy)
+        directory.write(failed)
+        return error.exit_code
+    first, *others = options.clusters
+    directory.properties.write_text(fleet.properties([(first, other) for other in others]))
+    directory.write(state_of(fleet, shape.version))
+    stop.wait()
+    fleet.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
