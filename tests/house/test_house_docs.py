@@ -1,0 +1,53 @@
+"""Pages that cannot go stale, links that lead somewhere, and words that are the contract's."""
+
+import re
+import runpy
+
+import pytest
+
+from mmtool import errors
+
+LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@pytest.fixture(scope="module")
+def generated(root):
+    """What the generator would write now."""
+    return runpy.run_path(str(root / "docs" / "_tools" / "reference.py"), run_name="reference")["pages"]()
+
+
+@pytest.mark.parametrize("name", ["cli.md", "exit-codes.md", "refusals.md"])
+def test_a_generated_page_is_what_the_code_says(root, generated, name):
+    assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == generated[name], (
+        "run `make docs`"
+    )
+
+
+def test_the_error_tree_in_the_docstring_is_the_tree(generated):
+    page = re.findall(r"^\| (\d+) \| `(\w+)` \|", generated["exit-codes.md"], re.MULTILINE)
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    tree = {(str(kind.exit_code), kind.code) for kind in kinds if kind is not errors.StoppedError}
+    assert set(page) == tree
+
+
+def test_every_link_between_pages_leads_somewhere(tracked):
+    broken = [
+        f"{page.name}: {target}"
+        for page in tracked
+        if page.suffix == ".md"
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_every_decision_is_listed_where_a_newcomer_looks(root):
+    index = (root / "docs" / "index.md").read_text(encoding="utf-8")
+    records = {path.name for path in (root / "docs" / "decisions").glob("[0-9]*.md")}
+    assert {name for name in records if f"decisions/{name}" not in index} == set()
+
+
+def test_the_file_map_names_every_room(root):
+    text = (root / "docs" / "DESIGN.md").read_text(encoding="utf-8")
+    rooms = {path.parent.name for path in (root / "mmtool").glob("*/__init__.py")}
+    assert {room for room in rooms if f"`{room}/`" not in text and f"`mmtool/{room}/`" not in text} == set()
