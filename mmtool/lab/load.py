@@ -231,7 +231,7 @@ def _producer(bootstrap: str, load: Load) -> Producer:
         "enable.idempotence": True,
         "delivery.report.only.error": True,
         "queue.buffering.max.messages": 200_000,
-        "log_level": 3,  # brokers that tests stop on purpose are no news
+        "log_level": 2,  # brokers that tests stop on purpose are no news
         **load.client,
     }
     if load.transactions:

@@ -40,7 +40,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
     from confluent_kafka import KafkaException  # noqa: PLC0415 - heavy
     from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415 - heavy
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 3})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     topic = NewTopic(name, partitions, replicas, config=config)
     try:
         admin.create_topics([topic], operation_timeout=_READY_SECONDS)[name].result(_READY_SECONDS)
@@ -77,7 +77,7 @@ def _reader_settings(bootstrap: str, isolation: Isolation) -> Mapping[str, objec
         "auto.offset.reset": "earliest",
         "enable.partition.eof": True,
         "isolation.level": isolation,
-        "log_level": 3,
+        "log_level": 2,
     }
 
 
@@ -116,7 +116,7 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - heavy
     from confluent_kafka.admin import AdminClient, OffsetSpec  # noqa: PLC0415 - heavy
 
-    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 3})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
     wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
     asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in wanted}) if wanted else {}

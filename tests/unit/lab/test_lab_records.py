@@ -1,0 +1,47 @@
+"""Generated records are numbered, exact in size, and compress as real ones do."""
+
+from __future__ import annotations
+
+import json
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.errors import UsageError
+from mmtool.lab.records import SMALLEST_RECORD, RecordMaker, numbered
+
+_MAKERS = {size: RecordMaker(size) for size in (SMALLEST_RECORD, 100, 449, 450, 451, 1000, 20_000)}
+_BATCH_BYTES = 262_144
+
+
+@given(st.sampled_from(sorted(_MAKERS)), st.integers(0, 99_999), st.integers(0, 10**12 - 1))
+def test_a_record_is_json_of_the_asked_size_that_tells_its_place(size, partition, sequence):
+    value = _MAKERS[size].value(partition, sequence)
+    json.loads(value)
+    assert (len(value), numbered(value)) == (size, (partition, sequence))
+
+
+def test_equal_seeds_make_equal_records():
+    assert RecordMaker(200, seed=7).value(1, 2) == RecordMaker(200, seed=7).value(1, 2)
+
+
+@pytest.mark.parametrize("size", [200, 1000, 4000])
+@pytest.mark.parametrize(
+    "compress", [cramjam.lz4.compress_block, lambda raw: cramjam.zstd.compress(raw, 3)], ids=["lz4", "zstd"]
+)
+def test_a_batch_compresses_three_to_four_and_a_half_times(size, compress):
+    maker = RecordMaker(size)
+    raw = b"".join(maker.value(0, i) for i in range(_BATCH_BYTES // size))
+    assert 3.0 <= len(raw) / len(bytes(compress(raw))) <= 4.5
+
+
+def test_a_foreign_record_is_not_mistaken_for_one_of_ours():
+    with pytest.raises(ValueError, match="not a record of the lab"):
+        numbered(b'{"id": 12}')
+
+
+def test_a_size_that_holds_no_number_is_refused():
+    with pytest.raises(UsageError, match="64"):
+        RecordMaker(63)

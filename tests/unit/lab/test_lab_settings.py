@@ -1,0 +1,88 @@
+"""What brokers and MirrorMaker 2 are told fits the number of brokers."""
+
+from __future__ import annotations
+
+import math
+import socket
+from pathlib import Path
+
+import pytest
+
+from mmtool.errors import UsageError
+from mmtool.lab import probe
+from mmtool.lab.cluster import Cluster, Shape, new_cluster_id
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, Transactions, _chunks
+from mmtool.lab.server_properties import Node, server_properties
+from mmtool.lab.session import LabRequest
+
+NODES = [Node(i, 20_000 + i, 30_000 + i) for i in range(3)]
+
+
+@pytest.mark.parametrize(("brokers", "replicas", "in_sync"), [(1, "1", "1"), (2, "2", "1"), (3, "3", "2")])
+def test_internal_topics_have_as_many_replicas_as_there_are_brokers(brokers, replicas, in_sync):
+    settings = server_properties(NODES[0], NODES[:brokers], Path("data"), {})
+    told = {
+        settings[f"{topic}.replication.factor"]
+        for topic in ("default", "offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+    }
+    assert (told, settings["min.insync.replicas"]) == ({replicas}, in_sync)
+
+
+def test_every_broker_of_a_cluster_votes():
+    settings = server_properties(NODES[1], NODES, Path("data"), {})
+    assert settings["controller.quorum.voters"] == "0@127.0.0.1:30000,1@127.0.0.1:30001,2@127.0.0.1:30002"
+
+
+def test_own_server_properties_win():
+    settings = server_properties(NODES[0], NODES[:1], Path("data"), {"num.io.threads": "1"})
+    assert settings["num.io.threads"] == "1"
+
+
+def test_a_mirror_maker_file_enables_its_flows_and_fits_the_smallest_cluster(tmp_path):
+    fleet = Fleet([Cluster("a", tmp_path, Shape(brokers=3)), Cluster("b", tmp_path, Shape(brokers=2))])
+    lines = fleet.properties([("b", "a")], **{"b->a.topics": "orders"}).splitlines()
+    assert {"clusters=a, b", "b->a.enabled=true", "b->a.topics=orders", "replication.factor=2"} <= set(lines)
+
+
+def test_without_named_flows_the_first_cluster_flows_to_the_second(tmp_path):
+    assert "x->y.enabled=true" in Fleet.of(tmp_path, "x", "y", "z").properties().splitlines()
+
+
+def test_a_lab_of_one_cluster_or_of_equal_names_is_refused():
+    for names in (("a",), ("a", "a"), ("a", "../b")):
+        with pytest.raises(UsageError):
+            LabRequest(names)
+
+
+def test_cluster_ids_are_uuids_as_kafka_writes_them():
+    ids = {new_cluster_id() for _ in range(500)}
+    assert {len(text) for text in ids} == {22}
+    assert not any(text.startswith("-") for text in ids)
+
+
+def test_something_that_listens_but_never_answers_is_not_ready():
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        assert probe.ask(silent.getsockname()[1], timeout=0.2) is None
+
+
+def test_a_load_is_dealt_out_evenly_and_goes_on_where_it_is_told():
+    chunks = list(_chunks(Load("t", count=2_500, partitions=2, first_sequence=10), 500))
+    assert [(c.partition, c.first, c.size) for c in chunks] == [
+        (0, 10, 500),
+        (1, 10, 500),
+        (0, 510, 500),
+        (1, 510, 500),
+        (0, 1010, 500),
+    ]
+
+
+def test_every_nth_transaction_is_aborted():
+    assert [n for n in range(1, 10) if Transactions("t", abort_every=3).aborts(n)] == [3, 6, 9]
+    assert not any(Transactions("t").aborts(n) for n in range(1, 10))
+
+
+def test_a_load_is_unthrottled_unless_told_otherwise():
+    assert Load("t", count=1).records_per_second == math.inf
