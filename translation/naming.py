@@ -128,8 +128,8 @@ class DefaultPolicy:
 class IdentityPolicy:
     """Names stay as they are (KIP-382's promise, shipped in 3.0).
 
-    Cannot see a cycle except in heartbeats. Any name that *ends with* "heartbeats" is prefixed like one, which is
-    MM2's own reading ("device-heartbeats" becomes "A.device-heartbeats").
+    Cannot see a cycle except in heartbeats. Any name that *ends with* "heartbeats" is prefixed like one,
+    which is MM2's own reading ("device-heartbeats" becomes "A.device-heartbeats").
 
     Attributes:
         source_alias: ``source.cluster.alias``; every topic is said to come from it. None when not configured.
@@ -175,9 +175,10 @@ class IdentityPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RenamePolicy:
-    """``mmtool.topic.rename.format``: a text before and after the name, as "dr-${topic}" or "${topic}.${source}".
+    """``mmtool.topic.rename.format``: text around the name, as "dr-${topic}" or "${topic}.${source}".
 
-    Heartbeats and internal names keep MM2's form, so that MM2's own clients find them. Without ``${source}`` in
+    Heartbeats and internal names keep MM2's form, so that MM2's own clients find them. Without
+    ``${source}`` in
     the format a renamed name does not tell its origin: it is said to come from the flow's source, and on the
     source it counts as brought in by the way back, so it is a cycle.
 
@@ -276,7 +277,7 @@ def _like_heartbeats(topic: str) -> bool:
 
 
 def _java_split(text: str, separator: str) -> list[str]:
-    """``Pattern.quote(separator)`` split as Java does it: trailing empty parts are dropped, leading ones stay."""
+    """Split as Java does it: trailing empty parts are dropped, leading ones stay."""
     parts = text.split(separator) if separator else list(text)
     while parts and not parts[-1]:
         parts.pop()

@@ -43,7 +43,7 @@ _INTERVALS = (
 )
 
 
-def parse_value(key: Key, text: str) -> Any:
+def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per kind is the clearest
     """A key's text as its type.
 
     Raises:
@@ -117,7 +117,7 @@ class FlowReader:
         return None if key.default is None else parse_value(key, key.default)
 
     def is_enabled(self) -> bool:
-        """``S->T.enabled`` by Java's parseBoolean; absent: a global ``enabled``, which MM2 passes on to every pair."""
+        """``S->T.enabled`` by Java's parseBoolean; absent: a global one, which MM2 hands to every pair."""
         entry = self.scopes.of_flow(self.source.alias, self.target.alias, "enabled")
         if entry is None:
             return False

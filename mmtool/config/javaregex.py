@@ -1,27 +1,260 @@
-"""Java's regular expressions on the ``regex`` module."""
+r"""Java's regular expressions on the ``regex`` module.
+
+MM2 hands the file's patterns to ``java.util.regex``. The two engines backtrack alike, and differ in what one
+character means (``\d``, ``\w``, ``.``, case, ``&&``, ``\p{..}``) and in what is an error. So every pattern is
+read here by Java's grammar and written anew: character classes as plain ranges, case folding unfolded, quotes
+escaped. What has no equal is refused rather than guessed; a wrong filter mirrors the wrong topics in silence.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import regex
 
+from mmtool.config.codepoints import LINE_ENDS, WORD, CodePoints
+from mmtool.config.javaclass import ClassReader
+from mmtool.config.javatext import Cursor, PatternRefusedError
+
 if TYPE_CHECKING:
     from regex import Pattern
 
+__all__ = ["PatternRefusedError", "compile_java"]
 
-class PatternRefusedError(ValueError):
-    """A pattern that Java refuses, or that cannot be had here with Java's meaning."""
+_GROUP_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9]*")
+_BOUNDS = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_FLAGS = re.compile(r"\(\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
+_LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!")
+_WORD = WORD.as_class()
+_ANCHORS = {
+    "A": r"\A",
+    "z": r"\Z",
+    "G": r"\A",
+    "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
+    "B": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
+}
+_LINE_END = LINE_ENDS.as_class()
+_BEFORE_LAST_LINE_END = r"(?=(?:\r\n|(?<!\r)\n|[\r\x85\u2028\u2029])?\Z)"
 
-    def __init__(self, pattern: str, reason: str) -> None:
-        super().__init__(f"{pattern}: {reason}")
-        self.pattern = pattern
-        self.reason = reason
 
-
+@lru_cache(maxsize=256)
 def compile_java(pattern: str) -> Pattern[str]:
-    """Compile; use ``fullmatch`` on the result."""
+    """Compile a Java pattern; ``fullmatch`` on the result is Java's ``matches``.
+
+    Raises:
+        PatternRefusedError: Java refuses it too, or it cannot be had here with the same meaning.
+    """
     try:
-        return regex.compile(pattern, regex.V1)
-    except regex.error as error:
-        raise PatternRefusedError(pattern, str(error)) from None
+        return regex.compile(_Translator(Cursor(pattern)).whole(), regex.V1)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise PatternRefusedError(pattern, f"not a usable regular expression: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    any_case: bool = False
+    dot_all: bool = False
+
+
+@dataclass(slots=True)
+class _Translator:
+    """Walks a pattern once, left to right.
+
+    Attributes:
+        cursor: Where we are in it.
+        flags: Switched on by ``(?i)`` and ``(?s)`` up to the end of the group.
+        groups: Capturing groups opened so far.
+        names: Of them, the named ones.
+        in_lookbehind: Depth; Java wants an obvious maximum length in there.
+    """
+
+    cursor: Cursor
+    flags: _Flags = _Flags()
+    groups: int = 0
+    names: set[str] = field(default_factory=set)
+    in_lookbehind: int = 0
+
+    def whole(self) -> str:
+        text = self._alternatives()
+        if not self.cursor.at_end:
+            self.cursor.refuse("a ) closes nothing")
+        return text
+
+    def _alternatives(self) -> str:
+        flags = self.flags
+        branches = [self._branch()]
+        while self.cursor.take("|"):
+            branches.append(self._branch())
+        self.flags = flags
+        return "|".join(branches)
+
+    def _branch(self) -> str:
+        parts = []
+        while not self.cursor.at_end and self.cursor.peek() not in "|)":
+            atom = self._atom()
+            if atom is not None:
+                parts.append(atom + self._quantifier())
+        return "".join(parts)
+
+    def _atom(self) -> str | None:
+        """The next atom; None for a bare ``(?i)``, which matches nothing and takes no quantifier."""
+        cursor = self.cursor
+        char = cursor.peek()
+        if char == "(":
+            return self._group()
+        if char == "[":
+            return self._emit(ClassReader(cursor, any_case=self.flags.any_case).read())
+        if char == "\\":
+            return self._escape()
+        cursor.advance()
+        if char in "*+?{":
+            cursor.refuse(f"{char} repeats nothing")
+        simple = {"^": r"\A", "$": _BEFORE_LAST_LINE_END, ".": self._dot()}
+        return simple.get(char) or self._literal(char)
+
+    def _dot(self) -> str:
+        return "(?s:.)" if self.flags.dot_all else _not_line_end()
+
+    def _literal(self, char: str) -> str:
+        points = CodePoints.chars(char)
+        if self.flags.any_case and char.isascii() and char.isalpha():
+            return points.any_ascii_case().as_class()
+        return f"\\U{ord(char):08x}"
+
+    def _emit(self, points: CodePoints) -> str:
+        return points.as_class()
+
+    def _escape(self) -> str | None:
+        cursor = self.cursor
+        following = cursor.peek(1)
+        if following == "Q":
+            return self._quoted()
+        if following in _ANCHORS and not (following == "b" and cursor.starts("\\b{")):
+            cursor.advance(2)
+            return _ANCHORS[following]
+        if following == "Z":
+            cursor.advance(2)
+            return _BEFORE_LAST_LINE_END
+        if following == "k":
+            return self._named_reference()
+        if following in set("123456789"):
+            return self._numbered_reference()
+        points = ClassReader(cursor, any_case=self.flags.any_case).escape()
+        single = len(points.ranges) == 1 and points.ranges[0][0] == points.ranges[0][1]
+        return self._literal(chr(points.ranges[0][0])) if single else self._emit(points)
+
+    def _quoted(self) -> str | None:
+        r"""``\Q...\E``; without ``\E`` it runs to the end. A quantifier after it takes the last character."""
+        text = self.cursor.quoted()
+        if not text:
+            return None
+        return "".join(self._literal(char) for char in text)
+
+    def _numbered_reference(self) -> str:
+        """As many digits as still name an open or closed group, as Java reads them."""
+        self._no_case_folding()
+        self.cursor.advance()
+        number = int(self.cursor.take_char())
+        while not self.cursor.at_end and self.cursor.peek() in "0123456789":
+            longer = number * 10 + int(self.cursor.peek())
+            if longer > self.groups:
+                break
+            number = longer
+            self.cursor.advance()
+        if number > self.groups:
+            self.cursor.refuse(f"\\{number} refers to a group that is not there yet")
+        return f"(?:\\g<{number}>)"
+
+    def _named_reference(self) -> str:
+        self._no_case_folding()
+        name = self.cursor.delimited("\\k<", ">")
+        if name not in self.names:
+            self.cursor.refuse(f"\\k<{name}> refers to a group that is not there yet")
+        return f"(?:\\g<{name}>)"
+
+    def _no_case_folding(self) -> None:
+        if self.flags.any_case:
+            self.cursor.refuse("a back reference under (?i) is not supported")
+
+    def _group(self) -> str | None:
+        cursor = self.cursor
+        for opening in _LOOKAROUND:
+            if cursor.starts(opening):
+                return self._inside(opening, lookbehind="<" in opening)
+        if cursor.starts("(?:") or cursor.starts("(?>"):
+            return self._inside(cursor.ahead(3))
+        if cursor.starts("(?<"):
+            return self._named_group()
+        if cursor.starts("(?"):
+            return self._flag_group()
+        self.groups += 1
+        return self._inside("(")
+
+    def _inside(self, opening: str, *, lookbehind: bool = False, written: str = "") -> str:
+        self.cursor.advance(len(opening))
+        self.in_lookbehind += lookbehind
+        text = self._alternatives()
+        self.in_lookbehind -= lookbehind
+        if not self.cursor.take(")"):
+            self.cursor.refuse("a group is not closed")
+        return f"{written or opening}{text})"
+
+    def _named_group(self) -> str:
+        name = self.cursor.text_between("(?<", ">")
+        if name is None or not _GROUP_NAME.fullmatch(name) or name in self.names:
+            self.cursor.refuse("a group name is a letter, then letters and digits, and stands once")
+        self.groups += 1
+        self.names.add(name)
+        return self._inside(f"(?<{name}>")
+
+    def _flag_group(self) -> str | None:
+        match = _FLAGS.match(self.cursor.pattern, self.cursor.position)
+        if match is None:
+            self.cursor.refuse("this group is unknown")
+        before = self.flags
+        changed = self._flagged(match.group(1), match.group(2) or "")
+        if match.group(3) == ":":
+            self.flags = changed
+            text = self._inside(match.group(), written="(?:")
+            self.flags = before
+            return text
+        self.cursor.advance(len(match.group()))
+        self.flags = changed
+        return None
+
+    def _flagged(self, on: str, off: str) -> _Flags:
+        for letter in on + off:
+            if letter not in "is":
+                self.cursor.refuse(f"the flag {letter} is not supported: only i and s are")
+        any_case = (self.flags.any_case or "i" in on) and "i" not in off
+        dot_all = (self.flags.dot_all or "s" in on) and "s" not in off
+        return _Flags(any_case, dot_all)
+
+    def _quantifier(self) -> str:
+        cursor = self.cursor
+        if cursor.at_end or cursor.peek() not in "*+?{":
+            return ""
+        count = self._bounds() if cursor.peek() == "{" else cursor.take_char()
+        if self.in_lookbehind and (count in "*+" or count.endswith(",}")):
+            cursor.refuse("a lookbehind has no obvious maximum length")
+        mode = cursor.take_char() if not cursor.at_end and cursor.peek() in "?+" else ""
+        if not cursor.at_end and cursor.peek() in "*+?{":
+            cursor.refuse(f"{cursor.peek()} repeats nothing")
+        return count + mode
+
+    def _bounds(self) -> str:
+        match = _BOUNDS.match(self.cursor.pattern, self.cursor.position)
+        if match is None:
+            self.cursor.refuse("{ is not followed by a count: write \\{ for the character")
+        low, high = int(match.group(1)), match.group(3)
+        if high and int(high) < low:
+            self.cursor.refuse("the counts of a repetition are the wrong way round")
+        self.cursor.advance(len(match.group()))
+        return match.group()
+
+
+def _not_line_end() -> str:
+    return (~LINE_ENDS).as_class()

@@ -1,5 +1,7 @@
-"""The table of keys of a flow: name, type, default, meaning. Settings, messages, `config show` and the
-reference page (docs/reference/config.md) all come from it."""
+"""The table of keys of a flow: name, type, default, meaning.
+
+Settings, messages, `config show` and the reference page (docs/reference/config.md) all come from it.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +64,8 @@ _NAMING = (
         "replication.policy.class",
         "class",
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
-        "How topics are named on the target: DefaultReplicationPolicy (`source.topic`) or IdentityReplicationPolicy "
-        "(names stay).",
+        "How topics are named on the target: DefaultReplicationPolicy (`source.topic`) or "
+        "IdentityReplicationPolicy (names stay).",
     ),
     Key("replication.policy.separator", "text", ".", "Between alias and topic name."),
     _switch(
@@ -92,8 +94,8 @@ _SELECTION = (
         "config.properties.exclude",
         "list",
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-        r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
-        r"min\.insync\.replicas",
+        r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, "
+        r"unclean\.leader\.election\.enable, min\.insync\.replicas",
         "Topic configs that are never copied.",
     ),
     Key(
@@ -195,7 +197,7 @@ _OWN = (
         "mmtool.topic.rename.format",
         "text",
         None,
-        "Names on the target instead of a policy: `${topic}` and, if wanted, `${source}` with text around them.",
+        "Names on the target instead of a policy: `${topic}` with text, or `${source}`, around it.",
     ),
     Key(
         "mmtool.origins",
@@ -214,7 +216,7 @@ _OWN = (
         "mmtool.on.data.loss",
         "choice",
         "halt",
-        "The source deleted records before they were mirrored: halt the partition, or record the gap and go on.",
+        "The source deleted records before they were mirrored: halt the partition, or record the gap.",
         choices=("halt", "continue"),
     ),
     Key(

@@ -20,8 +20,8 @@ __all__ = ["NameFilter", "PatternRefusedError"]
 class NameFilter:
     """MM2's ``DefaultTopicFilter`` and its siblings.
 
-    The patterns of a list are joined with ``|`` and must match the whole name. An empty include matches nothing,
-    an empty exclude excludes nothing, an exclude wins.
+    The patterns of a list are joined with ``|`` and must match the whole name. An empty include matches
+    nothing, an empty exclude excludes nothing, an exclude wins.
 
     Attributes:
         include: Java regular expressions, as in the file.
@@ -53,8 +53,8 @@ class NameFilter:
 def compile_list(patterns: tuple[str, ...]) -> Pattern[str] | None:
     """The joined pattern, or None for an empty list.
 
-    When only the joined text fails, the error names the whole list: MM2 joins before it compiles, so a list such
-    as ``a(b, c)d`` is one valid pattern.
+    When only the joined text fails, the error names the whole list: MM2 joins before it compiles, so a list
+    such as ``a(b, c)d`` is one valid pattern.
     """
     if not patterns:
         return None

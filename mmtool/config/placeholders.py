@@ -1,8 +1,9 @@
 """``${env:NAME}``, ``${file:PATH:KEY}`` and ``${directory:PATH:FILE}``: values that live elsewhere.
 
-Kafka's own three config providers, usable without declaring them; a declared name (``config.providers=vault``,
-``config.providers.vault.class=...FileConfigProvider``) becomes another word for one of them. Where Kafka leaves
-an unresolved placeholder in the text, this is an error: it would be sent to a broker as a password.
+Kafka's own three config providers, usable without declaring them; a declared name
+(``config.providers=vault``,
+``config.providers.vault.class=...FileConfigProvider``) becomes another word for one of them. Where Kafka
+leaves an unresolved placeholder in the text, this is an error: it would be sent to a broker as a password.
 """
 
 from __future__ import annotations

@@ -46,13 +46,13 @@ class PropertiesFile:
 
 
 def read_properties(path: Path) -> PropertiesFile:
-    """Read a Java properties file.
+    r"""Read a Java properties file.
 
     UTF-8 with or without a byte order mark; bytes that are not UTF-8 are read as Latin-1, which is what Java
     itself assumes.
 
     Raises:
-        ConfigError: The file cannot be read, or has a broken ``\\u`` escape.
+        ConfigError: The file cannot be read, or has a broken ``\u`` escape.
     """
     text = _decode(_read_bytes(path))
     try:

@@ -10,18 +10,19 @@ HIDDEN = "[hidden]"
 
 _SHOWN_CLIENT_KEYS = frozenset(
     """
-    acks allow.auto.create.topics auto.offset.reset batch.size bootstrap.servers buffer.memory check.crcs client.dns.lookup
-    client.id client.rack compression.type compression.gzip.level compression.lz4.level compression.zstd.level
-    connections.max.idle.ms default.api.timeout.ms delivery.timeout.ms enable.auto.commit enable.idempotence
-    fetch.max.bytes fetch.max.wait.ms fetch.min.bytes isolation.level linger.ms max.block.ms
-    max.in.flight.requests.per.connection max.partition.fetch.bytes max.poll.interval.ms max.poll.records
-    max.request.size metadata.max.age.ms receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms
-    request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms sasl.mechanism security.protocol
-    send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+    acks allow.auto.create.topics auto.offset.reset batch.size bootstrap.servers buffer.memory
+    check.crcs client.dns.lookup client.id client.rack compression.type compression.gzip.level
+    compression.lz4.level compression.zstd.level connections.max.idle.ms default.api.timeout.ms
+    delivery.timeout.ms enable.auto.commit enable.idempotence fetch.max.bytes fetch.max.wait.ms
+    fetch.min.bytes isolation.level linger.ms max.block.ms max.in.flight.requests.per.connection
+    max.partition.fetch.bytes max.poll.interval.ms max.poll.records max.request.size metadata.max.age.ms
+    receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries
+    retry.backoff.max.ms retry.backoff.ms sasl.mechanism security.protocol send.buffer.bytes
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
     ssl.endpoint.identification.algorithm ssl.keystore.type ssl.truststore.type ssl.keystore.location
     ssl.truststore.location ssl.ca.location ssl.certificate.location ssl.key.location ssl.protocol
     ssl.enabled.protocols
-    """.split()
+    """.split()  # noqa: SIM905 - one word per line would be sixty lines
 )
 _SHOWN_SPARK_KEY = re.compile(
     r"spark\.(?:(?:executor|driver)\.(?:memory|memoryOverhead|cores|instances)|dynamicAllocation\.\w+"

@@ -60,7 +60,8 @@ class Report:
         self._warnings[f"{self._at(entry)}: {entry.key}: {sentence}"] = None
 
     def raise_problems(self) -> None:
-        """
+        """Stop here if there are problems.
+
         Raises:
             InvalidConfigError: There are some.
         """

@@ -32,7 +32,7 @@ def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Client properties of one cluster: common ones, and per role. Values are entries, so messages know lines."""
+    """Client properties of one cluster, common and per role, as entries: messages know their lines."""
 
     common: Properties
     roles: dict[Role, Properties]
@@ -76,7 +76,7 @@ class Scopes:
         return next((self.entries[scope + name] for scope in scopes if scope + name in self.entries), None)
 
     def own_by_prefix(self, source: str, target: str, prefix: str) -> Properties:
-        """mmtool's keys with a free last part, merged over the same scopes."""
+        """Own keys with a free last part, merged over the same scopes."""
         found: Properties = {}
         for scope in ("", f"{source}.", f"{target}.", f"{source}->{target}."):
             found |= stripped(self.entries, scope + prefix)

@@ -69,7 +69,7 @@ class _Reader:
             if entry is not None and relevant:
                 self.report.refused(
                     entry,
-                    f"is Java code, which mmtool does not run: use one of {', '.join(MECHANISMS)}, or PEM files",
+                    f"is Java code, which mmtool does not run: use {', '.join(MECHANISMS)}, or PEM files",
                 )
 
     def _sasl(self) -> Sasl | None:
@@ -94,8 +94,8 @@ class _Reader:
             at = self.properties["security.protocol"]
             self.report.refused(
                 at,
-                f"Kafka's default mechanism GSSAPI (Kerberos) is not supported: set {_sibling(at, 'sasl.mechanism')} to "
-                + ", ".join(MECHANISMS),
+                "Kafka's default mechanism GSSAPI (Kerberos) is not supported: "
+                f"set {_sibling(at, 'sasl.mechanism')} to {', '.join(MECHANISMS)}",
             )
             return None
         word = entry.value.strip()
@@ -143,7 +143,7 @@ class _Reader:
         return self._pem_file(location or self._store("keystore"))
 
     def _store(self, kind: str) -> Entry | None:
-        """``ssl.truststore.location`` or ``ssl.keystore.location`` when it is PEM; other types are refused."""
+        """The location of a trust store or key store that is PEM; other types are refused."""
         location = self._filled(f"ssl.{kind}.location")
         if location is None:
             return None
@@ -186,7 +186,7 @@ class _Reader:
 
 
 def _scope_of(entry: Entry) -> str:
-    """What stands before the client property's own name: ``A.``, ``A.producer.``, ``S->T.source.consumer.``."""
+    """What stands before the client property's own name, as ``A.`` or ``S->T.source.consumer.``."""
     starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
     return entry.key[: max(0, *starts)]
 
@@ -198,17 +198,18 @@ def _sibling(entry: Entry, name: str) -> str:
 def _pem_way(location: Entry, kind: str, store_type: str) -> str:
     """The way from a Java key store to PEM, written out as commands and keys."""
     store = location.raw
-    to_p12 = (
-        ""
-        if store_type == "PKCS12"
-        else f"keytool -importkeystore -srckeystore {store} -destkeystore {kind}.p12 -deststoretype PKCS12 && "
-    )
-    p12 = store if store_type == "PKCS12" else f"{kind}.p12"
+    is_p12 = store_type == "PKCS12"
+    p12 = store if is_p12 else f"{kind}.p12"
+    import_it = f"keytool -importkeystore -srckeystore {store} -destkeystore {p12} -deststoretype PKCS12 && "
+    to_p12 = "" if is_p12 else import_it
     if kind == "truststore":
         command = f"{to_p12}openssl pkcs12 -in {p12} -nokeys -out ca.pem"
         keys = f"{_sibling(location, 'ssl.ca.location')} = ca.pem"
     else:
-        command = f"{to_p12}openssl pkcs12 -in {p12} -nokeys -out cert.pem && openssl pkcs12 -in {p12} -nocerts -out key.pem"
+        command = (
+            f"{to_p12}openssl pkcs12 -in {p12} -nokeys -out cert.pem && "
+            f"openssl pkcs12 -in {p12} -nocerts -out key.pem"
+        )
         keys = (
             f"{_sibling(location, 'ssl.certificate.location')} = cert.pem, "
             f"{_sibling(location, 'ssl.key.location')} = key.pem"

@@ -81,7 +81,7 @@ class Security(_Frozen):
 
 
 class ClusterSettings(_Frozen):
-    """One alias, seen globally or (as ``FlowSettings.source``/``target``) with the flow's own overrides applied.
+    """One alias; as ``FlowSettings.source`` or ``target`` with the flow's own overrides applied.
 
     Attributes:
         alias: As in ``clusters``.
@@ -111,7 +111,7 @@ class ClusterSettings(_Frozen):
     def security_for(self, role: Role) -> Security:
         return self.role_security.get(role, self.security)
 
-    def extra(self, role: Role) -> Mapping[str, str]:
+    def extras(self, role: Role) -> Mapping[str, str]:
         """``producer``, ``consumer`` or ``admin``."""
         return {"producer": self.producer, "consumer": self.consumer, "admin": self.admin}[role]
 
@@ -124,7 +124,7 @@ class Unit(_Frozen):
 
 
 class FlowSettings(_Frozen):
-    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; keys.py tells each one's meaning."""
+    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py."""
 
     source: ClusterSettings
     target: ClusterSettings
@@ -214,8 +214,8 @@ class Settings(_Frozen):
     def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
         """The flows that ``-s`` and ``-t`` mean.
 
-        Naming both gives that pair whether or not the file enables it, so that a flow which MirrorMaker 2 runs
-        can be read and failed over. Naming one, or none, gives enabled flows only.
+        Naming both gives that pair whether or not the file enables it, so that a flow which MirrorMaker 2
+        runs can be read and failed over. Naming one, or none, gives enabled flows only.
 
         Raises:
             UsageError: An alias is unknown, both are the same, or no flow is left.

@@ -15,6 +15,7 @@ from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
     from mmtool.config.settings import ClusterSettings, Pem, Role, Security
+    from mmtool.kafka.wire.cluster import WireCluster
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id: brokers' request logs and quotas tell mmtool's traffic by it."""
@@ -60,7 +61,7 @@ _SAME_NAME = {
         }
     ),
 }
-"""Java's properties that librdkafka knows by the same name and with the same meaning; admin's go to all roles."""
+"""Java's properties that librdkafka knows by the same name and meaning; admin's go to all roles."""
 
 _OTHER_NAME = {
     "admin": {
@@ -85,16 +86,16 @@ def librdkafka_name(role: Role, java_name: str) -> str | None:
 def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
     """A configuration for confluent-kafka's Producer, Consumer or AdminClient.
 
-    Extra properties of the file are passed on where librdkafka has an equal and left out where it has none; the
-    caller adds what its use demands (group.id, acks). Contains secrets.
+    Extra properties of the file are passed on where librdkafka has an equal and left out where it has none;
+    the caller adds what its use demands (group.id, acks). Contains secrets.
     """
     config: dict[str, Any] = {
         "bootstrap.servers": cluster.bootstrap_servers_for(role),
         "client.id": client_id(client_id_suffix),
-        # librdkafka's own lines would reach stderr around our console; errors come back through the API anyway
-        "log_level": 3,
+        # its own lines would reach stderr around our console; errors come back through the API anyway
+        "log_level": 2,
     }
-    for name, value in cluster.extra(role).items():
+    for name, value in cluster.extras(role).items():
         known = librdkafka_name(role, name)
         if known is not None:
             config[known] = value.strip()
@@ -108,8 +109,8 @@ def wire_options(
 
     Args:
         cluster: Where to connect.
-        role: Whose ``ALIAS.<role>.*`` overrides apply: a pump reads its source as consumer and writes its target
-            as producer. None takes the cluster's common settings.
+        role: Whose ``ALIAS.<role>.*`` overrides apply: a pump reads its source as consumer and writes its
+            target as producer. None takes the cluster's common settings.
         client_id_suffix: After ``mmtool/<version>``.
 
     Raises:
@@ -131,6 +132,20 @@ def wire_options(
     if security.uses_tls:
         options["ssl_context"] = tls_context(security, cluster.alias)
     return options
+
+
+def wire_cluster(
+    cluster: ClusterSettings, client_id_suffix: str = "", *, role: Role | None = None
+) -> WireCluster:
+    """The batch wire to a cluster, not yet connected; ``role`` as in `wire_options`.
+
+    Raises:
+        ConfigError: As `wire_options`.
+    """
+    from mmtool.kafka.wire.cluster import WireCluster  # noqa: PLC0415 - aiokafka, only where it is used
+
+    options = wire_options(cluster, role=role, client_id_suffix=client_id_suffix)
+    return WireCluster(options, alias=cluster.alias, client_id=options["client_id"])
 
 
 def client_id(suffix: str = "") -> str:
@@ -158,7 +173,7 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
         reason = getattr(error, "reason", None) or "not valid PEM"
         raise ConfigError(
             f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",
-            remedy="check them with `openssl x509 -in FILE` and `openssl pkey -in FILE`, and ssl.key.password",
+            remedy="check `openssl x509 -in FILE`, `openssl pkey -in FILE` and ssl.key.password",
         ) from None
     return context
 
