@@ -7,6 +7,7 @@ import sys
 import typer
 
 from mmtool.errors import RefusedError
+from mmtool.output.console import stderr_is_tty
 
 
 def consent(question: str, *, yes: bool = False) -> None:
@@ -21,7 +22,7 @@ def consent(question: str, *, yes: bool = False) -> None:
     """
     if yes:
         return
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not (sys.stdin.isatty() and stderr_is_tty()):
         raise RefusedError(
             f"nobody can be asked: {question}?",
             remedy="add --yes where there is no terminal",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
@@ -106,11 +106,20 @@ def color_wanted(stream_is_tty: bool) -> bool:
     return stream_is_tty and switches.color and not declined
 
 
+def stderr_is_tty() -> bool:
+    """Whether a person may be watching the talk."""
+    stream: TextIO | None = sys.stderr
+    return stream is not None and stream.isatty()
+
+
 def write_err(text: str) -> None:
     """Talk to stderr, secrets hidden; with nobody to hear it, silence."""
+    stream: TextIO | None = sys.stderr  # None when the process was started with it closed
+    if stream is None:
+        return
     try:
-        sys.stderr.write(redacted(text, switches.secrets))
-        sys.stderr.flush()
+        stream.write(redacted(text, switches.secrets))
+        stream.flush()
     except (BrokenPipeError, ValueError):
         return
 
@@ -124,4 +133,4 @@ def _clean(message: str) -> str:
 
 
 def _styled(word: str, sgr: str) -> str:
-    return f"\033[1;{sgr}m{word}\033[0m" if color_wanted(sys.stderr.isatty()) else word
+    return f"\033[1;{sgr}m{word}\033[0m" if color_wanted(stderr_is_tty()) else word

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
@@ -63,7 +62,7 @@ class Progress:
     _unshown: Sequence[ProgressSnapshot] = ()
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and console.switches.verbosity >= 0:
+        if console.stderr_is_tty() and console.switches.verbosity >= 0:
             self._live = _start_live()
         return self
 

@@ -7,8 +7,10 @@ import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.output import console, documents, table
+from mmtool.output import console, documents
 from mmtool.output.formats import OutputFormat
+from mmtool.output.layout import fitted, layout
+from mmtool.output.table import draw
 
 if TYPE_CHECKING:
     from mmtool.output.result import Result
@@ -44,18 +46,16 @@ def emit(
 
 
 def _table_text(result: Result) -> str:
-    whole = table.grid(result)
     if not result.rows:
         return ""
+    whole = layout(result)
     if not sys.stdout.isatty():
-        return table.full_text(whole)
-    width = shutil.get_terminal_size().columns
-    shown, left_out = table.fitted(whole, width)
-    if left_out:
-        console.talk(
-            f"not shown at this width: {', '.join(left_out)} (all of them: -o json, -o csv, or a pipe)"
-        )
-    return table.terminal_text(shown, width, color=console.color_wanted(stream_is_tty=True))
+        return draw(whole)
+    columns = shutil.get_terminal_size().columns
+    shown = fitted(whole, columns)
+    if shown.left_out:
+        console.talk(f"not shown at this width, but with -o json or in a pipe: {', '.join(shown.left_out)}")
+    return draw(shown, columns=columns, color=console.color_wanted(stream_is_tty=True))
 
 
 def _talk_about(result: Result) -> None:
