@@ -155,7 +155,7 @@ class _Translator:
 
     def _numbered_reference(self) -> str:
         """As many digits as still name an open or closed group, as Java reads them."""
-        self._no_case_folding()
+        self._refuse_reference()
         self.cursor.advance()
         number = int(self.cursor.take_char())
         while not self.cursor.at_end and self.cursor.peek() in "0123456789":
@@ -169,15 +169,15 @@ class _Translator:
         return f"(?:\\g<{number}>)"
 
     def _named_reference(self) -> str:
-        self._no_case_folding()
+        self._refuse_reference()
         name = self.cursor.delimited("\\k<", ">")
         if name not in self.names:
             self.cursor.refuse(f"\\k<{name}> refers to a group that is not there yet")
         return f"(?:\\g<{name}>)"
 
-    def _no_case_folding(self) -> None:
-        if self.flags.any_case:
-            self.cursor.refuse("a back reference under (?i) is not supported")
+    def _refuse_reference(self) -> None:
+        if self.flags.any_case or self.in_lookbehind:
+            self.cursor.refuse("a back reference under (?i) or in a lookbehind is not supported")
 
     def _group(self) -> str | None:
         cursor = self.cursor

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmtool.config.advice import advise
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import Resolver, UnresolvedError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.config.properties import Entry
+    from mmtool.config.report import Finding
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -34,14 +36,32 @@ def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     Raises:
         ConfigError: No file, not readable, or something in it cannot be used; every problem is named at once.
     """
-    file = read_properties(config_path(path, environ))
+    return read_file(config_path(path, environ), environ).settings
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """Settings, and the scopes that they came from: what ``config show`` needs to name origins."""
+
+    settings: Settings
+    scopes: Scopes
+    findings: tuple[Finding, ...]
+
+
+def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
+    """Read one file.
+
+    Raises:
+        ConfigError: As `load_settings`.
+    """
+    file = read_properties(path)
     report = Report(file.path)
     for entry in file.duplicates:
         report.warn(entry, "stands more than once: the last one counts")
     scopes = Scopes(_resolved(file, environ, report))
     settings = _settings(scopes, report)
     report.raise_problems()
-    return settings.model_copy(update={"warnings": report.warnings})
+    return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)
 
 
 def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
@@ -81,6 +101,7 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
         f"{source}->{target}": _flow(source, target, scopes, report)
         for source, target in permutations(aliases, 2)
     }
+    advise(scopes, aliases, report)
     return Settings(
         path=report.path, clusters=clusters, flows=_enabled(flows, scopes), all_flows=tuple(flows.values())
     )

@@ -141,7 +141,8 @@ def _from_directory(provider: Provider, path: str | None, key: str, text: str) -
     if not key or Path(key).name != key:
         raise UnresolvedError(f"{text}: expected the name of a file in that directory")
     try:
-        return file.read_text(encoding="utf-8")
+        # an editor's line break at the end is never part of a password
+        return file.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise UnresolvedError(f"{text}: {file} cannot be read: {reason}") from None

@@ -1,10 +1,10 @@
-"""Everything wrong with a file, collected: an operator mends it in one go, not one error per start."""
+"""Everything that is to be said about a file, collected: an operator mends it in one go."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
-from mmtool.config.redaction import HIDDEN
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -13,51 +13,86 @@ if TYPE_CHECKING:
     from mmtool.config.properties import Entry
 
 
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say.
+
+    Attributes:
+        severity: An error ends the command; a warning does not.
+        path: The file.
+        line: 1-based; None for the file as a whole.
+        key: As written; None for the file as a whole.
+        message: What is the matter and what is expected; never a secret.
+    """
+
+    severity: Literal["error", "warning"]
+    path: Path
+    line: int | None
+    key: str | None
+    message: str
+
+    @property
+    def text(self) -> str:
+        """The message without the key."""
+        return self.message.removeprefix(": ").removeprefix(" ")
+
+    @property
+    def sentence(self) -> str:
+        """File, line, key and message in one line."""
+        place = f"{self.path}" if self.line is None else f"{self.path}:{self.line}"
+        return f"{place}: {self.message}" if self.key is None else f"{place}: {self.key}{self.message}"
+
+
 class InvalidConfigError(ConfigError):
     """The file has problems.
 
     Attributes:
-        problems: One line each: file, line, key, value, what is expected.
+        findings: All of them, and the warnings.
     """
 
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        super().__init__(
-            "\n".join(problems), remedy="`mmtool config check` reads the file and connects nowhere"
-        )
-        self.problems = problems
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        problems = [finding.sentence for finding in findings if finding.severity == "error"]
+        super().__init__("\n".join(problems), remedy="`mmtool config check` lists everything")
+        self.findings = findings
 
 
 class Report:
-    """Problems and warnings in the order found, each once."""
+    """Findings in the order found, each once: a global key is read again for every flow."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._problems: dict[str, None] = {}
-        self._warnings: dict[str, None] = {}
+        self._findings: dict[Finding, None] = {}
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        return tuple(self._problems)
+    def findings(self) -> tuple[Finding, ...]:
+        return tuple(self._findings)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(self._warnings)
+        return tuple(finding.sentence for finding in self._findings if finding.severity == "warning")
 
-    def expected(self, entry: Entry, expectation: str, *, hidden: bool = False) -> None:
-        """A value that cannot be used. Quotes it as the file has it, so a resolved secret never shows."""
-        value = HIDDEN if hidden else entry.raw
-        self._problems[f"{self._at(entry)}: {entry.key} = {value}: expected {expectation}"] = None
+    def expected(self, entry: Entry, expectation: str) -> None:
+        """A value that cannot be used.
+
+        Quoted as the file has it: what a placeholder stands for never shows. For keys without secrets only;
+        the others are ``refused``.
+        """
+        self._add("error", entry, f" = {entry.raw}: expected {expectation}")
 
     def refused(self, entry: Entry, sentence: str) -> None:
         """A key that cannot be honoured; its value is not quoted."""
-        self._problems[f"{self._at(entry)}: {entry.key}: {sentence}"] = None
+        self._add("error", entry, f": {sentence}")
 
     def problem(self, sentence: str) -> None:
         """A problem of the file as a whole."""
-        self._problems[f"{self.path}: {sentence}"] = None
+        self._findings[Finding("error", self.path, None, None, sentence)] = None
 
     def warn(self, entry: Entry, sentence: str) -> None:
-        self._warnings[f"{self._at(entry)}: {entry.key}: {sentence}"] = None
+        self._add("warning", entry, f": {sentence}")
+
+    def note(self, sentence: str) -> None:
+        """A warning about the file as a whole."""
+        self._findings[Finding("warning", self.path, None, None, sentence)] = None
 
     def raise_problems(self) -> None:
         """Stop here if there are problems.
@@ -65,8 +100,8 @@ class Report:
         Raises:
             InvalidConfigError: There are some.
         """
-        if self._problems:
-            raise InvalidConfigError(self.problems)
+        if any(finding.severity == "error" for finding in self._findings):
+            raise InvalidConfigError(self.findings)
 
-    def _at(self, entry: Entry) -> str:
-        return f"{self.path}:{entry.line}"
+    def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str) -> None:
+        self._findings[Finding(severity, self.path, entry.line, entry.key, message)] = None

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
+from mmtool.config.scopes import Role  # noqa: TC001 - pydantic reads the annotations
 from mmtool.config.values import Start  # noqa: TC001 - pydantic reads the annotations
 from mmtool.errors import UsageError
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
@@ -17,7 +18,6 @@ from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolic
 OWN_TOPIC_PREFIX = "mmtool-"
 """mmtool's own topics on the target start with it; they are never mirrored."""
 
-Role = Literal["producer", "consumer", "admin"]
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 AnyPolicy = DefaultPolicy | IdentityPolicy | RenamePolicy

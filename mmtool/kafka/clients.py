@@ -11,76 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmtool import __version__
+from mmtool.config.clientkeys import librdkafka_name
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from mmtool.config.settings import ClusterSettings, Pem, Role, Security
+    from mmtool.config.scopes import Role
+    from mmtool.config.settings import ClusterSettings, Pem, Security
     from mmtool.kafka.wire.cluster import WireCluster
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id: brokers' request logs and quotas tell mmtool's traffic by it."""
-
-_SAME_NAME = {
-    "admin": frozenset(
-        {
-            "client.dns.lookup",
-            "client.rack",
-            "connections.max.idle.ms",
-            "metadata.max.age.ms",
-            "reconnect.backoff.max.ms",
-            "reconnect.backoff.ms",
-            "retry.backoff.max.ms",
-            "retry.backoff.ms",
-            "socket.connection.setup.timeout.ms",
-        }
-    ),
-    "consumer": frozenset(
-        {
-            "auto.offset.reset",
-            "check.crcs",
-            "fetch.max.bytes",
-            "fetch.min.bytes",
-            "isolation.level",
-            "max.partition.fetch.bytes",
-            "max.poll.interval.ms",
-            "session.timeout.ms",
-            "heartbeat.interval.ms",
-        }
-    ),
-    "producer": frozenset(
-        {
-            "acks",
-            "batch.size",
-            "compression.type",
-            "delivery.timeout.ms",
-            "enable.idempotence",
-            "linger.ms",
-            "max.in.flight.requests.per.connection",
-            "request.timeout.ms",
-            "retries",
-        }
-    ),
-}
-"""Java's properties that librdkafka knows by the same name and meaning; admin's go to all roles."""
-
-_OTHER_NAME = {
-    "admin": {
-        "receive.buffer.bytes": "socket.receive.buffer.bytes",
-        "send.buffer.bytes": "socket.send.buffer.bytes",
-    },
-    "consumer": {"fetch.max.wait.ms": "fetch.wait.max.ms"},
-    "producer": {"max.request.size": "message.max.bytes"},
-}
-
-
-def librdkafka_name(role: Role, java_name: str) -> str | None:
-    """What librdkafka calls a Java client property in that role, or None when it has no such thing."""
-    for table in dict.fromkeys(("admin", role)):
-        if java_name in _SAME_NAME[table]:
-            return java_name
-        if java_name in _OTHER_NAME[table]:
-            return _OTHER_NAME[table][java_name]
-    return None
 
 
 def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
@@ -142,7 +82,7 @@ def wire_cluster(
     Raises:
         ConfigError: As `wire_options`.
     """
-    from mmtool.kafka.wire.cluster import WireCluster  # noqa: PLC0415 - aiokafka, only where it is used
+    from mmtool.kafka.wire.cluster import WireCluster  # noqa: PLC0415 - loads aiokafka
 
     options = wire_options(cluster, role=role, client_id_suffix=client_id_suffix)
     return WireCluster(options, alias=cluster.alias, client_id=options["client_id"])

@@ -1,0 +1,94 @@
+"""``mmtool config``: the properties file as mmtool understands it. Connects nowhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from mmtool.commands._options import Config, Output, Source, Target
+from mmtool.errors import UsageError
+from mmtool.output import Column, OutputFormat, Problem, Result, emit, talk
+
+if TYPE_CHECKING:
+    from mmtool.config.report import Finding
+
+app = typer.Typer(no_args_is_help=True)
+
+_FINDINGS = (Column("severity"), Column("line"), Column("key"), Column("message"))
+_VALUES = (
+    Column("flow"),
+    Column("key"),
+    Column("value"),
+    Column("origin"),
+    Column("line", essential=False),
+    Column("mm2_default", title="MM2-DEFAULT", essential=False),
+)
+
+
+@app.command()
+def check(
+    config: Config = None,
+    source: Source = None,
+    target: Target = None,
+    output: Output = OutputFormat.TABLE,
+) -> int:
+    """Say what is wrong in the file, or has no effect.
+
+    Exit code 0: it can be used, perhaps with warnings. 2: it cannot.
+    """
+    import os
+
+    from mmtool.config.load import config_path, read_file
+    from mmtool.config.report import InvalidConfigError
+
+    path = config_path(config, os.environ)
+    try:
+        loaded = read_file(path, os.environ)
+    except InvalidConfigError as error:
+        emit(_found(error.findings, output), output)
+        return error.exit_code
+    try:
+        flows = loaded.settings.select(source, target)
+    except UsageError as error:
+        emit(_found(loaded.findings, output, error), output)
+        return error.exit_code
+    emit(_found(loaded.findings, output), output)
+    talk(f"{path} can be used: {', '.join(flow.name for flow in flows)}")
+    return 0
+
+
+@app.command()
+def show(
+    config: Config = None,
+    source: Source = None,
+    target: Target = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show the value that holds for each flow, and the key that decides it.
+
+    Secrets are shown as [hidden], and placeholders as written.
+    """
+    import os
+    from dataclasses import asdict
+
+    from mmtool.config.explain import explain
+    from mmtool.config.load import config_path, read_file
+
+    loaded = read_file(config_path(config, os.environ), os.environ)
+    flows = loaded.settings.select(source, target)
+    rows = [asdict(row) for flow in flows for row in explain(loaded, flow)]
+    emit(Result("config show", rows, _VALUES, warnings=loaded.settings.warnings), output)
+
+
+def _found(findings: tuple[Finding, ...], output: OutputFormat, *others: UsageError) -> Result:
+    """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
+    rows = [
+        {"severity": f.severity, "line": f.line, "key": f.key, "message": f.text, "file": str(f.path)}
+        for f in findings
+    ]
+    if output is OutputFormat.TABLE:
+        return Result("config check", rows, _FINDINGS, errors=others)
+    warnings = [f.sentence for f in findings if f.severity == "warning"]
+    errors = [Problem("config", f.sentence) for f in findings if f.severity == "error"]
+    return Result("config check", rows, _FINDINGS, warnings=warnings, errors=(*errors, *others))

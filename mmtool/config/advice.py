@@ -1,0 +1,201 @@
+"""Every key of the file has a say, or a sentence: unknown, misspelt, misplaced, removed, or not needed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from mmtool.config.clientkeys import SECURITY_KEYS, UNUSED_SECURITY_KEYS, client_keys, librdkafka_name
+from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
+from mmtool.config.scopes import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.config.properties import Entry
+    from mmtool.config.report import Report
+    from mmtool.config.scopes import Role, Scopes
+
+_REMOVED = {
+    "topics.blacklist": "topics.exclude",
+    "groups.blacklist": "groups.exclude",
+    "config.properties.blacklist": "config.properties.exclude",
+    "topics.whitelist": "topics",
+    "groups.whitelist": "groups",
+    "use.incremental.alter.configs": "",
+    "add.source.alias.to.metrics": "",
+    "auto.include.jmx.reporter": "",
+}
+_CONNECT = re.compile(
+    r"name|connector\.class|tasks\.max(\.enforce)?|config\.action\.reload|group\.id|client\.id"
+    r"|(heartbeat|rebalance)\.\w+\.ms|session\.timeout\.ms|scheduled\.rebalance\.max\.delay\.ms|connect\.protocol"
+    r"|plugin\.\w+|connector\.client\.config\.override\.policy|exactly\.once\.(source\.)?support"
+    r"|transaction\.boundary(\.interval\.ms)?|offsets\.storage\.topic|dedicated\.mode\.enable\.internal\.rest"
+    r"|metric\.(reporters|names\.formats)|consumer\.poll\.timeout\.ms|forwarding\.admin\.class"
+    r"|(request\.timeout|retry\.backoff)\.ms|topic\.tracking\..*|response\.http\.headers\.config"
+    r"|(source|target)\.cluster\.alias|(key|value|header)\.converter(\..*)?|transforms(\..*)?|predicates(\..*)?"
+    r"|(offset|config|status)\.storage\..*|offset\.flush\..*|errors\..*|topic\.creation\..*|worker\..*|task\..*"
+    r"|rest\..*|(admin\.)?listeners(\..*)?|access\.control\..*|inter\.worker\..*|internal\.\w+\.converter.*"
+    r"|metrics\..*|(topic|group|config\.property)\.filter\.class"
+)
+"""What only Kafka Connect, or its classes, would read."""
+
+_DEFAULT_FILTERS = {
+    f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
+    for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
+}
+_UNIT = re.compile(r".+\.(topics|groups)")
+
+
+def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
+    """A warning for every key that does nothing, a problem for what must not be ignored."""
+    adviser = _Adviser(scopes, aliases, report)
+    for entry in scopes.entries.values():
+        adviser.look_at(entry)
+    adviser.sum_up()
+
+
+@dataclass(slots=True)
+class _Adviser:
+    scopes: Scopes
+    aliases: tuple[str, ...]
+    report: Report
+    not_needed: list[str] = field(default_factory=list)
+    no_effect: list[str] = field(default_factory=list)
+
+    def look_at(self, entry: Entry) -> None:
+        """A key is fine when one reading of it is: an alias may look like the start of another key."""
+        readings = list(self._readings(entry.key))
+        if any(_is_known(scope, name, prefix) for scope, name, prefix in readings):
+            self._note_client_key(entry, readings)
+            return
+        if any(_CONNECT.fullmatch(name) for _, name, _ in readings):
+            self._connect(entry, readings)
+            return
+        self.report.warn(entry, self._misplaced(readings) or self._unknown(entry.key))
+
+    def sum_up(self) -> None:
+        """One line each: a usual file has a dozen of these, and none is a mistake."""
+        if self.not_needed:
+            self.report.note(f"not needed, mmtool has no Connect workers: {', '.join(self.not_needed)}")
+        if self.no_effect:
+            self.report.note(f"client settings without effect here: {', '.join(self.no_effect)}")
+
+    def _readings(self, key: str) -> Iterator[tuple[str, str, str]]:
+        """(scope, name, prefix) for each way to read a key, longest prefix first."""
+        flows = [(f"{source}->{target}.", "flow") for source, target in permutations(self.aliases, 2)]
+        prefixes = flows + [(f"{alias}.", "alias") for alias in self.aliases]
+        for prefix, scope in sorted(prefixes, key=lambda pair: -len(pair[0])):
+            if key.startswith(prefix):
+                yield scope, key[len(prefix) :], prefix
+        yield "global", key, ""
+
+    def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
+        for scope, name, _ in readings:
+            role, property_name = _client_property(scope, name)
+            if role is not None and property_name not in SECURITY_KEYS:
+                unused = property_name in UNUSED_SECURITY_KEYS or librdkafka_name(role, property_name) is None
+                if unused:
+                    self.no_effect.append(entry.key)
+                return
+            if name in UNUSED_SECURITY_KEYS:
+                self.no_effect.append(entry.key)
+                return
+
+    def _connect(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
+        """Not needed, unless it changes which records arrive or what is in them."""
+        name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
+        if name == "transforms" and entry.value.strip():
+            self.report.refused(
+                entry,
+                "mmtool copies records as they are and runs no transformations: take the key out to go on",
+            )
+        elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
+            self.report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
+        else:
+            self.not_needed.append(entry.key)
+
+    def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
+        """A sentence for a name that is right in another scope, or was right in another release."""
+        for scope, name, prefix in readings:
+            if name in _REMOVED:
+                other = _REMOVED[name]
+                advice = f"rename it to {prefix}{other}" if other else "take it out"
+                return f"is no longer read since Kafka 4.0 and has no effect: {advice}"
+            if name == CLUSTER_ID:
+                return f"has no effect here: it belongs to one cluster, as {self._alias()}.{CLUSTER_ID}"
+            if scope == "alias" and (name in FLOW_KEYS or name == "enabled"):
+                return f"has no effect under an alias, as in MM2: write {self._flow_name()}.{name}, or {name}"
+            if scope == "global" and name in FLOW_KEYS:
+                return f"has no effect for all flows at once, as in MM2: write {self._flow_name()}.{name}"
+            if scope == "global" and name.partition(".")[0] in ROLES:
+                return f"has no effect without a cluster, as in MM2: write {self._alias()}.{name}"
+        return None
+
+    def _unknown(self, key: str) -> str:
+        known = list(self._known_keys())
+        close = get_close_matches(key, known, n=1, cutoff=0.75)
+        return f"unknown key: did you mean {close[0]}?" if close else "unknown key: it has no effect"
+
+    def _known_keys(self) -> Iterator[str]:
+        yield from ("clusters", *FLOW_KEYS, *SECURITY_KEYS)
+        for source, target in permutations(self.aliases, 2):
+            yield from (f"{source}->{target}.{name}" for name in ("enabled", *FLOW_KEYS))
+        for alias in self.aliases:
+            own = (name for name, key in FLOW_KEYS.items() if key.is_own)
+            yield from (f"{alias}.{name}" for name in (CLUSTER_ID, *SECURITY_KEYS, *own))
+            for role in ROLES:
+                yield from (f"{alias}.{role}.{name}" for name in (*SECURITY_KEYS, *client_keys(role)))
+
+    def _alias(self) -> str:
+        return self.aliases[0] if self.aliases else "ALIAS"
+
+    def _flow_name(self) -> str:
+        return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
+
+
+def _is_known(scope: str, name: str, prefix: str) -> bool:
+    if _is_own(name) or _client_property(scope, name)[0] is not None:
+        return True
+    if name in SECURITY_KEYS or name in UNUSED_SECURITY_KEYS:
+        return scope in {"global", "alias"}
+    if scope == "alias":
+        return name == CLUSTER_ID
+    if name == "enabled" or (name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only)):
+        return True
+    return not prefix and (name == "clusters" or name.startswith("config.providers"))
+
+
+def _is_own(name: str) -> bool:
+    if name in FLOW_KEYS and FLOW_KEYS[name].is_own:
+        return True
+    if any(name.startswith(prefix) and name != prefix for prefix in OWN_PREFIXES):
+        return True
+    return name.startswith(UNIT_PREFIX) and _UNIT.fullmatch(name[len(UNIT_PREFIX) :]) is not None
+
+
+def _client_property(scope: str, name: str) -> tuple[Role | None, str]:
+    """The role and the property's own name, when this is a known client property in that scope."""
+    for prefix, role in _client_prefixes(scope):
+        rest = name[len(prefix) :]
+        known = rest in SECURITY_KEYS or rest in UNUSED_SECURITY_KEYS or rest in client_keys(role)
+        if name.startswith(prefix) and known:
+            return role, rest
+    return None, name
+
+
+def _client_prefixes(scope: str) -> Iterator[tuple[str, Role]]:
+    if scope == "global":
+        return
+    for role in ROLES:
+        yield f"{role}.", role
+        if scope == "flow":
+            yield f"source.{role}.", role
+            yield f"target.{role}.", role
+    if scope == "flow":
+        yield "producer.override.", "producer"
+        yield "source.cluster.", "admin"
+        yield "target.cluster.", "admin"

@@ -1,0 +1,115 @@
+"""The key table as docs/reference/config.md: ``python -m mmtool.config.reference`` prints it."""
+
+from __future__ import annotations
+
+import sys
+
+from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX, Key
+from mmtool.config.security import MECHANISMS, PROTOCOLS
+
+_HEAD = """\
+# Configuration
+
+One file: MirrorMaker 2's `connect-mirror-maker.properties`, named by `-c/--config` or `MMTOOL_CONFIG`. The same
+file starts MirrorMaker 2 and mmtool. `mmtool config check` reads it and connects nowhere; `mmtool config show`
+prints the value that holds for each flow, and the key that decides it.
+
+This page is made from the table of keys in `mmtool/config/keys.py`.
+
+## Scopes
+
+| written as | holds for |
+|---|---|
+| `key` | every flow; security keys: every client |
+| `ALIAS.key` | one cluster's clients; mmtool's own keys: every flow with that cluster, the target's before the source's |
+| `ALIAS.producer.key`, `ALIAS.consumer.key`, `ALIAS.admin.key` | clients of that role; wins over `ALIAS.key` |
+| `SOURCE->TARGET.key` | one flow; wins over all others |
+
+`clusters` lists the aliases. A flow runs when `SOURCE->TARGET.enabled = true`. With `-s` and `-t` a pair can be
+named that is not enabled: to read and fail over a flow that MirrorMaker 2 runs.
+
+`${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read, without being
+declared; one that cannot be resolved is an error. A line break at the end of a `${directory:}` file is dropped.
+The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
+
+`topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
+`s`, `\\X`, `\\R` and a few corners of character classes are refused rather than read differently. `\\b` follows
+Java 19 and later for letters outside ASCII.
+"""  # noqa: E501 - Markdown: a table row is one line
+
+_SECURITY = """\
+## Connecting
+
+| key | meaning |
+|---|---|
+| `bootstrap.servers` | comma list of host:port; needed for each cluster |
+| `security.protocol` | {protocols} |
+| `sasl.mechanism` | {mechanisms} |
+| `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
+| `sasl.username`, `sasl.password` | the plain way; both together win over `sasl.jaas.config` |
+| `ssl.truststore.type = PEM` with `ssl.truststore.location` or `.certificates` | trusted certificates; without any: the system's |
+| `ssl.keystore.type = PEM` with `ssl.keystore.location`, or `.certificate.chain` and `.key` | the client's certificate and key |
+| `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location` | the same as single PEM files |
+| `ssl.key.password` | of an encrypted key |
+| `ssl.endpoint.identification.algorithm` | `https`; empty: host names are not checked |
+| `ALIAS.{cluster_id}` | the id that the cluster must answer with |
+
+JKS and PKCS12 stores are refused with the commands that turn them into PEM. Secrets are best written as
+placeholders; they are shown nowhere.
+"""  # noqa: E501 - Markdown: a table row is one line
+
+_TAIL = """\
+## Not read
+
+Kafka Connect's keys (`tasks.max`, `offset.storage.*`, converters, REST) are accepted and reported as not needed.  # noqa: E501 - one row
+Refused are the ones that would change what is copied: `transforms`, filter classes and naming policies other
+than Kafka's own. Keys removed in Kafka 4.0 and unknown keys get a warning, with the nearest known name.
+"""
+
+
+def reference_page() -> str:
+    """The whole page, as Markdown."""
+    security = _SECURITY.format(
+        protocols=", ".join(PROTOCOLS), mechanisms=", ".join(MECHANISMS), cluster_id=CLUSTER_ID
+    )
+    mm2 = [key for key in FLOW_KEYS.values() if not key.is_own]
+    own = [key for key in FLOW_KEYS.values() if key.is_own]
+    parts = [
+        _HEAD,
+        security,
+        "## MirrorMaker 2's keys\n\n" + _mm2_table(mm2),
+        "## Own keys\n\n" + _own_table(own),
+        _TAIL,
+    ]
+    return "\n".join(parts)
+
+
+def _mm2_table(keys: list[Key]) -> str:
+    rows = [f"| `{k.name}` | {_code(k.default)} | {_code(k.mm2)} | {k.meaning} |" for k in keys]
+    isolation = (
+        "| `consumer.isolation.level` (of the source) | `read_committed` | `read_uncommitted` "
+        "| Aborted records are not data. Written as `SOURCE.consumer.isolation.level`. |"
+    )
+    head = ["| key | default | MirrorMaker 2's, where different | meaning |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, isolation]) + "\n"
+
+
+def _own_table(keys: list[Key]) -> str:
+    rows = [f"| `{k.name}` | {_code(k.default)} | {_range(k)} | {k.meaning} |" for k in keys]
+    free = [f"| `{prefix}*` |  |  | {meaning} |" for prefix, meaning in OWN_PREFIXES.items()]
+    unit = f"| `{UNIT_PREFIX}NAME.topics`, `.groups` |  |  | Lists of patterns that `--unit NAME` selects. |"
+    return "\n".join(["| key | default | values | meaning |", "|---|---|---|---|", *rows, *free, unit]) + "\n"
+
+
+def _code(text: str | None) -> str:
+    return "" if text is None else "`" + text.replace("|", "\\|") + "`"
+
+
+def _range(key: Key) -> str:
+    if key.choices:
+        return ", ".join(f"`{choice}`" for choice in key.choices)
+    return f"{key.minimum} to {key.maximum}" if key.kind == "integer" else ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference_page())
