@@ -6,6 +6,7 @@ the same at any width, in a pager and in a ticket.
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import Any
 
@@ -54,6 +55,11 @@ class MmtoolGroup(TyperGroup):
         self.format_commands(ctx, formatter)
         write_options(self, ctx, formatter)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
+        """Every verb with the whole first sentence of its help; Typer would cut it."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, first_sentence(verb.help)) for name, verb in self.commands.items()])
+
 
 def dress(app: typer.Typer) -> typer.Typer:
     """Give a group's commands, at any depth, our class."""
@@ -64,6 +70,12 @@ def dress(app: typer.Typer) -> typer.Typer:
         if group.typer_instance is not None:
             dress(group.typer_instance)
     return app
+
+
+def first_sentence(text: str | None) -> str:
+    """What stands in a list of commands: the first paragraph's first sentence, without its full stop."""
+    paragraph = " ".join((text or "").split("\n\n")[0].split())
+    return re.split(r"\.(?= |$)", paragraph)[0]
 
 
 def write_options(command: Any, ctx: Any, formatter: Any) -> None:

@@ -46,6 +46,13 @@ def test_the_linked_rooms_are_real_packages(contents):
     assert {"mmtool/commands/__init__.py", "mmtool/translation/__init__.py"} <= contents
 
 
+def test_every_other_file_of_a_package_is_in_the_wheel(contents, root, tracked):
+    rooms = {"mmtool": "mmtool", "commands": "mmtool/commands", "translation": "mmtool/translation"}
+    paths = [path.relative_to(root) for path in tracked if path.suffix != ".py"]
+    ours = {f"{rooms[p.parts[0]]}/{'/'.join(p.parts[1:])}" for p in paths if p.parts[0] in rooms}
+    assert ours - contents == set()
+
+
 def test_nothing_generic_lands_in_site_packages(contents):
     assert {name.split("/")[0] for name in contents} == {
         "mmtool",
