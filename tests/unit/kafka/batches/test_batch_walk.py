@@ -1,0 +1,157 @@
+"""Walking over a fetch answer."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+import pytest
+from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.kafka.batches import BatchError, Codec, CorruptBatchError, decode, iter_batches, verify_crc
+from mmtool.testing.batches import CODECS, PlainRecord, batch_of, data, marker, plain_logs
+
+
+@given(plain_logs())
+def test_every_batch_is_found_where_it_lies_with_its_header(log):
+    views = list(iter_batches(b"".join(batch.write() for batch in log)))
+
+    assert [bytes(view.memory) for view in views] == [batch.write() for batch in log]
+    assert [(view.header.base_offset, view.header.next_offset) for view in views] == [
+        (batch.base_offset, batch.last_offset + 1) for batch in log
+    ]
+    assert [view.header.codec for view in views] == [Codec(CODECS[batch.codec]) for batch in log]
+
+
+@given(plain_logs(max_batches=3), st.data())
+def test_the_cut_tail_of_a_fetch_is_left_out(log, draw):
+    written = [batch.write() for batch in log]
+    cut = draw.draw(st.integers(0, sum(map(len, written))))
+    whole = [sum(map(len, written[: i + 1])) <= cut for i in range(len(written))]
+
+    views = list(iter_batches(b"".join(written)[:cut]))
+
+    assert len(views) == sum(whole)
+
+
+def test_nothing_is_copied(view):
+    answer = bytearray(data(0))
+    found = view(answer)
+
+    answer[-1] ^= 0xFF
+
+    assert bytes(found.memory) == bytes(answer)
+
+
+@pytest.mark.parametrize("length", [-1, 0, 13, 48, -(2**31)])
+def test_a_length_that_no_batch_can_have_is_an_error(length):
+    broken = bytearray(data(0))
+    struct.pack_into(">i", broken, 8, length)
+
+    with pytest.raises(BatchError, match=f"length {length}, magic 2"):
+        list(iter_batches(broken))
+
+
+@pytest.mark.parametrize("magic", [3, 127, 255])
+def test_an_unknown_magic_is_an_error_even_in_a_cut_tail(magic):
+    broken = bytearray(data(0))
+    broken[16] = magic
+
+    with pytest.raises(BatchError, match=f"magic {magic}"):
+        list(iter_batches(broken[:20]))
+
+
+def test_zeros_are_an_error_and_no_endless_walk():
+    with pytest.raises(BatchError):
+        list(iter_batches(bytes(1000)))
+
+
+@pytest.mark.parametrize("at", [23, 57])
+def test_a_negative_count_or_last_offset_delta_is_an_error(at):
+    broken = bytearray(data(7))
+    struct.pack_into(">i", broken, at, -5)
+
+    with pytest.raises(BatchError, match="the batch at offset 7 claims"):
+        list(iter_batches(broken))
+
+
+def test_an_unknown_codec_is_an_error_when_asked_for(view):
+    broken = bytearray(data(7))
+    broken[22] |= 0x07
+
+    with pytest.raises(BatchError, match="the batch at offset 7"):
+        _ = view(broken).header.codec
+
+
+def test_the_flags_are_told_apart(view):
+    control, plain = view(marker(3, 9, 0)).header, view(data(3)).header
+
+    assert (control.is_control, control.is_transactional) == (True, True)
+    assert (plain.is_control, plain.is_transactional, plain.is_log_append_time) == (False, False, False)
+
+
+@given(plain_logs(max_batches=1), st.data())
+def test_any_flipped_bit_under_the_checksum_is_noticed(log, draw):
+    written = bytearray(log[0].write())
+    at = draw.draw(st.integers(21 * 8, len(written) * 8 - 1))
+    (found,) = iter_batches(bytes(written))
+    verify_crc(found)
+
+    written[at // 8] ^= 1 << at % 8
+
+    with pytest.raises(CorruptBatchError, match=f"offsets {found.header.base_offset} to"):
+        verify_crc(found._replace(memory=memoryview(written)))
+
+
+def legacy(magic, codec, *records):
+    builder = LegacyRecordBatchBuilder(magic, codec, 1 << 20)
+    for offset, timestamp, key, value in records:
+        builder.append(offset, timestamp=timestamp, key=key, value=value)
+    return bytes(builder.build())
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3])
+def test_a_compressed_old_message_shows_the_offsets_and_times_of_what_it_wraps(codec, view):
+    wrapper = bytearray(legacy(1, codec, (0, 50, b"a", b"1"), (1, 70, None, b""), (2, 60, b"c", None)))
+    struct.pack_into(">q", wrapper, 0, 102)  # brokers put the last inner offset there
+
+    found = view(wrapper)
+
+    assert (found.header.base_offset, found.header.last_offset, found.header.record_count) == (100, 102, 3)
+    assert (found.header.base_timestamp, found.header.max_timestamp) == (50, 70)
+    assert [tuple(record)[:4] for record in decode(found)] == [
+        (100, 50, b"a", b"1"),
+        (101, 70, None, b""),
+        (102, 60, b"c", None),
+    ]
+
+
+def test_ten_thousand_old_messages_in_one_answer_are_walked():
+    answer = b"".join(legacy(1, 0, (at, 5, None, b"v")) for at in range(10_000)) + data(10_000, 2)
+
+    views = list(iter_batches(answer))
+
+    assert [view.header.next_offset for view in views[-2:]] == [10_000, 10_002]
+    assert len(views) == 10_001
+
+
+def test_an_old_message_without_time_gets_kafkas_no_timestamp(view):
+    assert [record.timestamp for record in decode(view(legacy(0, 0, (4, None, b"k", b"v"))))] == [-1]
+
+
+def test_a_corrupt_old_message_is_noticed(view):
+    broken = bytearray(legacy(1, 0, (4, 9, b"k", b"value")))
+    broken[-1] ^= 1
+
+    with pytest.raises(CorruptBatchError, match="offsets 4 to 4"):
+        verify_crc(view(broken))
+
+
+def test_an_empty_batch_that_compaction_left_is_seen_as_empty(view):
+    emptied = replace(batch_of([PlainRecord(5)]), records=(), last_offset=9)
+
+    header = view(emptied.write()).header
+
+    assert (header.is_empty, header.next_offset) == (True, 10)
