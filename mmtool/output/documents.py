@@ -6,24 +6,28 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, iso, plain_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
 _QUOTE = '"'
 _NEEDS_QUOTES = frozenset(',"\r\n')
 
 
-def json_document(result: Result, *, now: datetime, one_line: bool = False) -> str:
+def json_document(
+    result: Result, *, now: datetime, one_line: bool = False, secrets: Collection[str] = ()
+) -> str:
     """The envelope of the contract; ASCII, so that no terminal's encoding can make it invalid.
 
     Args:
         result: What to write.
         now: Becomes ``generated_at``.
         one_line: For a stream of documents, one per line.
+        secrets: Values that no warning and no error may show.
     """
     rows = result.rows if result.data is None else result.data
     document = {
@@ -31,10 +35,14 @@ def json_document(result: Result, *, now: datetime, one_line: bool = False) -> s
         "schema_version": result.schema_version,
         "generated_at": iso(now),
         "data": [plain_row(row) for row in rows],
-        "warnings": list(result.warnings),
-        "errors": [asdict(Problem.of(error)) for error in result.errors],
+        "warnings": [redacted(sentence, secrets) for sentence in result.warnings],
+        "errors": [_problem(Problem.of(error), secrets) for error in result.errors],
     }
     return json.dumps(document, indent=None if one_line else 2, allow_nan=False) + "\n"
+
+
+def _problem(problem: Problem, secrets: Collection[str]) -> dict[str, str]:
+    return {key: redacted(text, secrets) for key, text in asdict(problem).items()}
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NoReturn
 from mmtool.errors import MmtoolError, StoppedError
 from mmtool.output import console
 from mmtool.output.formats import OutputFormat
-from mmtool.output.redaction import redacted
 from mmtool.output.render import emit
 from mmtool.output.result import Result
 
@@ -49,16 +48,10 @@ def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool)
     if trace:
         console.write_err(traceback.format_exc())
     if output is OutputFormat.JSON and not console.switches.document_written:
-        emit(Result(command, rows=(), errors=(_without_secrets(error),)), output)
+        emit(Result(command, rows=(), errors=(error,)), output)
     else:
         console.fail(error)
     raise SystemExit(error.exit_code)
-
-
-def _without_secrets(error: MmtoolError) -> dict[str, str]:
-    secrets = console.switches.secrets
-    words = {"message": error.message, "remedy": error.remedy}
-    return {"code": error.code, **{key: redacted(text, secrets) for key, text in words.items()}}
 
 
 def _unexpected(error: Exception) -> MmtoolError:

@@ -35,7 +35,9 @@ def emit(
     """
     match output:
         case OutputFormat.JSON:
-            text = documents.json_document(result, now=now or datetime.now(UTC), one_line=one_line)
+            secrets = console.switches.secrets
+            moment = now or datetime.now(UTC)
+            text = documents.json_document(result, now=moment, one_line=one_line, secrets=secrets)
             console.switches.document_written = True
         case OutputFormat.CSV:
             text = documents.csv_text(result, header=header)

@@ -55,6 +55,13 @@ def test_documents_are_ascii_whatever_the_names():
     assert json_document(Result("x", [{"group": "\u00e9\ud800"}]), now=NOON).isascii()
 
 
+def test_a_known_secret_is_hidden_in_warnings_and_errors():
+    result = Result(
+        "x", [], warnings=["key hunter2"], errors=[RefusedError("no hunter2", remedy="not hunter2")]
+    )
+    assert "hunter2" not in json_document(result, now=NOON, secrets={"hunter2"})
+
+
 def test_csv_has_a_header_and_every_key():
     rows = [{"topic": "a", "reason": None}, {"topic": "b", "extra": 1}]
     assert csv_text(Result("x", rows)) == "topic,reason,extra\na,,\nb,,1\n"
