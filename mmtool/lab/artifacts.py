@@ -172,6 +172,6 @@ def _ivy_jar() -> Path:
 
 
 def _first_complaint(output: str) -> str:
-    marks = ("UnknownHostException", "UNRESOLVED", "FAILED", "ERROR", "not found", "Exception")
+    marks = ("Server access error", "not found", "FAILED", "Exception", "error", "ERROR")
     lines = [line.strip(" :\t") for line in output.splitlines()]
     return next((line for mark in marks for line in lines if mark in line), "Ivy gave no reason")[:200]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Self
 
-from mmtool.errors import GateError, MmtoolError
+from mmtool.errors import MmtoolError
 from mmtool.lab.artifacts import KAFKA_VERSION, mirror_classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import LeashedProcess, java_command
+from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,6 @@ _LOGGING = (
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.clients=warn",  # pages of settings per client
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
 )
-_POLL_SECONDS = 0.1
 START_SECONDS = 120.0
 
 
@@ -82,15 +81,13 @@ class MirrorMaker:
             MmtoolError: MirrorMaker 2 ended.
             GateError: ``timeout`` seconds were not enough.
         """
-        started = time.monotonic()
-        while not done():
-            waited = time.monotonic() - started
+
+        def done_or_ended() -> bool:
             if not self._running().alive:
                 raise MmtoolError(f"MirrorMaker 2 ended, waiting for {what}:\n{self._tail()}", code="mirror")
-            if waited > timeout:
-                raise GateError(f"no {what} in {timeout:.0f} s:\n{self._tail()}", code="timeout")
-            time.sleep(_POLL_SECONDS)
-        return time.monotonic() - started
+            return done()
+
+        return wait_until(done_or_ended, f"{what} (MirrorMaker 2's log: {self.log})", timeout, poll=0.1)
 
     def __enter__(self) -> Self:
         self.start()

@@ -73,5 +73,5 @@ def _small_and_quick() -> dict[str, str]:
         "num.io.threads": "4",
         "log.cleaner.dedupe.buffer.size": "8388608",  # 128 MiB by default, out of a heap of less
         "broker.heartbeat.interval.ms": "500",  # a broker takes clients after its first answered heartbeat
-        "broker.session.timeout.ms": "6000",
+        "broker.session.timeout.ms": "4000",  # as long is a killed broker still taken for alive
     }

@@ -9,21 +9,19 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
+from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
+from mmtool.lab.state import ALREADY_RUNNING
+from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
-_POLL_SECONDS = 0.05
 STOP_SECONDS = 45.0
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # also a folder's name
 
@@ -71,10 +69,12 @@ def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
     directory.path.mkdir(parents=True, exist_ok=True)
     supervisor = _spawn(directory, request)
     try:
-        return _wait_for_start(directory, supervisor), False
+        state = _wait_for_start(directory, supervisor)
     except BaseException:
         supervisor.terminate()
         raise
+    ran_before = state.supervisor_pid != supervisor.pid
+    return (_the_running_one(directory, request) if ran_before else state), ran_before
 
 
 def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
@@ -85,10 +85,11 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
     Raises:
         GateError: It did not stop in time.
     """
-    state, running = directory.read(), directory.is_running()
+    running = directory.is_running()
+    state = _settled_state(directory) if running else directory.read()
     if state is not None and running:
         os.kill(state.supervisor_pid, signal.SIGTERM)
-        _wait(lambda: not directory.is_running(), f"the lab in {directory.path} to stop", STOP_SECONDS)
+        wait_until(lambda: not directory.is_running(), f"the lab in {directory.path} to stop", STOP_SECONDS)
     if state is not None and not keep_data:
         for name in state.names:
             shutil.rmtree(directory.path / name, ignore_errors=True)
@@ -108,7 +109,9 @@ def answer_of(broker: BrokerState) -> Answer:
 
 
 def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState:
-    _wait(lambda: directory.read() is not None, f"the lab that starts in {directory.path}", READY_SECONDS)
+    wait_until(
+        lambda: directory.read() is not None, f"the lab that starts in {directory.path}", READY_SECONDS
+    )
     state = directory.read()
     assert state is not None
     if request.fits(state):
@@ -121,8 +124,16 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     )
 
 
+def _settled_state(directory: StateDirectory) -> LabState:
+    """What the lab that runs here wrote; one that just starts has not written yet."""
+    what = f"the lab that starts in {directory.path}"
+    wait_until(lambda: directory.read() is not None, what, 2 * READY_SECONDS)
+    state = directory.read()
+    assert state is not None
+    return state
+
+
 def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[bytes]:
-    directory.forget()
     with directory.log.open("ab") as log:
         return subprocess.Popen(
             [
@@ -138,24 +149,21 @@ def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[b
 
 
 def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[bytes]) -> LabState:
-    def settled() -> bool:
+    def own_state() -> LabState | None:
         state = directory.read()
-        return supervisor.poll() is not None or (state is not None and state.supervisor_pid == supervisor.pid)
+        return state if state is not None and state.supervisor_pid == supervisor.pid else None
 
-    _wait(settled, f"the lab in {directory.path} to start", 2 * READY_SECONDS)
-    state = directory.read()
-    if state is None or state.supervisor_pid != supervisor.pid:
+    def settled() -> bool:
+        return supervisor.poll() is not None or own_state() is not None
+
+    wait_until(settled, f"the lab in {directory.path} to start", 2 * READY_SECONDS)
+    if supervisor.poll() == ALREADY_RUNNING:  # somebody else typed the same at the same moment
+        return _settled_state(directory)
+    state = own_state()
+    if state is None:
         raise MmtoolError(
             f"the lab's supervisor ended with code {supervisor.poll()}", remedy=f"its log: {directory.log}"
         )
     if state.error:
         raise MmtoolError(state.error, remedy=state.remedy, code="broker")
     return state
-
-
-def _wait(done: Callable[[], bool], what: str, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while not done():
-        if time.monotonic() > deadline:
-            raise GateError(f"waited {timeout:.0f} s for {what}", code="timeout")
-        time.sleep(_POLL_SECONDS)

@@ -14,12 +14,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
+from mmtool.errors import GateError, UsageError
+from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
     from typing import IO
 
     from mmtool.lab.fleet import Fleet
+
+
+ALREADY_RUNNING = 3  # the supervisor's exit code when another one holds the lock
+_LOCK_SECONDS = 1.0  # somebody who asks holds a shared lock for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,8 @@ class StateDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         handle = (self.path / "supervisor.lock").open("wb")
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+            wait_until(lambda: _flock(handle, fcntl.LOCK_EX), "the supervisor's lock", _LOCK_SECONDS)
+        except GateError:
             handle.close()
             return None
         return handle
@@ -102,11 +107,16 @@ class StateDirectory:
     def is_running(self) -> bool:
         """Whether a supervisor lives here. Asked by a shared lock: two who ask are no supervisor."""
         with contextlib.suppress(FileNotFoundError), (self.path / "supervisor.lock").open("rb") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                return True
+            return not _flock(handle, fcntl.LOCK_SH)
         return False
+
+
+def _flock(handle: IO[bytes], kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def default_directory() -> Path:

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.state import LabState, StateDirectory, state_of
+from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-ALREADY_RUNNING = 3
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,6 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     if lock is None:
         return ALREADY_RUNNING
     with lock:
+        directory.forget()
         return _supervise(directory, options)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from confluent_kafka.admin import AdminClient
+
 
 def test_two_clusters_answer_with_their_own_cluster_ids(fleet):
-    from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - only this test needs a client
-
     seen = []
     for cluster in fleet:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

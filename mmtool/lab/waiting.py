@@ -1,0 +1,25 @@
+"""Waiting for something real instead of for time to pass."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float = 0.05) -> float:
+    """Ask ``done`` every ``poll`` seconds; the seconds it took. ``what`` names the awaited in the error.
+
+    Raises:
+        GateError: ``timeout`` seconds were not enough.
+    """
+    started = time.monotonic()
+    while not done():
+        if time.monotonic() - started > timeout:
+            raise GateError(f"waited {timeout:.0f} s for {what}", code="timeout")
+        time.sleep(poll)
+    return time.monotonic() - started

@@ -1,0 +1,77 @@
+"""What the load generator says it wrote is what readers find."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.records import numbered
+from mmtool.lab.topics import create_topic, read_topic
+
+
+@pytest.fixture
+def topic(fleet, topic_name):
+    """A new topic of two partitions on the source cluster."""
+    name = topic_name("load")
+    create_topic(fleet["source"].bootstrap, name, partitions=2)
+    return name
+
+
+def sequences(records) -> dict[int, list[int]]:
+    """Per partition, the numbers in the order of the log; each record knows its own partition."""
+    found = defaultdict(list)
+    for record in records:
+        partition, sequence = numbered(record.value)
+        assert partition == record.partition
+        found[partition].append(sequence)
+    return dict(found)
+
+
+def test_records_are_complete_and_in_order_also_over_two_loads(fleet, topic):
+    bootstrap = fleet["source"].bootstrap
+    first = produce(bootstrap, Load(topic, count=3000, partitions=2, record_bytes=100))
+    produce(bootstrap, Load(topic, count=1000, partitions=2, first_sequence=first.next_sequence[0]))
+    assert sequences(read_topic(bootstrap, topic)) == {p: list(range(2000)) for p in (0, 1)}
+
+
+def test_records_of_aborted_transactions_are_invisible_to_read_committed(fleet, topic):
+    bootstrap = fleet["source"].bootstrap
+    how = Transactions(f"{topic}-writer", records=100, abort_every=3)
+    loaded = produce(bootstrap, Load(topic, count=1000, partitions=2, record_bytes=100, transactions=how))
+    everything = {numbered(r.value) for r in read_topic(bootstrap, topic, isolation="read_uncommitted")}
+    committed = {numbered(r.value) for r in read_topic(bootstrap, topic)}
+    assert (len(everything), len(loaded.aborted), everything - committed) == (1000, 300, loaded.aborted)
+
+
+def test_keys_headers_and_timestamps_are_as_asked(fleet, topic):
+    bootstrap = fleet["source"].bootstrap
+    load = Load(
+        topic,
+        count=6,
+        keys="cyclic",
+        key_count=2,
+        headers=(("trace", b"1"),),
+        first_timestamp_ms=1_700_000_000_000,
+        timestamp_step_ms=60_000,
+    )
+    produce(bootstrap, load)
+    records = read_topic(bootstrap, topic)
+    assert [record.key for record in records] == [b"0-0", b"0-1"] * 3
+    assert {record.headers for record in records} == {(("trace", b"1"),)}
+    assert [record.timestamp_ms for record in records] == [1_700_000_000_000 + 60_000 * i for i in range(6)]
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_the_log_is_three_to_four_and_a_half_times_smaller_than_the_records(fleet, topic, codec):
+    loaded = produce(fleet["source"].bootstrap, Load(topic, count=20_000, codec=codec))
+    data = Path(fleet["source"].directory, "broker-0", "data", f"{topic}-0")
+    size = sum(segment.stat().st_size for segment in data.glob("*.log"))
+    assert 3.0 <= loaded.value_bytes / size <= 4.5
+
+
+def test_a_rate_is_kept(fleet, topic):
+    loaded = produce(fleet["source"].bootstrap, Load(topic, count=1000, records_per_second=1000))
+    assert 0.9 <= loaded.seconds <= 3.0
