@@ -44,7 +44,7 @@ class WireCluster:
         self, options: Mapping[str, Any], *, alias: str, client_id: str, request_timeout_ms: int = 30_000
     ) -> None:
         settings = dict(options)
-        self._bootstrap: str = settings.pop("bootstrap_servers")
+        self._bootstrap: list[str] = settings.pop("bootstrap_servers")
         self._options = {**settings, "client_id": client_id, "request_timeout_ms": request_timeout_ms}
         self._connections: dict[tuple[int, str], Any] = {}
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
@@ -62,7 +62,7 @@ class WireCluster:
             NotAuthorisedError: when the cluster refuses our credentials.
         """
         failure: Exception | None = None
-        for server in self._bootstrap if isinstance(self._bootstrap, list) else self._bootstrap.split(","):
+        for server in self._bootstrap:
             host, _, port = server.strip().rpartition(":")
             try:
                 connection = await self._connect(host.strip("[]"), int(port))
@@ -91,13 +91,13 @@ class WireCluster:
     def identify(self) -> ClusterId:
         return self.cluster_id  # type: ignore[return-value]  # the one place where a cluster names itself
 
-    async def refresh(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
-        """Metadata of ``topics``, asked of any broker that answers; leaders are remembered.
+    async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata]:
+        """Metadata of ``topics`` (None: of all), asked of any broker that answers; leaders are remembered.
 
         Raises:
             ConnectionLostError: when no broker answers.
         """
-        names = sorted(set(topics))
+        names = None if topics is None else sorted(set(topics))
         for node in list(self._brokers):
             with suppress(ConnectionLostError):
                 return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, string
+from mmtool.kafka.wire.codec import (
+    NO_TAGS,
+    Cursor,
+    array,
+    compact_array,
+    compact_string,
+    int8,
+    int32,
+    string,
+    uvarint,
+)
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.translation.types import TopicId
 
@@ -33,7 +43,7 @@ class PartitionLeader(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic; the id is empty on brokers older than 2.8."""
+    """One topic; brokers older than 2.8 know no ids, and the name stands for it."""
 
     name: str
     topic_id: TopicId
@@ -51,16 +61,18 @@ class MetadataAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest(WireRequest[MetadataAnswer]):
-    """Metadata of ``topics``; never creates one."""
+    """Metadata of ``topics``, or of every topic that we may see when it is None; never creates one."""
 
     API_KEY = 3
     VERSIONS = (7, 12)
     FLEXIBLE_FROM = 9
 
-    topics: Sequence[str]
+    topics: Sequence[str] | None
 
     def body(self, version: int) -> bytes:
         no = int8(0)
+        if self.topics is None:
+            return uvarint(0) + no + no + NO_TAGS if version >= self.FLEXIBLE_FROM else int32(-1) + no
         if version >= self.FLEXIBLE_FROM:
             return compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics) + no + no + NO_TAGS
         return array(map(string, self.topics)) + no
@@ -117,7 +129,8 @@ def _broker(cursor: Cursor) -> BrokerAddress:
 def _topic(cursor: Cursor) -> TopicMetadata:
     error, name = cursor.int16(), cursor.string() or ""
     cursor.boolean()
-    return TopicMetadata(name, TopicId(""), error, cursor.array(lambda: _partition(cursor)))
+    # without ids a name is all that identifies a topic
+    return TopicMetadata(name, TopicId(name), error, cursor.array(lambda: _partition(cursor)))
 
 
 def _partition(cursor: Cursor) -> PartitionLeader:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
     Cursor,
-    compact_array,
     compact_string,
     int16,
     int32,

@@ -1,0 +1,122 @@
+"""Topics of one cluster: what they are set to, and making them. Blocking; the engine calls it in a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.errors import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.config import ClusterSettings
+    from mmtool.config.names import NameFilter
+    from mmtool.plan.topics import CreateTopic, GrowTopic
+
+_TIMEOUT_SECONDS = 30.0
+
+
+class TopicAdmin:
+    """Admin calls about topics. The client outlives its futures, as librdkafka needs."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        from mmtool.kafka.clients import librdkafka_config
+
+        self._cluster = cluster
+        self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-topics"))
+
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Each topic's configuration entries by name; topics that cannot be described are left out.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: for the whole cluster.
+        """
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+        futures = self._client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
+        found: dict[str, dict[str, Any]] = {}
+        for resource, future in futures.items():
+            try:
+                found[resource.name] = future.result(_TIMEOUT_SECONDS + 5)
+            except KafkaException as error:
+                if error.args[0].code() not in _TOPIC_IS_GONE():
+                    raise failure_of(self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}") from error
+        return found
+
+    def create(self, topics: Iterable[CreateTopic]) -> dict[str, str]:
+        """Creates topics; a sentence for each that could not be. One that exists already is as good."""
+        from confluent_kafka.admin import NewTopic
+
+        new = [
+            NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics
+        ]
+        return self._collect(self._client.create_topics(new, request_timeout=_TIMEOUT_SECONDS) if new else {})
+
+    def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
+        """Adds partitions; a sentence for each topic that could not grow."""
+        from confluent_kafka.admin import NewPartitions
+
+        new = [NewPartitions(t.name, t.partitions) for t in topics]
+        return self._collect(self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {})
+
+    def _collect(self, futures: Mapping[str, Any]) -> dict[str, str]:
+        from confluent_kafka import KafkaError, KafkaException
+
+        failed: dict[str, str] = {}
+        for topic, future in futures.items():
+            try:
+                future.result(_TIMEOUT_SECONDS + 5)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    failed[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
+        return failed
+
+    def create_internal(self, topics: Iterable[CreateTopic]) -> None:
+        """Creates mmtool's own topics.
+
+        Raises:
+            RefusedError: when the target refuses one, with the broker's reason.
+        """
+        for topic, reason in self.create(topics).items():
+            raise RefusedError(
+                f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
+                remedy="check CREATE on topics mmtool-*, and offset-syncs.topic.replication.factor",
+            )
+
+
+def carried_configs(entries: Mapping[str, Any], allowed: NameFilter) -> dict[str, str]:
+    """The overrides that a new mirrored topic gets: set on the topic, not excluded, not secret (MM2's rule)."""
+    return {
+        name: entry.value
+        for name, entry in entries.items()
+        if entry.value is not None
+        and not entry.is_default
+        and not entry.is_read_only
+        and not entry.is_sensitive
+        and allowed.accepts(name)
+        and _is_override(entry)
+    }
+
+
+def _is_override(entry: Any) -> bool:
+    from confluent_kafka.admin import ConfigSource
+
+    overrides = (
+        ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        ConfigSource.DYNAMIC_BROKER_CONFIG,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    )
+    return entry.source in {source.value for source in overrides} | set(overrides)
+
+
+def _TOPIC_IS_GONE() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear
+    from confluent_kafka import KafkaError
+
+    return (KafkaError.UNKNOWN_TOPIC_OR_PART,)

@@ -1,0 +1,110 @@
+"""Reading a small topic once, from its beginning to where it ends now."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.errors import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.config import ClusterSettings
+
+_POLL_SECONDS = 0.5
+_BATCH = 5_000
+_STALL_SECONDS = 30.0
+
+
+class LogRecord(NamedTuple):
+    """One record of an internal topic; a null value is a tombstone."""
+
+    partition: int
+    offset: int
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int
+
+
+def read_log(cluster: ClusterSettings, topic: str, partitions: list[int] | None = None) -> Iterator[LogRecord]:
+    """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
+
+    Reads uncommitted: mmtool's own topics hold no transactional records, only fencing markers. A topic that
+    does not exist has no records.
+
+    Raises:
+        UnreachableError: the cluster does not answer, or stops answering for half a minute.
+        NotAuthorisedError: without READ on the topic.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer(reader_config(cluster))
+    try:
+        places = partitions if partitions is not None else _partitions(consumer, cluster, topic)
+        if not places:
+            return
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in places])
+        yield from _until_the_end(consumer, cluster, topic, set(places))
+    except KafkaException as error:
+        raise failure_of(cluster, error.args[0], f"reading {topic}") from error
+    finally:
+        consumer.close()
+
+
+def reader_config(cluster: ClusterSettings) -> dict[str, Any]:
+    """A consumer without a group that knows when it is at the end."""
+    from mmtool.kafka.clients import librdkafka_config
+
+    return {
+        **librdkafka_config(cluster, role="consumer", client_id_suffix="-reader"),
+        "group.id": "mmtool.reader",  # librdkafka wants a name; nothing is ever committed or joined
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_uncommitted",
+        "fetch.wait.max.ms": 100,
+        "auto.offset.reset": "earliest",
+    }
+
+
+def _partitions(consumer: Any, cluster: ClusterSettings, topic: str) -> list[int]:
+    metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+    if metadata.error is not None:
+        from confluent_kafka import KafkaError
+
+        if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return []
+        raise failure_of(cluster, metadata.error, f"reading {topic}")
+    return sorted(metadata.partitions)
+
+
+def _until_the_end(consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int]) -> Iterator[LogRecord]:
+    from confluent_kafka import KafkaError
+
+    heard = time.monotonic()
+    while open_ones:
+        messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        if messages:
+            heard = time.monotonic()
+        elif time.monotonic() - heard > _STALL_SECONDS:
+            raise UnreachableError(
+                f"cluster {cluster.alias} stopped answering while {topic} was read",
+                remedy="check that every partition of the topic has a leader",
+            )
+        for message in messages:
+            error = message.error()
+            if error is None:
+                if message.key() is not None:
+                    yield LogRecord(
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        message.timestamp()[1],
+                    )
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
+                open_ones.discard(message.partition())
+            elif not error.retriable() and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
+                raise failure_of(cluster, error, f"reading {topic}")

@@ -1,0 +1,169 @@
+"""A flow's state on the target, read: claims, positions and control from one topic, offset runs from another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.log_reader import read_log
+from mmtool.plan.documents import (
+    ControlRecord,
+    FlowRecord,
+    OwnerRecord,
+    PositionRecord,
+    ProducerRecord,
+    ShardRecord,
+    UnreadableDocumentError,
+    decode_control,
+)
+from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.translation.block_codec import decode_block, decode_key
+from mmtool.translation.errors import UnreadableStateError
+from mmtool.translation.partition_map import PartitionMap, join_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import ClusterSettings
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.blocks import Block, BlockKey
+    from mmtool.translation.types import TopicId
+
+
+@dataclass(slots=True)
+class ControlView:
+    """What the control topic says.
+
+    Attributes:
+        controls: Keys of owners' words to their pumps, for a new owner to clear away.
+        end: Where the topic ended when it was read: later words are at or after it.
+    """
+
+    flow: FlowRecord | None = None
+    shards: dict[int, ShardRecord] = field(default_factory=dict)
+    owner: OwnerRecord | None = None
+    controls: set[bytes] = field(default_factory=set)
+    positions: dict[tuple[str, int], PositionRecord] = field(default_factory=dict)
+    end: int = 0
+
+    def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
+        """Takes one record in.
+
+        Raises:
+            UnreadableDocumentError: a value that cannot be trusted.
+        """
+        self.end = max(self.end, offset + 1)
+        if value is None:
+            self.controls.discard(key)
+            return
+        document = decode_control(key, value)
+        if isinstance(document, FlowRecord):
+            self.flow = document
+        elif isinstance(document, ShardRecord):
+            self.shards[document.shard] = document
+        elif isinstance(document, OwnerRecord):
+            self.owner = document
+        elif isinstance(document, ControlRecord):
+            self.controls.add(key)
+        elif isinstance(document, PositionRecord):
+            self.positions[document.topic_id, document.partition] = document
+
+
+def read_control(cluster: ClusterSettings, identity: FlowIdentity) -> ControlView:
+    """The control topic as it stands; empty when the flow never ran.
+
+    Raises:
+        RefusedError: a record that cannot be read is refused, never guessed.
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    view = ControlView()
+    for record in read_log(cluster, identity.control_topic):
+        try:
+            view.apply(record.key, record.value, record.offset)
+        except UnreadableDocumentError as error:
+            raise unreadable(identity.control_topic, record.partition, record.offset, str(error)) from error
+    return view
+
+
+def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
+    """The refusal for a stored value that cannot be trusted."""
+    return RefusedError(
+        f"{topic}-{partition} offset {offset} cannot be read: {why}",
+        remedy="`mmtool flow rebuild` derives the state again from the target's log",
+        code="unreadable_state",
+    )
+
+
+def read_blocks(
+    cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
+) -> dict[BlockKey, Block]:
+    """Every stored block of offset runs, by key.
+
+    Raises:
+        RefusedError: a block that cannot be read, or one of another flow.
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    blocks: dict[BlockKey, Block] = {}
+    for record in read_log(cluster, identity.runs_topic, partitions):
+        try:
+            key = decode_key(record.key)
+            if record.value is None:
+                blocks.pop(key, None)
+                continue
+            block = decode_block(record.value)
+        except UnreadableStateError as error:
+            raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
+        if not block.belongs_to(identity.source_id, identity.target_id):
+            raise unreadable(
+                identity.runs_topic, record.partition, record.offset, "it belongs to another pair of clusters"
+            )
+        blocks[key] = block
+    return blocks
+
+
+def newest_blocks(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], Block]:
+    """The block to go on with, for each partition."""
+    newest: dict[tuple[TopicId, int], Block] = {}
+    for block in blocks:
+        place = (block.about.topic_id, block.about.partition)
+        if place not in newest or newest[place].block_start < block.block_start:
+            newest[place] = block
+    return newest
+
+
+def partition_maps(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], PartitionMap]:
+    """All blocks, joined per partition.
+
+    Raises:
+        RefusedError: blocks that contradict each other.
+    """
+    grouped: dict[tuple[TopicId, int], list[Block]] = {}
+    for block in blocks:
+        grouped.setdefault((block.about.topic_id, block.about.partition), []).append(block)
+    try:
+        return {place: join_blocks(of) for place, of in grouped.items()}
+    except UnreadableStateError as error:
+        raise RefusedError(
+            f"{error.what}: {error.why}",
+            remedy="`mmtool flow rebuild` derives the state again from the target's log",
+            code="unreadable_state",
+        ) from error
+
+
+def read_producers(cluster: ClusterSettings) -> dict[int, ProducerRecord]:
+    """Every registered producer id of a target.
+
+    Raises:
+        RefusedError: a registration that cannot be read.
+    """
+    producers: dict[int, ProducerRecord] = {}
+    for record in read_log(cluster, PRODUCERS_TOPIC):
+        if record.value is None:
+            continue
+        try:
+            producer = ProducerRecord.decode(record.value)
+        except UnreadableDocumentError as error:
+            raise unreadable(PRODUCERS_TOPIC, record.partition, record.offset, str(error)) from error
+        producers[producer.producer_id] = producer
+    return producers

@@ -1,0 +1,112 @@
+"""Looking at logs over the wire: bounds of many partitions, and all batches of a range."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import AbortedFilter, iter_batches
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.kafka.wire.offsets import ListOffsetsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.offsets import ListedOffset
+    from mmtool.translation.types import TopicId, TopicPartition
+
+_FETCH_BYTES = 8 << 20
+_ROUNDS = 50
+_PAUSE_SECONDS = 0.1
+
+
+async def list_offsets(
+    cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
+) -> dict[TopicPartition, int]:
+    """Offsets at ``timestamps``, one request per leader. Partitions that do not exist are left out, and so are
+    those that have no record as young as the time asked for.
+
+    Raises:
+        UnreachableError: when a leader does not answer for a minute.
+    """
+    found: dict[TopicPartition, ListedOffset] = {}
+    missing = dict(timestamps)
+
+    async def attempt() -> tuple[int, None]:
+        await cluster.refresh({tp.topic for tp in missing})
+        for answer in await asyncio.gather(*_ask_leaders(cluster, missing, read_committed=read_committed)):
+            for tp, listed in answer.items():
+                if listed.error_code not in RETRY_AFTER_METADATA or listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
+                    found[tp] = listed
+        for tp in found:
+            missing.pop(tp, None)
+        for tp in [tp for tp in missing if cluster.topic_id(tp.topic) is None]:
+            del missing[tp]  # no such topic
+        return (Code.LEADER_NOT_AVAILABLE if missing else Code.NONE), None
+
+    if missing:
+        await retrying(attempt, what=f"offsets of cluster {cluster.alias}")
+    return {tp: listed.offset for tp, listed in found.items() if listed.error_code == Code.NONE and listed.offset >= 0}
+
+
+def _ask_leaders(cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
+    by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    for tp, when in timestamps.items():
+        leader = cluster.leader(tp.topic, tp.partition)
+        if leader is not None:
+            by_leader[leader][tp] = when
+    return [
+        cluster.send(leader, ListOffsetsRequest(of, read_committed), purpose="metadata")
+        for leader, of in by_leader.items()
+    ]
+
+
+async def read_range(
+    cluster: WireCluster,
+    topic: str,
+    topic_id: TopicId,
+    partition: int,
+    start: int,
+    stop: int,
+    *,
+    read_committed: bool,
+) -> AsyncIterator[BatchView]:
+    """Every batch from ``start`` (the whole batch around it) up to ``stop``, or up to the end that can be read.
+
+    With ``read_committed`` aborted and control batches are left out; without, everything is given.
+
+    Raises:
+        ConnectionLostError: when the range cannot be read; the message says why.
+    """
+    position, quiet = start, 0
+    while position < stop and quiet < _ROUNDS:
+        place = FetchPartition(topic, topic_id, partition, position, _FETCH_BYTES)
+        request = FetchRequest([place], 200, 1, _FETCH_BYTES, read_committed=read_committed)
+        answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
+        part = answer.partitions[0]
+        if part.error_code in RETRY_AFTER_METADATA:
+            await cluster.refresh([topic])
+            await asyncio.sleep(_PAUSE_SECONDS)
+            quiet += 1
+            continue
+        if part.error_code != Code.NONE:
+            raise ConnectionLostError(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
+        admitted = AbortedFilter(part.aborted)
+        quiet += 1
+        for view in iter_batches(part.records):
+            quiet = 0
+            position = max(position, view.header.next_offset)
+            if view.header.base_offset >= stop:
+                return
+            if not read_committed or admitted.admits(view):
+                yield view
+        if quiet and read_committed and position >= part.last_stable_offset:
+            return
+        if quiet and position >= part.high_watermark:
+            return

@@ -1,0 +1,1 @@
+"""Facts in, frozen steps out. No IO, no clock."""

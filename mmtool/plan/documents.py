@@ -1,0 +1,232 @@
+"""The records of ``mmtool-control.<source>.internal`` and ``mmtool-producers.internal``, bytes <-> values.
+
+Every value is one JSON object with ``v`` (the format's version) and ``crc`` (CRC-32 over the rest in canonical
+form). A value that does not check is refused, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, ClassVar, Self
+from zlib import crc32
+
+VERSION = 1
+
+
+class UnreadableDocumentError(ValueError):
+    """A stored value is of another version, or damaged."""
+
+
+class State(StrEnum):
+    """What a partition's mirror is doing (the contract's words)."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    CAUGHT_UP = "caught_up"
+    PAUSED = "paused"
+    HALTED = "halted"
+    FAILED_OVER = "failed_over"
+    WAITING = "waiting"
+    NEVER_RAN = "never_ran"
+
+
+class Command(StrEnum):
+    """What the owner of a flow tells its pumps."""
+
+    RUN = "run"
+    STOP = "stop"
+    REPLAN = "replan"
+
+
+def encode(document: dict[str, Any]) -> bytes:
+    """Canonical JSON with version and checksum."""
+    body = {**document, "v": VERSION}
+    return _canonical({**body, "crc": crc32(_canonical(body))})
+
+
+def decode(value: bytes) -> dict[str, Any]:
+    """The object behind ``value``, checked.
+
+    Raises:
+        UnreadableDocumentError: when it is damaged or of a version that we do not know.
+    """
+    try:
+        body = json.loads(value)
+        stated = body.pop("crc")
+    except (ValueError, KeyError, AttributeError) as error:
+        raise UnreadableDocumentError(f"not one of mmtool's documents: {value[:60]!r}") from error
+    if body.get("v") != VERSION:
+        raise UnreadableDocumentError(f"version {body.get('v')} is not {VERSION}: written by another mmtool")
+    if stated != crc32(_canonical(body)):
+        raise UnreadableDocumentError("the checksum does not match")
+    del body["v"]
+    return dict(body)
+
+
+def _canonical(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+class Document:
+    """A frozen dataclass that is stored as one record."""
+
+    __slots__ = ()
+    PREFIX: ClassVar[str]
+
+    def encode(self) -> bytes:
+        return encode(asdict(self))  # type: ignore[call-overload]  # every subclass is a dataclass
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """Raises UnreadableDocumentError."""
+        body = decode(value)
+        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
+        try:
+            return cls(**{name: body[name] for name in known})
+        except KeyError as error:
+            raise UnreadableDocumentError(f"{cls.__name__} lacks {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord(Document):
+    """Written at a flow's first start and compared at every later one."""
+
+    PREFIX = "flow"
+
+    source_cluster_id: str
+    target_cluster_id: str
+    source_alias: str
+    target_alias: str
+    shards: int
+
+    @property
+    def key(self) -> bytes:
+        return b"flow"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardRecord(Document):
+    """Who writes under a shard's claim. ``open`` until its owner closed it cleanly; open means in doubt."""
+
+    PREFIX = "shard/"
+
+    shard: int
+    producer_id: int
+    epoch: int
+    open: bool
+    owner: str
+
+    @property
+    def key(self) -> bytes:
+        return f"shard/{self.shard}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRecord(Document):
+    """Who owns the flow, since when, and where it runs; written before its first claim."""
+
+    PREFIX = "owner"
+
+    owner: str
+    host: str
+    pid: int
+    since_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return b"owner"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord(Document):
+    """An owner's word to its pumps about a round. Each owner has a key of its own: a late word of one that was
+    replaced reaches nobody else's pumps.
+    """
+
+    PREFIX = "control/"
+
+    owner: str
+    command: Command
+    round: int
+
+    @property
+    def key(self) -> bytes:
+        return f"control/{self.owner}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class PositionRecord(Document):
+    """Where one partition's mirror stands, for whoever watches. Resuming reads the offset runs instead.
+
+    Attributes:
+        upstream_position: Next offset to fetch; everything below is on the target or known to be absent.
+        downstream_position: Where the next mirrored record goes at the earliest.
+        source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
+        records, bytes: Mirrored since ``owner`` took the flow.
+        observed_ms: When this was true, by the pump's clock, for display only.
+        behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
+    """
+
+    PREFIX = "position/"
+
+    owner: str
+    topic: str
+    topic_id: str
+    partition: int
+    target_topic: str
+    upstream_position: int
+    downstream_position: int
+    source_end: int
+    source_log_start: int
+    records: int
+    bytes: int
+    state: State
+    reason: str
+    observed_ms: int
+    behind_since_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return f"position/{self.topic_id}/{self.partition}".encode()
+
+    @property
+    def lag_records(self) -> int:
+        """Offsets between position and end: an upper bound of the records to come."""
+        return max(self.source_end - self.upstream_position, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord(Document):
+    """One registered producer id: its batches on the target were mirrored by ``flow``."""
+
+    PREFIX = "producer/"
+
+    producer_id: int
+    flow: str
+    source_cluster_id: str
+    target_cluster_id: str
+    shard: int
+
+    @property
+    def key(self) -> bytes:
+        return f"producer/{self.producer_id}".encode()
+
+
+CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
+    FlowRecord,
+    OwnerRecord,
+    ShardRecord,
+    ControlRecord,
+    PositionRecord,
+)
+
+
+def decode_control(key: bytes, value: bytes) -> Document | None:
+    """The document of one control record; None for a key of a later mmtool's, which is left alone."""
+    name = key.decode()
+    for kind in CONTROL_DOCUMENTS:
+        if name == kind.PREFIX or (kind.PREFIX.endswith("/") and name.startswith(kind.PREFIX)):
+            return kind.decode(value)
+    return None

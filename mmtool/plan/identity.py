@@ -1,0 +1,66 @@
+"""What a flow is called on the clusters: its topics, its claims, its ownership group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+if TYPE_CHECKING:
+    from mmtool.translation.types import ClusterId, TopicId
+
+RUNS_PARTITIONS = 8
+PRODUCERS_TOPIC = "mmtool-producers.internal"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowIdentity:
+    """One directed pair of clusters.
+
+    The two cluster ids are the identity; the aliases are what the operator calls them. Names of topics carry
+    the source's alias, as MirrorMaker 2's do, so that an operator recognises them.
+    """
+
+    source_id: ClusterId
+    target_id: ClusterId
+    source_alias: str
+    target_alias: str
+
+    @property
+    def flow(self) -> str:
+        """``<flow>`` in the contract's ids."""
+        return f"{self.source_id}-{self.target_id}"
+
+    @property
+    def name(self) -> str:
+        """The flow as an operator writes it."""
+        return f"{self.source_alias}->{self.target_alias}"
+
+    @property
+    def runs_topic(self) -> str:
+        return f"mmtool-offset-runs.{self.source_alias}.internal"
+
+    @property
+    def control_topic(self) -> str:
+        return f"mmtool-control.{self.source_alias}.internal"
+
+    @property
+    def ownership_group(self) -> str:
+        return f"mmtool.{self.flow}"
+
+    def transactional_id(self, shard: int) -> str:
+        return f"mmtool.{self.flow}.{shard}"
+
+
+def shard_of(topic_id: TopicId, partition: int, shards: int) -> int:
+    """The shard of a source partition: fixed for as long as the topic lives.
+
+    A partition that changed its shard would change its producer id, and a later write of the old id at an
+    already used sequence would be answered with success and not appended.
+    """
+    return crc32(f"{topic_id}:{partition}".encode()) % shards
+
+
+def runs_partition_of(shard: int) -> int:
+    """Where a shard's offset runs are kept: one shard writes to one partition, under its own producer id."""
+    return shard % RUNS_PARTITIONS

@@ -1,0 +1,70 @@
+"""Which topics the target needs, from what both sides have now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.translation.types import TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as one cluster has it; ``configs`` are the overrides that a mirror carries over."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """The target does not have the topic."""
+
+    source_topic: str
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowTopic:
+    """The target's topic has fewer partitions than the source's."""
+
+    source_topic: str
+    name: str
+    have: int
+    partitions: int
+
+
+TopicStep = CreateTopic | GrowTopic
+
+
+def plan_topics(
+    source: Iterable[TopicFacts],
+    target: Mapping[str, int],
+    remote_topic: Callable[[str], str],
+    replication_factor: int,
+) -> list[TopicStep]:
+    """The steps that give every mirrored topic its partitions on the target; nothing is shrunk or deleted.
+
+    Args:
+        source: Topics that the flow mirrors.
+        target: Partition counts of the topics that the target has.
+        remote_topic: The flow's naming policy.
+        replication_factor: Of topics to create; the source's is not copied (as MM2).
+    """
+    steps: list[TopicStep] = []
+    for topic in source:
+        name = remote_topic(topic.name)
+        have = target.get(name)
+        if have is None:
+            steps.append(CreateTopic(topic.name, name, topic.partitions, replication_factor, topic.configs))
+        elif have < topic.partitions:
+            steps.append(GrowTopic(topic.name, name, have, topic.partitions))
+    return steps

@@ -1,0 +1,1 @@
+"""The engine: rounds on Spark, the pump inside each task, claims, resume, ownership."""

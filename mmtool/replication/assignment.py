@@ -1,0 +1,83 @@
+"""What a task of one round is told to do. Frozen values, pickled into the task's closure, secrets included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssignment:
+    """One partition to mirror.
+
+    Attributes:
+        block: The open block of its offset runs: where to go on, on both sides.
+        next_sequence: What the next batch under the shard's claim is numbered.
+        stored: Whether ``block`` is on the target already. No batch is sent before it is.
+        max_batch_bytes: The target topic's ``max.message.bytes``.
+        halted: Why this partition cannot go on; empty when it can.
+    """
+
+    topic: str
+    topic_id: TopicId
+    partition: int
+    target_topic: str
+    target_topic_id: TopicId
+    shard: int
+    block: Block
+    next_sequence: int
+    stored: bool
+    max_batch_bytes: int
+    halted: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardAssignment:
+    """A claimed shard: whose batches are numbered per partition under (producer id, epoch).
+
+    Attributes:
+        runs_sequence: The next number on the shard's partition of the offset-runs topic.
+    """
+
+    shard: int
+    producer_id: int
+    epoch: int
+    runs_sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class FlowAssignment:
+    """What one task does for one flow.
+
+    Attributes:
+        owner: Who planned this; control records of anybody else are not for this task.
+        control_offset: Where to read the control topic from.
+        runs_topic_id, control_topic_id: For brokers that name topics by id.
+    """
+
+    identity: FlowIdentity
+    settings: FlowSettings
+    shard_count: int
+    owner: str
+    round: int
+    control_offset: int
+    runs_topic_id: TopicId
+    control_topic_id: TopicId
+    shards: tuple[ShardAssignment, ...]
+    partitions: tuple[PartitionAssignment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignment:
+    """One Spark task of one round."""
+
+    index: int
+    round_seconds: float
+    buffer_bytes: int
+    flows: tuple[FlowAssignment, ...]

@@ -1,0 +1,158 @@
+"""Claiming shards, and fencing whoever held them before.
+
+A claim is InitProducerId on the shard's transactional id. In doubt (the last owner vanished) an aborted
+transaction over every partition of the shard follows: its markers carry the new epoch, and a partition that
+has seen a newer epoch of a producer id answers every older one with INVALID_PRODUCER_EPOCH. Without the
+markers an older owner is fenced only by our first write to each partition, and until then its batches land.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.wire.cluster import retrying
+from mmtool.kafka.wire.codes import Code, name_of
+from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.request import WireRequest
+    from mmtool.translation.types import TopicPartition
+
+A = TypeVar("A")
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+_CLAIMS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to append under ``producer_id`` at ``epoch``, until somebody claims a higher epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+class ClaimLostError(MmtoolError):
+    """Another owner claimed the shard while we were at it."""
+
+    exit_code = 10
+    code = "fenced"
+
+
+async def claim(cluster: WireCluster, transactional_id: str) -> Claim:
+    """Takes the next epoch of a transactional id. Writes no marker unless a transaction is open.
+
+    Raises:
+        NotAuthorisedError: without WRITE and DESCRIBE on the transactional id.
+        UnreachableError: when its coordinator does not answer for a minute.
+    """
+
+    async def attempt() -> tuple[int, Claim]:
+        request = InitProducerIdRequest(transactional_id, _TRANSACTION_TIMEOUT_MS)
+        answer = await _ask(cluster, transactional_id, request)
+        return answer.error_code, Claim(answer.producer_id, answer.epoch)
+
+    code, claimed = await retrying(attempt, what=f"claim of {transactional_id} on {cluster.alias}")
+    _check(cluster, code, transactional_id)
+    return claimed  # type: ignore[no-any-return]
+
+
+async def fence(
+    cluster: WireCluster, transactional_id: str, claimed: Claim, partitions: Collection[TopicPartition]
+) -> Claim:
+    """Writes a marker of ``claimed`` into each partition and gives the claim to go on with, one epoch up.
+
+    The second claim is answered only once every marker is written, which is what is waited for. Partitions
+    that no longer exist are left out.
+
+    Raises:
+        ClaimLostError: when another owner claimed meanwhile.
+        NotAuthorisedError, UnreachableError: as ``claim``.
+    """
+    existing = sorted(partitions)
+    while existing:
+        results = await _open(cluster, transactional_id, claimed, existing)
+        gone = {tp for tp, code in results.items() if code == Code.UNKNOWN_TOPIC_OR_PARTITION}
+        if not gone:
+            break
+        existing = [tp for tp in existing if tp not in gone]
+    if existing:
+        await _abort(cluster, transactional_id, claimed)
+    return await claim(cluster, transactional_id)
+
+
+async def _open(
+    cluster: WireCluster, transactional_id: str, claimed: Claim, partitions: list[TopicPartition]
+) -> dict[TopicPartition, int]:
+    async def attempt() -> tuple[int, dict[TopicPartition, int]]:
+        request = AddPartitionsToTxnRequest(transactional_id, claimed.producer_id, claimed.epoch, partitions)
+        results = await _ask(cluster, transactional_id, request)
+        return _verdict(results), results
+
+    code, results = await retrying(attempt, what=f"fencing of {transactional_id} on {cluster.alias}")
+    if code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+        _check(cluster, code, transactional_id)
+    return results  # type: ignore[no-any-return]
+
+
+def _verdict(results: Mapping[TopicPartition, int]) -> int:
+    """One code for all partitions: an unknown partition is left out; anything else counts as it is."""
+    for code in results.values():
+        if code not in (Code.NONE, Code.OPERATION_NOT_ATTEMPTED, Code.UNKNOWN_TOPIC_OR_PARTITION):
+            return code
+    return Code.NONE
+
+
+async def _abort(cluster: WireCluster, transactional_id: str, claimed: Claim) -> None:
+    async def attempt() -> tuple[int, None]:
+        request = EndTxnRequest(transactional_id, claimed.producer_id, claimed.epoch)
+        return await _ask(cluster, transactional_id, request), None
+
+    code, _ = await retrying(attempt, what=f"fencing of {transactional_id} on {cluster.alias}")
+    _check(cluster, code, transactional_id)
+
+
+async def _ask(cluster: WireCluster, transactional_id: str, request: WireRequest[A]) -> A:
+    node = await cluster.coordinator(transactional_id)
+    return await cluster.send(node, request, purpose="claims")
+
+
+def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
+    if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
+        raise ClaimLostError(
+            f"another mmtool claimed {transactional_id} on {cluster.alias}",
+            remedy="look at `mmtool status` for the owner",
+        )
+    cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
+    if code != Code.NONE:
+        raise MmtoolError(f"cluster {cluster.alias} refuses to claim {transactional_id}: {name_of(code)}")
+
+
+async def take_shards(
+    cluster: WireCluster,
+    transactional_ids: Mapping[int, str],
+    in_doubt: Mapping[int, Collection[TopicPartition]],
+) -> dict[int, Claim]:
+    """Claims every shard, fencing those in doubt over the partitions given for them.
+
+    Args:
+        cluster: The target.
+        transactional_ids: By shard.
+        in_doubt: By shard, the partitions that its last owner may still write to.
+    """
+    limit = asyncio.Semaphore(_CLAIMS_AT_ONCE)
+
+    async def take(shard: int, transactional_id: str) -> tuple[int, Claim]:
+        async with limit:
+            claimed = await claim(cluster, transactional_id)
+            if shard in in_doubt:
+                claimed = await fence(cluster, transactional_id, claimed, in_doubt[shard])
+            return shard, claimed
+
+    return dict(await asyncio.gather(*(take(*item) for item in transactional_ids.items())))

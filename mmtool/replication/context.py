@@ -1,0 +1,66 @@
+"""One flow as the engine holds it: its settings, its identity, and its connections."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import ConfigError, RefusedError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.plan.identity import FlowIdentity
+
+if TYPE_CHECKING:
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+
+
+@dataclass(frozen=True, slots=True)
+class FlowContext:
+    """Both clusters answered, and are who the properties file says."""
+
+    settings: FlowSettings
+    identity: FlowIdentity
+    source: WireCluster
+    target: WireCluster
+
+    async def close(self) -> None:
+        await asyncio.gather(self.source.close(), self.target.close())
+
+
+async def connect(settings: FlowSettings) -> FlowContext:
+    """Connects to both clusters of a flow.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
+        RefusedError: ``mmtool.cluster.id`` names another cluster than the one that answered.
+        ConfigError: both aliases are one cluster.
+    """
+    source = wire_cluster(settings.source, "driver", role="consumer")
+    target = wire_cluster(settings.target, "driver", role="producer")
+    try:
+        await asyncio.gather(source.start(), target.start())
+        for cluster, expected in ((source, settings.source), (target, settings.target)):
+            _check_id(cluster, expected)
+        if source.cluster_id == target.cluster_id:
+            raise ConfigError(
+                f"{settings.source.alias} and {settings.target.alias} are the same cluster, {source.cluster_id}",
+                remedy="give each alias the bootstrap servers of its own cluster",
+            )
+    except BaseException:
+        await asyncio.gather(source.close(), target.close())
+        raise
+    identity = FlowIdentity(
+        source.identify(), target.identify(), settings.source.alias, settings.target.alias
+    )
+    return FlowContext(settings, identity, source, target)
+
+
+def _check_id(cluster: WireCluster, settings: ClusterSettings) -> None:
+    expected = settings.expected_cluster_id
+    if expected is not None and expected != cluster.cluster_id:
+        raise RefusedError(
+            f"{settings.alias} answers as cluster {cluster.cluster_id}, not {expected}",
+            remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
+            code="wrong_cluster",
+        )

@@ -1,0 +1,309 @@
+"""The driver: takes flows over, runs rounds on Spark until told to stop, and closes cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError, UsageError
+from mmtool.plan.documents import Command
+from mmtool.plan.rounds import pack
+from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.context import connect
+from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.pump.report import FENCED
+from mmtool.replication.session import local_master, open_session, run_round
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.replication.establish import Place
+    from mmtool.replication.pump.report import ReportRow
+
+_TICK_SECONDS = 0.25
+_STOP_SECONDS = 45.0
+_AGAIN_SECONDS = 2.0
+_FAILURES_IN_A_ROW = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How long to run.
+
+    Attributes:
+        until_caught_up: Stop when every frontier has passed the source's end seen at the start.
+        until: Stop when these frontiers are reached instead, by flow name and place.
+        standby: Wait for ownership as long as it takes.
+    """
+
+    until_caught_up: bool = False
+    until: Mapping[str, Mapping[Place, int]] | None = None
+    standby: bool = False
+
+    @property
+    def has_goal(self) -> bool:
+        return self.until_caught_up or self.until is not None
+
+
+@dataclass(slots=True)
+class Engine:
+    """Runs flows in one process, one Spark job per round for all of them.
+
+    Attributes:
+        settings: The flows.
+        options: How long to run.
+        stop: Set it to end cleanly.
+        tick: Called a few times a second with the runs, for progress.
+        say: Called with sentences for the operator.
+    """
+
+    settings: Sequence[FlowSettings]
+    options: RunOptions
+    stop: asyncio.Event
+    tick: Callable[[Sequence[FlowRun]], None]
+    say: Callable[[str], None]
+    runs: list[FlowRun] = field(default_factory=list)
+    _round: int = 0
+    _session: Any = None
+    _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
+    _refresh_at: float = 0.0
+
+    async def run(self) -> None:
+        """Runs until stopped, or until the goal is reached.
+
+        Raises:
+            OwnedElsewhereError: another process owns a flow.
+            UsageError: no topic matches, and there is a goal to reach.
+            UnreachableError, NotAuthorisedError, RefusedError: at the start; later the engine waits and goes on.
+        """
+        starting = asyncio.create_task(asyncio.to_thread(self._start_spark))
+        clean = False
+        try:
+            await self._take_over()
+            await self._set_goals()
+            if not self._is_done():
+                self._session = await starting
+                await self._rounds()
+            clean = True
+        finally:
+            for run in self.runs:
+                with suppress(MmtoolError):
+                    await run.close(clean=clean)
+            with suppress(Exception):
+                session = await starting
+                await asyncio.to_thread(session.stop)
+
+    # --- before the first round ---------------------------------------------------------------------------
+
+    def _start_spark(self) -> Any:
+        first = self.settings[0]
+        return open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
+
+    def _slots(self) -> int:
+        """Pumps wait on sockets and share the machine with the clusters' own work: one slot per two cores."""
+        return max(1, (os.cpu_count() or 1) // 2)
+
+    async def _take_over(self) -> None:
+        contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
+        self.runs = [FlowRun(context) for context in contexts]
+        await self._or_stop(asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs)))
+        for run in self.runs:
+            await run.take()
+            await run.refresh()
+        self._warn()
+
+    async def _or_stop(self, work: asyncio.Future[Any]) -> None:
+        """Waits for work that may take for ever, but not past a stop."""
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                work.result()
+            else:
+                work.cancel()
+        finally:
+            stopping.cancel()
+
+    async def _set_goals(self) -> None:
+        for run in self.runs:
+            if self.options.until is not None:
+                self._goals[run.name] = dict(self.options.until.get(run.name, {}))
+            elif self.options.until_caught_up:
+                self._check_matches(run)
+                self._goals[run.name] = await run.goal()
+
+    def _check_matches(self, run: FlowRun) -> None:
+        if run.view.matched == 0:
+            raise UsageError(
+                f"flow {run.name} matches no topic of cluster {run.flow.source.alias}",
+                remedy=f"check {run.name}.topics and topics.exclude, and that the topics exist",
+                code="no_topic",
+            )
+
+    def _warn(self) -> None:
+        for run in self.runs:
+            if run.view.matched == 0:
+                self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
+            for reason in run.view.refused.values():
+                self.say(f"{run.name}: halted: {reason}")
+            while run.warnings:
+                self.say(run.warnings.pop(0))
+
+    # --- rounds -------------------------------------------------------------------------------------------
+
+    async def _rounds(self) -> None:
+        failures = 0
+        while not self.stop.is_set() and not self._is_done():
+            if not any(run.loads() for run in self.runs):
+                if self.options.has_goal:
+                    return
+                await self._idle()
+                continue
+            started = time.monotonic()
+            try:
+                rows = await self._round_once()
+            except MmtoolError:
+                raise
+            except Exception as error:  # noqa: BLE001  Spark wraps whatever a task died of
+                failures = 0 if time.monotonic() - started > self._round_seconds() / 2 else failures + 1
+                await self._recover(error, failures)
+                continue
+            failures = 0
+            await self._fold(rows, time.monotonic() - started)
+
+    async def _idle(self) -> None:
+        """Nothing to mirror yet: look again, soon."""
+        await self._refresh_when_due()
+        self._warn_lost()
+        self.tick(self.runs)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), 1.0)
+
+    def _warn_lost(self) -> None:
+        for run in self.runs:
+            if run.ownership.lost.is_set():
+                raise OwnedElsewhereError(f"flow {run.name} has another owner now")
+
+    async def _round_once(self) -> list[ReportRow]:
+        self._round += 1
+        for run in self.runs:
+            run.retry_halted()
+        tasks = self._plan()
+        job = asyncio.create_task(asyncio.to_thread(run_round, self._session, tasks))
+        told: Command | None = None
+        while not job.done():
+            await asyncio.wait({job}, timeout=_TICK_SECONDS)
+            self.tick(self.runs)
+            command = await self._command()
+            if command is not None and told is not Command.STOP and command is not told:
+                await self._tell(command)
+                told = command
+                if command is Command.STOP:
+                    asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
+        return job.result()
+
+    def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
+        """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
+        if not job.done():
+            self.say("the pumps do not answer: their job is cancelled")
+            self._session.interruptAll()
+
+    async def _command(self) -> Command | None:
+        """What the pumps should be told now, if anything."""
+        if self.stop.is_set() or self._is_done() or any(run.ownership.lost.is_set() for run in self.runs):
+            return Command.STOP
+        return Command.REPLAN if await self._refresh_when_due() else None
+
+    async def _refresh_when_due(self) -> bool:
+        if time.monotonic() < self._refresh_at:
+            return False
+        self._refresh_at = time.monotonic() + min(
+            run.flow.settings.refresh_topics_interval_seconds for run in self.runs
+        )
+        changed = False
+        for run in self.runs:
+            if run.flow.settings.refresh_topics:
+                try:
+                    changed |= await run.refresh()
+                except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
+                    self.say(f"{run.name}: topics could not be refreshed: {error}")
+        if changed:
+            self._warn()
+        return changed
+
+    async def _tell(self, command: Command) -> None:
+        await asyncio.gather(*(run.tell(command, self._round) for run in self.runs))
+
+    def _plan(self) -> list[TaskAssignment]:
+        loads = [load for run in self.runs for load in run.loads()]
+        by_flow = {run.flow.identity.flow: run for run in self.runs}
+        tasks = []
+        for index, pile in enumerate(pack(loads, self._slots())):
+            shards: dict[str, set[int]] = {}
+            for load in pile:
+                shards.setdefault(load.flow, set()).add(load.shard)
+            flows = tuple(by_flow[flow].assignment(self._round, of) for flow, of in shards.items())
+            buffer_bytes = min(flow.settings.buffer_bytes for flow in flows)
+            tasks.append(TaskAssignment(index, self._round_seconds(), buffer_bytes, flows))
+        return tasks
+
+    def _round_seconds(self) -> float:
+        return float(min(flow.round_seconds for flow in self.settings))
+
+    async def _fold(self, rows: Sequence[ReportRow], seconds: float) -> None:
+        for run in self.runs:
+            mine = [row for row in rows if row.flow == run.flow.identity.flow]
+            if any(row.told == FENCED for row in mine) or run.ownership.lost.is_set():
+                await self._take_again(run)
+            else:
+                run.fold(mine, seconds)
+
+    async def _take_again(self, run: FlowRun) -> None:
+        """This process lost the flow for a while, or a claim of it: go on only as its owner."""
+        self.say(f"{run.name}: lost its claim; waiting to own the flow again")
+        await run.ownership.again()
+        await run.take(in_doubt=True)
+        await run.refresh()
+
+    async def _recover(self, error: Exception, failures: int) -> None:
+        """A round failed: fence what it left behind, resume from the target's log, and go on.
+
+        Raises:
+            MmtoolError: when it keeps failing, or Spark itself is gone.
+        """
+        reason = _reason(error)
+        if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or _spark_is_gone(error):
+            raise MmtoolError(
+                f"the round failed: {reason}", remedy="run the same command again: it resumes by itself"
+            ) from error
+        self.say(f"the round failed and is resumed: {reason}")
+        while not self.stop.is_set():
+            try:
+                for run in self.runs:
+                    await self._take_again(run)
+            except UnreachableError as unreachable:
+                self.say(f"waiting for the clusters: {unreachable.message}")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.stop.wait(), _AGAIN_SECONDS)
+            else:
+                return
+
+    def _is_done(self) -> bool:
+        return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
+
+
+def _reason(error: Exception) -> str:
+    """The last line of a Python traceback inside Spark's message, or the first line of anything else."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if "Error: " in line and not line.startswith(("File", "at ", "py4j"))]
+    return (named or lines or [type(error).__name__])[-1 if named else 0]
+
+
+def _spark_is_gone(error: Exception) -> bool:
+    names = {type(e).__name__ for e in (error, error.__cause__, error.__context__) if e is not None}
+    return bool(names & {"Py4JNetworkError", "ConnectionRefusedError", "Py4JError", "ConnectionResetError"})

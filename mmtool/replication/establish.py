@@ -1,0 +1,206 @@
+"""Taking a flow over: claim its shards, learn where each partition stands, and put the claim on record.
+
+What a crash leaves at each step:
+- before the claims are on record: the shards still read as their last owner left them, and the next owner does
+  the same again;
+- after: they read as open, so the next owner fences and asks the target's log.
+No record is mirrored before the claims are on record and their producer ids are registered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.documents import ShardRecord
+from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
+from mmtool.replication.assignment import ShardAssignment
+from mmtool.replication.claims import take_shards
+from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.resume import DivergedError, resume
+from mmtool.replication.stateful import producer_record, write_documents
+from mmtool.translation.blocks import WriterState
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.replication.claims import Claim
+    from mmtool.replication.context import FlowContext
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+Place = tuple["TopicId", int]
+_RESUMES_AT_ONCE = 8
+
+
+@dataclass(slots=True)
+class Standing:
+    """What an owner holds of a flow: its claims, and where each partition that it ever mirrored stands.
+
+    Attributes:
+        halted: Partitions that cannot go on, and why.
+    """
+
+    shards: dict[int, ShardAssignment]
+    blocks: dict[Place, Block] = field(default_factory=dict)
+    halted: dict[Place, str] = field(default_factory=dict)
+
+
+async def establish(
+    flow: FlowContext, shards: Collection[int], in_doubt: Collection[int], count: int, owner: str
+) -> Standing:
+    """Claims ``shards``, fencing and resuming those ``in_doubt``.
+
+    Args:
+        flow: Whose shards.
+        shards: Which ones: all of them for an owner, a task's own for a task that starts again.
+        in_doubt: Shards whose last owner may still write, or did not say where it stopped.
+        count: How many shards the flow has.
+        owner: Who claims, for the record.
+
+    Raises:
+        ClaimLostError: somebody else claimed meanwhile.
+        NotAuthorisedError, UnreachableError, RefusedError: as the clusters answer.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
+    blocks = await _blocks(flow, shards, count)
+    fenced = _writable(flow, blocks, in_doubt, count)
+    claims = await take_shards(flow.target, ids, fenced)
+    while in_doubt:
+        # behind the fence: what the last owner stored meanwhile is read, and what it began meanwhile is fenced too
+        blocks = await _blocks(flow, shards, count)
+        begun = _writable(flow, blocks, in_doubt, count)
+        if begun == fenced:
+            break
+        fenced, claims = begun, await take_shards(flow.target, ids, begun)
+    await _register(flow, claims)
+    standing = Standing(_assignments(claims), blocks)
+    if in_doubt:
+        await _resume_all(flow, standing, claims, in_doubt, count)
+    records = [
+        ShardRecord(shard, claim.producer_id, claim.epoch, open=True, owner=owner)
+        for shard, claim in claims.items()
+    ]
+    await write_documents(flow, flow.identity.control_topic, records)
+    return standing
+
+
+def doubtful(control: ControlView) -> set[int]:
+    """Shards that their last owner did not close."""
+    return {shard for shard, record in control.shards.items() if record.open}
+
+
+async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dict[Place, Block]:
+    partitions = sorted({runs_partition_of(shard) for shard in shards})
+    stored = await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity, partitions)
+    return {
+        place: block
+        for place, block in newest_blocks(stored.values()).items()
+        if shard_of(*place, count) in shards
+    }
+
+
+def _writable(
+    flow: FlowContext, blocks: Mapping[Place, Block], in_doubt: Iterable[int], count: int
+) -> dict[int, set[TopicPartition]]:
+    """Every partition that a vanished owner of a shard may still append to: mirrored ones, and its runs."""
+    fenced = {
+        shard: {TopicPartition(flow.identity.runs_topic, runs_partition_of(shard))} for shard in in_doubt
+    }
+    for place, block in blocks.items():
+        shard = shard_of(*place, count)
+        if shard in fenced:
+            fenced[shard].add(TopicPartition(block.about.target_topic, block.about.partition))
+    return fenced
+
+
+async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> None:
+    """Puts every producer id on the target's register, and reads it back, before its first batch."""
+    known = await asyncio.to_thread(read_producers, flow.settings.target)
+    missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
+    if not missing:
+        return
+    records = [producer_record(flow, shard, claim.producer_id) for shard, claim in missing.items()]
+    await write_documents(flow, PRODUCERS_TOPIC, records)
+    known = await asyncio.to_thread(read_producers, flow.settings.target)
+    if any(claim.producer_id not in known for claim in missing.values()):
+        raise MmtoolError(f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it")
+
+
+def _assignments(claims: Mapping[int, Claim]) -> dict[int, ShardAssignment]:
+    return {
+        shard: ShardAssignment(shard, claim.producer_id, claim.epoch, runs_sequence=0)
+        for shard, claim in claims.items()
+    }
+
+
+async def _resume_all(
+    flow: FlowContext,
+    standing: Standing,
+    claims: Mapping[int, Claim],
+    in_doubt: Collection[int],
+    count: int,
+) -> None:
+    """Brings the books of every doubtful partition up to the target's log, and stores them."""
+    doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
+    tps = [TopicPartition(b.about.target_topic, b.about.partition) for b in doubtful.values()]
+    starts = await list_offsets(flow.target, dict.fromkeys(tps, EARLIEST), read_committed=False)
+    ends = await list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False)
+    await flow.source.refresh({b.about.source_topic for b in doubtful.values()})
+    limit = asyncio.Semaphore(_RESUMES_AT_ONCE)
+
+    async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
+        shard = shard_of(*place, count)
+        tp = TopicPartition(block.about.target_topic, block.about.partition)
+        async with limit:
+            try:
+                return shard, await _resume_one(flow, block, claims[shard], tp, starts, ends)
+            except DivergedError as error:
+                standing.halted[place] = str(error)
+            except ConnectionLostError as error:
+                raise UnreachableError(
+                    f"{tp}: {error}", remedy="the flow resumes when both clusters answer: run again"
+                ) from error
+        return shard, []
+
+    changed: dict[int, list[Block]] = defaultdict(list)
+    for shard, blocks in await asyncio.gather(*(one(*item) for item in doubtful.items())):
+        changed[shard] += blocks
+        for block in blocks:
+            standing.blocks[block.about.topic_id, block.about.partition] = block
+    for shard, blocks in changed.items():
+        standing.shards[shard] = await store_blocks(flow.target, flow.identity, standing.shards[shard], blocks)
+
+
+async def _resume_one(
+    flow: FlowContext,
+    block: Block,
+    claim: Claim,
+    tp: TopicPartition,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> list[Block]:
+    topic_id = flow.target.topic_id(tp.topic)
+    if tp not in starts or tp not in ends or topic_id is None:
+        raise DivergedError(f"target partition {tp} is gone: `mmtool flow forget` drops its mirror")
+    recorder = await resume(
+        flow.source,
+        flow.target,
+        block,
+        topic_id,
+        DownstreamOffset(starts[tp]),
+        DownstreamOffset(ends[tp]),
+        claim,
+        read_committed=flow.settings.isolation == "read_committed",
+    )
+    recorder.claimed(WriterState(claim.producer_id, claim.epoch, 0))
+    return recorder.take()

@@ -1,0 +1,66 @@
+"""Following a flow's control topic from an offset on, by long polls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import decode, iter_batches
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code, name_of
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.plan.documents import Document, UnreadableDocumentError, decode_control
+
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import TopicId
+
+_MAX_WAIT_MS = 1000
+_FETCH_BYTES = 1 << 20
+_PAUSE_SECONDS = 0.2
+
+
+class ControlFeed:
+    """Documents as they are written. One that cannot be read is passed over here: a starting owner refuses it."""
+
+    def __init__(self, cluster: WireCluster, topic: str, topic_id: TopicId, offset: int) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._topic_id = topic_id
+        self._offset = offset
+
+    async def next(self) -> list[Document]:
+        """What came since the last call; perhaps nothing, after a second."""
+        try:
+            return await self._fetch()
+        except ConnectionLostError:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return []
+
+    async def _fetch(self) -> list[Document]:
+        place = FetchPartition(self._topic, self._topic_id, 0, self._offset, _FETCH_BYTES)
+        request = FetchRequest([place], _MAX_WAIT_MS, 1, _FETCH_BYTES, read_committed=False)
+        answer = await self._cluster.send_to_leader(self._topic, 0, request, purpose="control")
+        part = answer.partitions[0]
+        if part.error_code == Code.OFFSET_OUT_OF_RANGE:
+            self._offset = max(part.log_start_offset, 0)
+            return []
+        if part.error_code != Code.NONE:
+            await self._cluster.refresh([self._topic])
+            raise ConnectionLostError(f"{self._topic}: {name_of(part.error_code)}")
+        documents: list[Document] = []
+        for view in iter_batches(part.records):
+            self._offset = view.header.next_offset
+            if not view.header.is_control:
+                found = (_document(record.key, record.value) for record in decode(view))
+                documents += [document for document in found if document is not None]
+        return documents
+
+
+def _document(key: bytes | None, value: bytes | None) -> Document | None:
+    if key is None or value is None:
+        return None
+    try:
+        return decode_control(key, value)
+    except UnreadableDocumentError:
+        return None

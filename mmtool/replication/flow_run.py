@@ -1,0 +1,359 @@
+"""One flow in the process that owns it: from taking it over, round by round, to a clean close."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+import uuid
+from dataclasses import replace
+from os import getpid
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.state_log import read_control
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.documents import (
+    Command,
+    ControlRecord,
+    OwnerRecord,
+    PositionRecord,
+    ShardRecord,
+    State,
+)
+from mmtool.plan.identity import shard_of
+from mmtool.plan.rounds import ShardLoad
+from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
+from mmtool.replication.establish import Standing, doubtful, establish
+from mmtool.replication.feed import ControlFeed
+from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
+from mmtool.replication.ownership import Ownership
+from mmtool.replication.stateful import (
+    check_identity,
+    flow_record,
+    internal_topics,
+    syncs_topic,
+    write_documents,
+)
+from mmtool.translation.block_codec import decode_block
+from mmtool.translation.blocks import MirroredPartition, MirrorStart
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.replication.context import FlowContext
+    from mmtool.replication.establish import Place
+    from mmtool.replication.pump.report import ReportRow
+    from mmtool.translation.types import TopicId
+
+
+class FlowRun:
+    """What the driver knows and does for one flow.
+
+    Attributes:
+        positions: The last position that a pump of ours wrote, by place.
+        halted: Places that cannot go on, and why.
+        warnings: Sentences for the operator; each is said once.
+    """
+
+    def __init__(self, flow: FlowContext) -> None:
+        self.flow = flow
+        self.owner = uuid.uuid4().hex
+        self.ownership = Ownership(flow.settings.target, flow.identity)
+        self.standing = Standing({})
+        self.view = TopicsView()
+        self.positions: dict[Place, PositionRecord] = {}
+        self.halted: dict[Place, str] = {}
+        self.warnings: list[str] = []
+        self.shard_count = flow.settings.shards
+        self._topics = MirrorTopics(flow)
+        self._sequences: dict[Place, int] = {}
+        self._fresh: dict[Place, PartitionAssignment] = {}
+        self._weights: dict[int, float] = {}
+        self._control_end = 0
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.flow.identity.name
+
+    # --- taking and leaving -------------------------------------------------------------------------------
+
+    async def join(self, *, standby: bool) -> None:
+        """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
+        await asyncio.to_thread(self._make_topics)
+        own = [t.name for t in internal_topics(self.flow.identity, self.flow.settings)]
+        for _ in range(100):
+            found = await self.flow.target.refresh(own)
+            if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
+                break
+            await asyncio.sleep(0.1)
+        await self.ownership.acquire(standby=standby)
+
+    def _make_topics(self) -> None:
+        settings = self.flow.settings
+        TopicAdmin(settings.target).create_internal(internal_topics(self.flow.identity, settings))
+        if settings.emit_offset_syncs:
+            where = settings.source if settings.offset_syncs_location == "source" else settings.target
+            TopicAdmin(where).create_internal([syncs_topic(settings)])
+
+    async def take(self, *, in_doubt: bool = False) -> None:
+        """Claims every shard and learns where each partition stands.
+
+        Args:
+            in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
+        """
+        control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
+        check_identity(self.flow, control)
+        self._adopt(control)
+        await self._announce(control)
+        shards = range(self.shard_count)
+        doubt = set(shards) if in_doubt else doubtful(control)
+        self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
+        self._sequences.clear()
+        self._fresh.clear()
+        self.halted = dict(self.standing.halted)
+        self._control_end = control.end
+        self._watch()
+
+    def _adopt(self, control: ControlView) -> None:
+        """A flow keeps the shard count of its first start: a partition must never change its shard."""
+        if control.flow is None:
+            return
+        self.shard_count = control.flow.shards
+        if control.flow.shards != self.flow.settings.shards:
+            self.warnings.append(
+                f"{self.name}: mmtool.shards = {self.flow.settings.shards} is ignored:"
+                f" this flow began with {control.flow.shards}"
+            )
+
+    async def _announce(self, control: ControlView) -> None:
+        """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
+        now_ms = int(time.time() * 1000)
+        mine = OwnerRecord(self.owner, socket.gethostname(), getpid(), now_ms)
+        documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
+        await write_documents(
+            self.flow, self.flow.identity.control_topic, documents, tombstones=control.controls
+        )
+
+    async def close(self, *, clean: bool) -> None:
+        """Closes every shard on record when nothing is in flight any more, and leaves the ownership group."""
+        if clean and self.standing.shards:
+            await write_documents(
+                self.flow,
+                self.flow.identity.control_topic,
+                [
+                    ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=self.owner)
+                    for s in self.standing.shards.values()
+                ],
+                tombstones=[ControlRecord(self.owner, Command.STOP, 0).key],
+            )
+        if self._watcher is not None:
+            self._watcher.cancel()
+        await self.ownership.release()
+        await self.flow.close()
+
+    # --- topics -------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> bool:
+        """Looks for topics and partitions; whether the next round differs from the running one."""
+        before = self.view.shape
+        self.view = await self._topics.refresh()
+        self._refuse_recreated()
+        await self._begin(self._unknown())
+        return self.view.shape != before
+
+    def _refuse_recreated(self) -> None:
+        """A topic that came back under its old name is another topic: its records must not follow the old ones."""
+        if self.flow.settings.on_topic_recreated == "restart":
+            return
+        known = {block.about.source_topic: block.about.topic_id for block in self.standing.blocks.values()}
+        ids = {block.about.topic_id for block in self.standing.blocks.values()}
+        for name, topic in list(self.view.topics.items()):
+            if name in known and topic.topic_id not in ids:
+                del self.view.topics[name]
+                self.view.refused[name] = (
+                    f"source topic {name} was deleted and created again:"
+                    " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
+                )
+
+    def _unknown(self) -> list[tuple[MirroredTopic, int]]:
+        return [
+            (topic, partition)
+            for topic in self.view.topics.values()
+            for partition in range(topic.partitions)
+            if (topic.topic_id, partition) not in self.standing.blocks
+            and (topic.topic_id, partition) not in self._fresh
+        ]
+
+    async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> None:
+        """First blocks for partitions that were never mirrored: from where, and into which place."""
+        if not unknown:
+            return
+        ups = {TopicPartition(t.name, p) for t, p in unknown}
+        downs = {TopicPartition(t.target_name, p) for t, p in unknown}
+        starts = await self._starts(ups)
+        ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
+        for topic, partition in unknown:
+            up, down = TopicPartition(topic.name, partition), TopicPartition(topic.target_name, partition)
+            if up in starts and down in ends:
+                start = MirrorStart(UpstreamOffset(starts[up]), DownstreamOffset(ends[down]))
+                self._fresh[topic.topic_id, partition] = self._first(topic, partition, start)
+
+    async def _starts(self, ups: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """``mmtool.start``: where each partition begins; a time that no record has reached yet means the end."""
+        start = self.flow.settings.start
+        if start == "earliest":
+            return await list_offsets(self.flow.source, dict.fromkeys(ups, EARLIEST), read_committed=False)
+        ends = await list_offsets(self.flow.source, dict.fromkeys(ups, LATEST), read_committed=False)
+        if start == "latest":
+            return ends
+        when = int(start.timestamp() * 1000)
+        return ends | await list_offsets(self.flow.source, dict.fromkeys(ups, when), read_committed=False)
+
+    def _first(self, topic: MirroredTopic, partition: int, start: MirrorStart) -> PartitionAssignment:
+        identity = self.flow.identity
+        about = MirroredPartition(
+            identity.source_id, identity.target_id, topic.topic_id, partition, topic.name, topic.target_name
+        )
+        block = MapRecorder.begin(about, start).take()[0]
+        return self._assignment(topic, partition, block=block, next_sequence=0, stored=False)
+
+    def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
+        return PartitionAssignment(
+            topic=topic.name,
+            topic_id=topic.topic_id,
+            partition=partition,
+            target_topic=topic.target_name,
+            target_topic_id=topic.target_id,
+            shard=shard_of(topic.topic_id, partition, self.shard_count),
+            max_batch_bytes=topic.max_batch_bytes,
+            halted=self.halted.get((topic.topic_id, partition), ""),
+            **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
+        )
+
+    # --- rounds -------------------------------------------------------------------------------------------
+
+    def partitions(self) -> list[PartitionAssignment]:
+        """Everything that there is to mirror, halted partitions included: they are shown, not forgotten."""
+        found = []
+        for topic in self.view.topics.values():
+            for partition in range(topic.partitions):
+                place = (topic.topic_id, partition)
+                block = self.standing.blocks.get(place)
+                if block is not None:
+                    sequence = self._sequences.get(place, 0)
+                    found.append(
+                        self._assignment(topic, partition, block=block, next_sequence=sequence, stored=True)
+                    )
+                elif place in self._fresh:
+                    found.append(self._fresh[place])
+        return found
+
+    def loads(self) -> list[ShardLoad]:
+        """The shards that have partitions, weighed."""
+        counts: dict[int, int] = {}
+        for partition in self.partitions():
+            counts[partition.shard] = counts.get(partition.shard, 0) + 1
+        return [
+            ShardLoad(self.flow.identity.flow, shard, self._weights.get(shard) or float(count))
+            for shard, count in counts.items()
+        ]
+
+    def assignment(self, round_number: int, shards: Collection[int]) -> FlowAssignment:
+        """What one task does for this flow."""
+        identity = self.flow.identity
+        runs, control = (
+            self.flow.target.topic_id(name) for name in (identity.runs_topic, identity.control_topic)
+        )
+        assert runs is not None
+        assert control is not None
+        return FlowAssignment(
+            identity=identity,
+            settings=self.flow.settings,
+            shard_count=self.shard_count,
+            owner=self.owner,
+            round=round_number,
+            control_offset=self._control_end,
+            runs_topic_id=runs,
+            control_topic_id=control,
+            shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
+            partitions=tuple(p for p in self.partitions() if p.shard in shards),
+        )
+
+    async def tell(self, command: Command, round_number: int) -> None:
+        """Speaks to the pumps of the running round."""
+        record = ControlRecord(self.owner, command, round_number)
+        await write_documents(self.flow, self.flow.identity.control_topic, [record])
+
+    def fold(self, rows: Iterable[ReportRow], seconds: float) -> None:
+        """Takes in what the tasks reported."""
+        carried: dict[int, float] = {}
+        for row in rows:
+            place: tuple[TopicId, int] = (row.topic_id, row.partition)  # type: ignore[assignment]  # Spark gives str
+            self.standing.blocks[place] = decode_block(row.block)
+            self._fresh.pop(place, None)
+            self._sequences[place] = row.next_sequence
+            self.standing.shards[row.shard] = replace(
+                self.standing.shards[row.shard],
+                producer_id=row.producer_id,
+                epoch=row.epoch,
+                runs_sequence=row.runs_sequence,
+            )
+            if row.state == State.HALTED:
+                self.halted[place] = row.reason
+            carried[row.shard] = carried.get(row.shard, 0.0) + row.bytes / max(seconds, 1.0)
+        self._weights.update(carried)
+
+    def retry_halted(self) -> None:
+        """A new round tries halted partitions again, for a right may have been granted; not those that diverged."""
+        self.halted = {
+            place: reason
+            for place, reason in self.halted.items()
+            if place in self.standing.halted or reason.startswith("diverged")
+        }
+
+    # --- watching -----------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._watcher = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        topic = self.flow.identity.control_topic
+        topic_id = self.flow.target.topic_id(topic)
+        assert topic_id is not None
+        feed = ControlFeed(self.flow.target, topic, topic_id, self._control_end)
+        while True:
+            for document in await feed.next():
+                if isinstance(document, PositionRecord) and document.owner == self.owner:
+                    place: tuple[TopicId, int] = (document.topic_id, document.partition)  # type: ignore[assignment]
+                    self.positions[place] = document
+                    if document.state == State.HALTED:
+                        self.halted[place] = document.reason
+
+    async def goal(self) -> dict[Place, int]:
+        """The source's end of every partition now: what ``--until-caught-up`` waits for."""
+        places = {
+            TopicPartition(t.name, p): (t.topic_id, p) for t in self.view.topics.values() for p in range(t.partitions)
+        }
+        committed = self.flow.settings.isolation == "read_committed"
+        ends = await list_offsets(self.flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
+        return {places[tp]: end for tp, end in ends.items()}
+
+    def reached(self, goal: dict[Place, int]) -> bool:
+        """Whether every partition that can go on has passed its goal."""
+        return all(place in self.halted or self.frontier(place) >= end for place, end in goal.items())
+
+    def frontier(self, place: Place) -> int:
+        """The last frontier known of a partition, 0 before its first."""
+        position = self.positions.get(place)
+        block = self.standing.blocks.get(place)
+        return max(
+            position.upstream_position if position else 0, block.tail.upstream_frontier if block else 0
+        )

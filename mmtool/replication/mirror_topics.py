@@ -1,0 +1,161 @@
+"""Which partitions a flow mirrors now: topics of the source, and their counterparts on the target."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.admin import TopicAdmin, carried_configs
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.replication.context import FlowContext
+    from mmtool.translation.types import TopicId
+
+_DEFAULT_MAX_BATCH = 1 << 20  # a broker's own default less its overhead, where the topic cannot be described
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTopic:
+    """A source topic with its counterpart, both there.
+
+    Attributes:
+        partitions: How many are mirrored: as many as the source has; the target may have more.
+        max_batch_bytes: The target topic's ``max.message.bytes``.
+    """
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    target_name: str
+    target_id: TopicId
+    max_batch_bytes: int
+
+
+@dataclass(slots=True)
+class TopicsView:
+    """What one refresh found.
+
+    Attributes:
+        refused: Topics that cannot be mirrored at all, and why.
+        matched: How many source topics the flow's filters accept.
+    """
+
+    topics: dict[str, MirroredTopic] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+    matched: int = 0
+
+    @property
+    def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
+        """What a round depends on: when it changes, the round is planned anew."""
+        return frozenset((t.name, t.topic_id, t.partitions, t.target_id) for t in self.topics.values())
+
+
+class MirrorTopics:
+    """Finds, creates and grows the topics of one flow."""
+
+    def __init__(self, flow: FlowContext) -> None:
+        self._flow = flow
+        self._source = TopicAdmin(flow.settings.source)
+        self._target = TopicAdmin(flow.settings.target)
+        self._limits: dict[str, int] = {}
+
+    async def refresh(self) -> TopicsView:
+        """Looks at both clusters, and gives every mirrored topic its partitions on the target."""
+        source = await self._wanted()
+        target = await self._counterparts(source)
+        steps = plan_topics(
+            [TopicFacts(t.name, t.topic_id, len(t.partitions)) for t in source.values()],
+            {name: len(t.partitions) for name, t in target.items()},
+            self._flow.settings.remote_topic,
+            self._flow.settings.replication_factor,
+        )
+        failed: dict[str, str] = {}
+        if steps:
+            failed = await asyncio.to_thread(self._carry_out, steps)
+            target = await self._appeared(source, {s.name: s.partitions for s in steps if s.name not in failed})
+        await asyncio.to_thread(self._learn_limits, [n for n in target if n not in self._limits])
+        return self._view(source, target, failed)
+
+    async def _wanted(self) -> dict[str, TopicMetadata]:
+        found = await self._flow.source.refresh(None)
+        return {
+            name: topic
+            for name, topic in sorted(found.items())
+            if topic.error_code == Code.NONE and self._flow.settings.mirrors_topic(name)
+        }
+
+    async def _counterparts(self, source: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
+        names = [self._flow.settings.remote_topic(name) for name in source]
+        found = await self._flow.target.refresh(names)
+        for name, topic in found.items():
+            self._flow.target.check_denied(topic.error_code, f"DESCRIBE on topic {name}")
+        return {name: topic for name, topic in found.items() if topic.error_code == Code.NONE}
+
+    async def _appeared(
+        self, source: Mapping[str, TopicMetadata], made: Mapping[str, int]
+    ) -> dict[str, TopicMetadata]:
+        """The target's metadata once it shows what was just made."""
+        for _ in range(50):
+            target = await self._counterparts(source)
+            if all(name in target and len(target[name].partitions) >= n for name, n in made.items()):
+                break
+            await asyncio.sleep(0.1)
+        return target
+
+    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> dict[str, str]:
+        creates = [step for step in steps if isinstance(step, CreateTopic)]
+        configs = self._source.configs([step.source_topic for step in creates])
+        allowed = self._flow.settings.config_properties_exclude
+        filled = [
+            CreateTopic(
+                step.source_topic,
+                step.name,
+                step.partitions,
+                step.replication_factor,
+                carried_configs(configs.get(step.source_topic, {}), allowed),
+            )
+            for step in creates
+        ]
+        return {
+            **self._target.create(filled),
+            **self._target.grow([step for step in steps if isinstance(step, GrowTopic)]),
+        }
+
+    def _learn_limits(self, names: list[str]) -> None:
+        try:
+            configs = self._target.configs(names)
+        except NotAuthorisedError:
+            configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
+        for name in names:
+            entry = configs.get(name, {}).get("max.message.bytes")
+            self._limits[name] = int(entry.value) if entry is not None else _DEFAULT_MAX_BATCH
+
+    def _view(
+        self,
+        source: Mapping[str, TopicMetadata],
+        target: Mapping[str, TopicMetadata],
+        failed: Mapping[str, str],
+    ) -> TopicsView:
+        view = TopicsView(matched=len(source))
+        for name, topic in source.items():
+            remote = self._flow.settings.remote_topic(name)
+            there = target.get(remote)
+            if there is None:
+                view.refused[name] = f"target topic {remote} cannot be created: {failed.get(remote, 'no answer')}"
+                continue
+            want, have = len(topic.partitions), len(there.partitions)
+            if have < want:
+                reason = failed.get(remote, "no answer")
+                view.refused[name] = f"target topic {remote} has {have} partitions, {want} are needed: {reason}"
+                continue
+            view.topics[name] = MirroredTopic(
+                name, topic.topic_id, want, remote, there.topic_id, self._limits.get(remote, _DEFAULT_MAX_BATCH)
+            )
+        return view

@@ -1,0 +1,185 @@
+"""What a pump stores on the target each second: offset runs under the shards' claims, positions for watchers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.wire.cluster import retrying
+from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.plan.documents import PositionRecord
+from mmtool.plan.identity import runs_partition_of
+from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.translation.block_codec import encode_block, encode_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.replication.assignment import FlowAssignment, ShardAssignment
+    from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.translation.blocks import Block
+
+_TIMEOUT_MS = 15_000
+_PATIENCE_SECONDS = 30.0
+_REPEAT_POSITIONS_SECONDS = 10.0
+
+
+class RunsBook:
+    """Stores the blocks of one flow's partitions on its offset-runs topic.
+
+    Each shard's blocks are written under the shard's own claim, so an owner that was replaced can no more
+    overwrite them than it can append records.
+
+    A. Blocks of a shard are stored in the order in which they were taken, or the pump stops.
+    """
+
+    def __init__(self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]) -> None:
+        self._cluster = cluster
+        self._flow = flow
+        self._mirrors: dict[int, list[PartitionMirror]] = defaultdict(list)
+        for mirror in mirrors:
+            self._mirrors[mirror.shard.shard].append(mirror)
+        self.sequences = {shard.shard: shard.runs_sequence for shard in flow.shards}
+
+    async def flush(self) -> None:
+        """Stores every block that changed since the last flush.
+
+        Raises:
+            FencedError: another owner claimed a shard.
+            UnreachableError: the target did not take them for half a minute.
+        """
+        by_partition: dict[int, list[tuple[ShardAssignment, list[ReadyBatch]]]] = defaultdict(list)
+        for shard in self._flow.shards:
+            if batches := self._changed(shard):
+                by_partition[runs_partition_of(shard.shard)].append((shard, batches))
+        await asyncio.gather(*(self._store(work) for work in by_partition.values()))
+
+    def _changed(self, shard: ShardAssignment) -> list[ReadyBatch]:
+        now_ms = int(time.time() * 1000)
+        records = [
+            (encode_key(block.key), encode_block(block))
+            for mirror in self._mirrors[shard.shard]
+            for block in mirror.take_blocks()
+        ]
+        return own_batches(records, now_ms)
+
+    async def _store(self, work: list[tuple[ShardAssignment, list[ReadyBatch]]]) -> None:
+        for shard, batches in work:
+            numbered = replace(shard, runs_sequence=self.sequences[shard.shard])
+            stored = await _append_runs(self._cluster, self._flow.identity, numbered, batches)
+            self.sequences[shard.shard] = stored.runs_sequence
+
+
+async def store_blocks(
+    cluster: WireCluster, identity: FlowIdentity, shard: ShardAssignment, blocks: Iterable[Block]
+) -> ShardAssignment:
+    """Stores blocks of one shard under its claim; the shard with its next number.
+
+    Raises:
+        FencedError: another owner claimed the shard.
+        UnreachableError: the target did not take them for half a minute.
+    """
+    records = [(encode_key(block.key), encode_block(block)) for block in blocks]
+    batches = own_batches(records, int(time.time() * 1000))
+    return await _append_runs(cluster, identity, shard, batches)
+
+
+async def _append_runs(
+    cluster: WireCluster, identity: FlowIdentity, shard: ShardAssignment, batches: Iterable[ReadyBatch]
+) -> ShardAssignment:
+    topic, partition = identity.runs_topic, runs_partition_of(shard.shard)
+    for batch in batches:
+        batch.stamp(shard.producer_id, shard.epoch, shard.runs_sequence)
+        topic_id = cluster.topic_id(topic)
+        if topic_id is None:
+            topic_id = (await cluster.refresh([topic]))[topic].topic_id
+        code = await append(cluster, ProducePartition(topic, topic_id, partition, batch.payload))
+        if code in FENCED:
+            raise FencedError(f"offset runs: {name_of(code)}")
+        if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            raise InDoubtError(f"offset runs: {name_of(code)}")
+        if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            cluster.check_denied(code, f"WRITE on topic {topic}")
+            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
+        shard = replace(shard, runs_sequence=shard.runs_sequence + batch.record_count)
+    return shard
+
+
+class PositionsBook:
+    """Writes where each partition stands into the control topic, for progress, status and lag."""
+
+    def __init__(self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]) -> None:
+        self._cluster = cluster
+        self._flow = flow
+        self._mirrors = list(mirrors)
+        self._repeat_at = 0.0
+
+    async def flush(self) -> None:
+        """Writes the positions that changed; now and then all of them, to show that the flow is alive."""
+        now = time.monotonic()
+        everything = now >= self._repeat_at
+        if everything:
+            self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
+        now_ms = int(time.time() * 1000)
+        records = []
+        for mirror in self._mirrors:
+            mirror.note_lag(now_ms)
+            if mirror.dirty or everything:
+                mirror.dirty = False
+                position = self._position(mirror, now_ms)
+                records.append((position.key, position.encode()))
+        for batch in own_batches(records, now_ms):
+            topic = self._flow.identity.control_topic
+            await append(
+                self._cluster, ProducePartition(topic, self._flow.control_topic_id, 0, batch.payload)
+            )
+
+    def _position(self, mirror: PartitionMirror, now_ms: int) -> PositionRecord:
+        a = mirror.assignment
+        return PositionRecord(
+            owner=self._flow.owner,
+            topic=a.topic,
+            topic_id=a.topic_id,
+            partition=a.partition,
+            target_topic=a.target_topic,
+            upstream_position=mirror.frontier,
+            downstream_position=mirror.downstream_end,
+            source_end=mirror.source_end,
+            source_log_start=mirror.log_start,
+            records=mirror.records,
+            bytes=mirror.bytes,
+            state=mirror.state,
+            reason=mirror.reason,
+            observed_ms=now_ms,
+            behind_since_ms=mirror.behind_since_ms,
+        )
+
+
+async def append(cluster: WireCluster, entry: ProducePartition) -> int:
+    """Appends one batch to its leader, trying again with the same bytes while that can help; the error code.
+
+    Raises:
+        UnreachableError: when nothing comes of it for half a minute.
+    """
+
+    async def attempt() -> tuple[int, None]:
+        request = ProduceRequest([entry], _TIMEOUT_MS)
+        answers = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
+        code = answers[0].error_code
+        if code in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION):
+            await cluster.refresh([entry.topic])
+        return code, None
+
+    code, _ = await retrying(
+        attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=_PATIENCE_SECONDS
+    )
+    return int(code)

@@ -1,0 +1,25 @@
+"""Listening to the flow's owner: the control record on the target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.documents import Command, ControlRecord
+from mmtool.replication.feed import ControlFeed
+
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.assignment import FlowAssignment
+
+
+async def until_told(cluster: WireCluster, flow: FlowAssignment) -> Command:
+    """The owner's word that ends this round: STOP or REPLAN.
+
+    Words of another owner, or about an earlier round, are not for us.
+    """
+    feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
+    while True:
+        for document in await feed.next():
+            if isinstance(document, ControlRecord) and document.owner == flow.owner:
+                if document.round >= flow.round and document.command != Command.RUN:
+                    return Command(document.command)

@@ -1,0 +1,348 @@
+"""One partition on its way: what was fetched, what is in flight, what is acknowledged. No IO here."""
+
+from __future__ import annotations
+
+from collections import deque
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import (
+    AbortedFilter,
+    BatchError,
+    ReadyBatch,
+    Segment,
+    coalesce,
+    iter_batches,
+    split,
+)
+from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
+from mmtool.plan.documents import State
+from mmtool.translation.blocks import SeenOffset, WriterState
+from mmtool.translation.errors import InvariantError
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.fetch import FetchedPartition
+    from mmtool.kafka.wire.produce import ProducedPartition
+    from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.sync_emission import SyncEmitter
+
+IN_FLIGHT = 5
+"""Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
+
+_SEQUENCES = 1 << 31
+_PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+_COALESCED_BYTES = 64 << 10
+_FEW_RECORDS = 16
+_MAX_RUNS = 1024
+"""Runs of a sealed block: an open one is rewritten whole each second that it changes."""
+
+
+class FencedError(Exception):
+    """Another owner claimed the shard: this pump must stop, and everything it still holds is the other's."""
+
+
+class InDoubtError(Exception):
+    """What the target holds cannot be told from its answers: resume by reading its log."""
+
+
+class Fate(Enum):
+    """What became of one produce request."""
+
+    PENDING = auto()
+    APPENDED = auto()
+    MISSING = auto()  # no answer, or one that says no, or later
+    AGAIN = auto()  # missing, and every other answer is in: may be sent again
+
+
+class Sent:
+    """A batch with its sequence, from the first try until the target acknowledged it."""
+
+    __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
+
+    def __init__(self, batch: ReadyBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence
+        self.fate = Fate.PENDING
+        self.unsure = False  # whether it may be on the target without our knowing
+        self.base_offset = DownstreamOffset(0)
+
+
+class PartitionMirror:
+    """The state of one partition's mirror.
+
+    A. Batches are sent in upstream order, at most five unanswered, numbered without gaps.
+    B. While any answer is a retriable error or missing, nothing new is sent; once all are in, what is missing
+       is sent again with the same bytes and numbers.
+    C. A record reaches the offset runs once, in order, and only with the offset that the target answered.
+    D. ``held_bytes`` is the size of all batches fetched and not yet acknowledged.
+    """
+
+    def __init__(
+        self,
+        assignment: PartitionAssignment,
+        shard: ShardAssignment,
+        *,
+        read_committed: bool,
+        syncs: SyncEmitter | None = None,
+    ) -> None:
+        self.assignment = assignment
+        self.syncs = syncs
+        self.shard = shard
+        self._unsent: deque[ReadyBatch] = deque()
+        self._in_flight: deque[Sent] = deque()
+        self._leader_epoch: int | Unknown = UNKNOWN
+        self.open_block = assignment.block
+        self.sequence = assignment.next_sequence
+        self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=_MAX_RUNS)
+        self._recorder.claimed(self.writer)
+        self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
+        self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
+        self.fetch_position: UpstreamOffset = self.frontier
+        self.state = State.HALTED if assignment.halted else State.STARTING
+        self.reason = assignment.halted
+        self.held_bytes = 0
+        self.records = 0
+        self.bytes = 0
+        self.source_end = 0
+        self.log_start = 0
+        self.high_watermark = 0
+        self.behind_since_ms = 0
+        self.queued = False
+        self.dirty = True
+        self._read_committed = read_committed
+
+    # --- fetched ------------------------------------------------------------------------------------------
+
+    def offer(self, fetched: FetchedPartition, now_ms: int) -> int:
+        """Takes one fetch answer; the number of bytes now held more.
+
+        A batch that cannot be mirrored halts the partition, and ``reason`` says why.
+        """
+        self.log_start = fetched.log_start_offset
+        self.high_watermark = fetched.high_watermark
+        self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
+        end, start = UpstreamOffset(self.source_end), UpstreamOffset(self.log_start)
+        self._recorder.saw_source(SeenOffset(end, now_ms), SeenOffset(start, now_ms))
+        before = self.held_bytes
+        try:
+            self._take(fetched)
+        except BatchError as error:
+            self.halt(f"{error.message}: {error.remedy}" if error.remedy else error.message)
+        self.note_lag(now_ms)
+        return self.held_bytes - before
+
+    def _take(self, fetched: FetchedPartition) -> None:
+        admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
+        views = [v for v in iter_batches(fetched.records) if v.header.next_offset > self.fetch_position]
+        wanted = [view for view in views if admitted.admits(view) and view.header.record_count]
+        if wanted:
+            try:
+                self._hold(wanted)
+            except BatchError:
+                # what is good before the bad batch still goes
+                for view in wanted:
+                    self._hold([view])
+            self._leader_epoch = wanted[-1].header.leader_epoch
+        if views:
+            self._pass_over(UpstreamOffset(views[-1].header.next_offset))
+
+    def _hold(self, views: Sequence[BatchView]) -> None:
+        batches = coalesce(
+            views,
+            position=self.fetch_position,
+            max_batch_bytes=self.assignment.max_batch_bytes,
+            target_bytes=_target_bytes(views),
+        )
+        self._unsent.extend(batches)
+        self.held_bytes += sum(batch.size for batch in batches)
+        self._pass_over(UpstreamOffset(views[-1].header.next_offset))
+
+    def _pass_over(self, position: UpstreamOffset) -> None:
+        """Everything below ``position`` is held or absent: the last held batch carries the frontier along."""
+        self.fetch_position = max(self.fetch_position, position)
+        if self._unsent:
+            self._unsent[-1].upstream_next = self.fetch_position
+        elif self._in_flight:
+            self._in_flight[-1].batch.upstream_next = self.fetch_position
+        else:
+            self._advance(self.fetch_position)
+
+    def _advance(self, frontier: UpstreamOffset) -> None:
+        if frontier > self.frontier:
+            self.frontier = frontier
+            self._recorder.passed(frontier)
+            self.dirty = True
+
+    def skip_to(self, position: UpstreamOffset) -> None:
+        """The source deleted everything below ``position`` unread: a gap, by the operator's choice."""
+        self._pass_over(position)
+
+    def note_lag(self, now_ms: int) -> None:
+        """Whether the frontier is behind the source's end, and since when."""
+        behind = self.frontier < self.source_end
+        if behind and not self.behind_since_ms:
+            self.behind_since_ms = now_ms
+        elif not behind:
+            self.behind_since_ms = 0
+        if self.state in (State.STARTING, State.RUNNING, State.CAUGHT_UP):
+            state = State.RUNNING if behind else State.CAUGHT_UP
+            self.dirty |= state != self.state
+            self.state = state
+
+    # --- sending ------------------------------------------------------------------------------------------
+
+    @property
+    def sendable(self) -> bool:
+        """Whether ``next_to_send`` has something to give."""
+        if self.state == State.HALTED:
+            return False
+        fates = [sent.fate for sent in self._in_flight]
+        if Fate.MISSING in fates:
+            return False
+        return Fate.AGAIN in fates or bool(self._unsent and len(fates) < IN_FLIGHT)
+
+    @property
+    def settled(self) -> bool:
+        """What the target holds is known. (A halted partition does not send its refused batches again.)"""
+        if self.state == State.HALTED:
+            return all(sent.fate is not Fate.PENDING and not sent.unsure for sent in self._in_flight)
+        return not self._in_flight
+
+    def next_to_send(self) -> Sent:
+        """The next batch, stamped. Only when ``sendable``."""
+        again = next((sent for sent in self._in_flight if sent.fate is Fate.AGAIN), None)
+        if again is not None:
+            again.fate = Fate.PENDING
+            return again
+        batch = self._unsent.popleft()
+        sent = Sent(batch, self.sequence)
+        self.sequence = (self.sequence + batch.record_count) % _SEQUENCES
+        batch.stamp(self.shard.producer_id, self.shard.epoch, sent.sequence)
+        self._in_flight.append(sent)
+        return sent
+
+    def lost(self, sent: Sent) -> None:
+        """No answer came: the batch may or may not be on the target."""
+        sent.fate, sent.unsure = Fate.MISSING, True
+        self._settle()
+
+    def answered(self, sent: Sent, answer: ProducedPartition) -> None:
+        """The target's word on one batch.
+
+        Raises:
+            FencedError: another owner claimed the shard.
+            InDoubtError: the batch is there, but nobody says where.
+        """
+        code = answer.error_code
+        sent.unsure |= code in _PERHAPS_APPENDED
+        if code == Code.NONE:
+            sent.fate, sent.unsure = Fate.APPENDED, False
+            sent.base_offset = DownstreamOffset(answer.base_offset)
+        elif code in FENCED:
+            raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
+        elif code in (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+            raise InDoubtError(f"{self.name}: {name_of(code)}")
+        elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            sent.fate = Fate.MISSING
+        elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+            self._shrink(sent)
+        else:
+            sent.fate = Fate.MISSING
+            where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
+            self.halt(f"{where}: {name_of(code)} {answer.message}".rstrip())
+        self._settle()
+
+    def _shrink(self, sent: Sent) -> None:
+        """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
+        sent.fate = Fate.MISSING
+        try:
+            pieces = split(sent.batch, max_batch_bytes=self.assignment.max_batch_bytes)
+        except BatchError as error:
+            self.halt(error.message)
+            return
+        # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
+        while (last := self._in_flight.pop()) is not sent:
+            self._unsent.appendleft(last.batch)
+        self._unsent.extendleft(reversed(pieces))
+        self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
+        self.sequence = sent.sequence
+
+    def _settle(self) -> None:
+        """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
+        while self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
+            self._book(self._in_flight.popleft())
+        fates = [sent.fate for sent in self._in_flight]
+        if Fate.MISSING in fates and Fate.PENDING not in fates:
+            for sent in self._in_flight:
+                if sent.fate is Fate.MISSING:
+                    sent.fate = Fate.AGAIN
+
+    def _book(self, sent: Sent) -> None:
+        batch = sent.batch
+        downstream = sent.base_offset
+        try:
+            for segment in batch.segments:
+                self._append(segment, downstream, sent)
+                downstream = DownstreamOffset(downstream + segment.count)
+        except InvariantError as broken:
+            self.halt(f"diverged: the target answered offset {sent.base_offset} for new records ({broken})")
+            return
+        self.downstream_end = downstream
+        self._advance(batch.upstream_next)
+        self.held_bytes -= batch.size
+        self.records += batch.record_count
+        self.bytes += batch.size
+        self.dirty = True
+
+    def _append(self, segment: Segment, downstream: DownstreamOffset, sent: Sent) -> None:
+        behind = (sent.sequence + sent.batch.record_count) % _SEQUENCES
+        writer = WriterState(self.shard.producer_id, self.shard.epoch, behind)
+        epoch = self._leader_epoch
+        self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer, leader_epoch=epoch)
+        if self.syncs is not None:
+            self.syncs.acked(segment.upstream_start, downstream, segment.count)
+
+    def take_blocks(self) -> list[Block]:
+        """The blocks of offset runs that changed since the last call, oldest first, to be stored."""
+        blocks = self._recorder.take()
+        if blocks:
+            self.open_block = blocks[-1]
+        return blocks
+
+    # --- the rest -----------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        return f"{self.assignment.topic}-{self.assignment.partition}"
+
+    @property
+    def writer(self) -> WriterState:
+        """Producer state after all that was booked."""
+        next_sequence = self._in_flight[0].sequence if self._in_flight else self.sequence
+        return WriterState(self.shard.producer_id, self.shard.epoch, next_sequence)
+
+    def halt(self, reason: str) -> None:
+        """Stops this partition; the others go on."""
+        self.state = State.HALTED
+        self.reason = reason
+        self.dirty = True
+
+    def drop_unsent(self) -> int:
+        """Forgets what was fetched and never sent; the number of bytes freed."""
+        freed = sum(batch.size for batch in self._unsent)
+        self._unsent.clear()
+        self.held_bytes -= freed
+        return freed
+
+
+def _target_bytes(views: Sequence[BatchView]) -> int:
+    """Batches of a few records cost more to send than to join: 0 where they are left as they are."""
+    records = sum(view.header.record_count for view in views)
+    return _COALESCED_BYTES if len(views) > 1 and records <= _FEW_RECORDS * len(views) else 0

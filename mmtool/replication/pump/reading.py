@@ -1,0 +1,230 @@
+"""The source side of a pump: one long poll per broker, over the partitions that have room."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.plan.documents import State
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
+    from mmtool.replication.pump.budget import Budget
+    from mmtool.replication.pump.mirror import PartitionMirror
+
+_MAX_WAIT_MS = 500
+_WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
+_FETCH_BYTES = 8 << 20
+_PARTITION_BYTES = 1 << 20
+_LEAST_FETCH = 64 << 10
+_PAUSE_SECONDS = 0.1
+_GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
+
+
+class SourceReader:
+    """Reads one flow's partitions and hands them over as they come.
+
+    Args:
+        cluster: The source.
+        mirrors: What to read.
+        budget: Shared with the pump's other flows.
+        fetched: Called for each mirror that has new batches, or a new state.
+        continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
+    """
+
+    def __init__(
+        self,
+        cluster: WireCluster,
+        mirrors: Iterable[PartitionMirror],
+        budget: Budget,
+        fetched: Callable[[PartitionMirror], None],
+        *,
+        read_committed: bool,
+        continue_on_loss: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._mirrors = list(mirrors)
+        self._budget = budget
+        self._fetched = fetched
+        self._read_committed = read_committed
+        self._continue_on_loss = continue_on_loss
+        self._by_place = {(m.assignment.topic_id, m.assignment.partition): m for m in self._mirrors}
+        self._by_name = {(m.assignment.topic, m.assignment.partition): m for m in self._mirrors}
+        self._hold_limit = max(_PARTITION_BYTES, min(8 << 20, budget.limit // max(len(self._mirrors), 1)))
+        self._missing_since: dict[str, float] = {}
+        self._room = asyncio.Event()
+        self._stale = True
+
+    def has_room(self) -> None:
+        """Some mirror got rid of bytes: it may want more."""
+        self._room.set()
+
+    async def run(self) -> None:
+        """Reads until cancelled."""
+        tasks: dict[int, asyncio.Task[None]] = {}
+        try:
+            while True:
+                await self._look_up()
+                for node in self._nodes() - tasks.keys():
+                    tasks[node] = asyncio.create_task(self._poll(node))
+                for task in [t for t in tasks.values() if t.done()]:
+                    task.result()
+                await asyncio.sleep(_PAUSE_SECONDS)
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+
+    async def _look_up(self) -> None:
+        """Refreshes leaders when an answer said that they moved."""
+        if not self._stale:
+            return
+        self._stale = False
+        try:
+            found = await self._cluster.refresh(m.assignment.topic for m in self._mirrors)
+        except ConnectionLostError:
+            self._stale = True
+            return
+        for mirror in self._mirrors:
+            topic = found.get(mirror.assignment.topic)
+            if topic is None or topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                self._missing(mirror, "was deleted on the source")
+            elif topic.topic_id != mirror.assignment.topic_id:
+                self._missing(mirror, "was deleted and created again on the source", at_once=True)
+            else:
+                self._missing_since.pop(mirror.name, None)
+
+    def _missing(self, mirror: PartitionMirror, what: str, *, at_once: bool = False) -> None:
+        since = self._missing_since.setdefault(mirror.name, time.monotonic())
+        if at_once or time.monotonic() - since > _GONE_AFTER_SECONDS:
+            self._halt(mirror, f"topic {mirror.assignment.topic} {what}: `mmtool flow forget` drops its mirror")
+        else:
+            self._stale = True
+
+    def _halt(self, mirror: PartitionMirror, reason: str) -> None:
+        if mirror.state != State.HALTED:
+            mirror.halt(reason)
+            self._fetched(mirror)
+
+    def _nodes(self) -> set[int]:
+        leaders = {self._leader(m) for m in self._mirrors}
+        return {leader for leader in leaders if leader is not None}
+
+    def _leader(self, mirror: PartitionMirror) -> int | None:
+        return self._cluster.leader(mirror.assignment.topic, mirror.assignment.partition)
+
+    async def _poll(self, node: int) -> None:
+        turn = 0
+        while True:
+            await self._budget.wait(_LEAST_FETCH)
+            of_node = [m for m in self._mirrors if m.state != State.HALTED and self._leader(m) == node]
+            open_ones = [m for m in of_node if m.held_bytes < self._hold_limit]
+            if not open_ones:
+                self._room.clear()
+                await _either(self._room.wait(), _PAUSE_SECONDS)
+                continue
+            turn = (turn + 1) % len(open_ones)
+            await self._fetch(node, open_ones[turn:] + open_ones[:turn], full=len(open_ones) < len(of_node))
+
+    async def _fetch(self, node: int, mirrors: list[PartitionMirror], *, full: bool) -> None:
+        reserved = max(min(_FETCH_BYTES, self._budget.free), _LEAST_FETCH)
+        request = FetchRequest(
+            [_place(m) for m in mirrors],
+            max_wait_ms=_WAIT_BESIDE_FULL_MS if full else _MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=reserved,
+            read_committed=self._read_committed,
+        )
+        self._budget.add(reserved)
+        try:
+            answer = await self._cluster.send(node, request, purpose="fetch")
+        except ConnectionLostError:
+            self._stale = True
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
+        finally:
+            self._budget.add(-reserved)
+        await self._take(answer)
+
+    async def _take(self, answer: FetchAnswer) -> None:
+        now_ms = int(time.time() * 1000)
+        failed = False
+        for part in answer.partitions:
+            mirror = self._by_place.get((part.topic_id, part.partition)) or self._by_name.get(  # type: ignore[call-overload]
+                (part.topic, part.partition)
+            )
+            if mirror is None:
+                continue
+            if part.error_code == Code.NONE:
+                self._budget.add(mirror.offer(part, now_ms))
+                self._fetched(mirror)
+            elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
+                await self._out_of_range(mirror)
+            else:
+                failed = True
+                self._failed(mirror, part)
+        if failed:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
+        code = part.error_code
+        if code == Code.TOPIC_AUTHORIZATION_FAILED:
+            self._halt(mirror, f"READ on source topic {mirror.assignment.topic} is denied: grant it")
+        elif code == Code.CORRUPT_MESSAGE:
+            self._halt(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
+        elif code not in RETRY_SAME_LEADER:
+            self._stale = True  # leadership, deletion or recreation: metadata tells which
+
+    async def _out_of_range(self, mirror: PartitionMirror) -> None:
+        """The position is outside the log: the range was deleted unread, or the log was cut."""
+        try:
+            start, end = await self._bounds(mirror)
+        except ConnectionLostError:
+            self._stale = True
+            return
+        position = mirror.fetch_position
+        if start <= position <= end:
+            return
+        if position > end:
+            self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
+        elif self._continue_on_loss:
+            mirror.skip_to(UpstreamOffset(start))
+        else:
+            self._halt(
+                mirror,
+                f"the source deleted offsets {position} to {start - 1} before they were mirrored:"
+                " `mmtool.on.data.loss = continue` records the gap and goes on",
+            )
+
+    async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
+        topic, partition = mirror.assignment.topic, mirror.assignment.partition
+        tp = TopicPartition(topic, partition)
+        bounds = []
+        for when in (EARLIEST, LATEST):
+            request = ListOffsetsRequest({tp: when}, read_committed=False)
+            listed = await self._cluster.send_to_leader(topic, partition, request, purpose="metadata")
+            if listed[tp].error_code != Code.NONE:
+                raise ConnectionLostError(name_of(listed[tp].error_code))
+            bounds.append(listed[tp].offset)
+        return bounds[0], bounds[1]
+
+
+def _place(mirror: PartitionMirror) -> FetchPartition:
+    a = mirror.assignment
+    return FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, _PARTITION_BYTES)
+
+
+async def _either(waiting: object, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(waiting, seconds)  # type: ignore[arg-type]
+    except TimeoutError:
+        return

@@ -1,0 +1,81 @@
+"""What a task reports when its round ends: one row per partition, for the driver to fold into the next plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.replication.assignment import TaskAssignment
+    from mmtool.replication.pump.mirror import PartitionMirror
+
+REPORT_SCHEMA = (
+    "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
+    " producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
+    " records bigint, bytes bigint, told string"
+)
+"""Spark's DDL for ``ReportRow``."""
+
+
+class ReportRow(NamedTuple):
+    """One partition at the end of a round.
+
+    ``block`` is its open block, encoded; ``told`` the command that ended the round, empty when time did.
+    """
+
+    flow: str
+    shard: int
+    topic_id: str
+    topic: str
+    partition: int
+    state: str
+    reason: str
+    producer_id: int
+    epoch: int
+    next_sequence: int
+    runs_sequence: int
+    block: bytes
+    records: int
+    bytes: int
+    told: str
+
+
+def rows_of(
+    flow: str, mirrors: Iterable[PartitionMirror], runs_sequences: dict[int, int], told: str
+) -> list[ReportRow]:
+    """The rows of one flow's partitions."""
+    from mmtool.translation.block_codec import encode_block
+
+    return [
+        ReportRow(
+            flow=flow,
+            shard=m.shard.shard,
+            topic_id=m.assignment.topic_id,
+            topic=m.assignment.topic,
+            partition=m.assignment.partition,
+            state=m.state,
+            reason=m.reason,
+            producer_id=m.shard.producer_id,
+            epoch=m.shard.epoch,
+            next_sequence=m.writer.next_sequence,
+            runs_sequence=runs_sequences[m.shard.shard],
+            block=encode_block(m.open_block),
+            records=m.records,
+            bytes=m.bytes,
+            told=told,
+        )
+        for m in mirrors
+    ]
+
+
+FENCED = "fenced"
+"""``told`` of a task whose shards have another owner."""
+
+
+def fenced_rows(task: TaskAssignment) -> list[ReportRow]:
+    """One row per flow for a task that lost its claims: nothing that it knows counts any more."""
+    return [
+        ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", 0, 0, FENCED)
+        for flow in task.flows
+    ]

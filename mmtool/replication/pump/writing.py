@@ -1,0 +1,173 @@
+"""The target side of a pump: batches to their leaders, one per partition and request, five requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.produce import ProducedPartition
+    from mmtool.replication.pump.mirror import PartitionMirror, Sent
+
+_REQUESTS_IN_FLIGHT = 5
+_REQUEST_BYTES = 8 << 20
+_BROKER_TIMEOUT_MS = 15_000
+_PAUSE_SECONDS = 0.1
+
+
+class TargetWriter:
+    """Sends what mirrors hold, and tells them what became of it.
+
+    Args:
+        cluster: The target.
+        mirrors: Whose batches are sent.
+        freed: Called with the bytes that acknowledgements freed.
+        failed: Called once with FencedError or InDoubtError: the pump must stop.
+    """
+
+    def __init__(
+        self,
+        cluster: WireCluster,
+        mirrors: Iterable[PartitionMirror],
+        freed: Callable[[int], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._cluster = cluster
+        self._mirrors = list(mirrors)
+        self._freed = freed
+        self._failed = failed
+        self._queues: dict[int, deque[PartitionMirror]] = defaultdict(deque)
+        self._outstanding: dict[int, int] = defaultdict(int)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: set[PartitionMirror] = set()
+        self._refresh: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def wake(self, mirror: PartitionMirror) -> None:
+        """``mirror`` may have something to send."""
+        if mirror.queued or self._closed or not mirror.sendable:
+            return
+        leader = self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
+        if leader is None:
+            self._later(mirror)
+            return
+        mirror.queued = True
+        self._queues[leader].append(mirror)
+        self._pump(leader)
+
+    def _pump(self, node: int) -> None:
+        queue = self._queues[node]
+        while queue and self._outstanding[node] < _REQUESTS_IN_FLIGHT:
+            load = self._load(queue)
+            if not load:
+                return
+            self._outstanding[node] += 1
+            task = asyncio.create_task(self._send(node, load))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _load(self, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, Sent]]:
+        """One batch of each waiting mirror, up to the request's size; those with more go to the back."""
+        load: list[tuple[PartitionMirror, Sent]] = []
+        size = 0
+        for _ in range(len(queue)):
+            if size >= _REQUEST_BYTES:
+                break
+            mirror = queue.popleft()
+            mirror.queued = False
+            if not mirror.sendable:
+                continue
+            sent = mirror.next_to_send()
+            size += sent.batch.size
+            load.append((mirror, sent))
+        for mirror, _ in load:
+            if mirror.sendable:
+                mirror.queued = True
+                queue.append(mirror)
+        return load
+
+    async def _send(self, node: int, load: list[tuple[PartitionMirror, Sent]]) -> None:
+        load.sort(key=lambda item: item[0].assignment.target_topic)
+        request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
+        held = sum(mirror.held_bytes for mirror, _ in load)
+        try:
+            answers = await self._cluster.send(node, request, purpose="produce")
+        except ConnectionLostError:
+            answers = None
+        finally:
+            self._outstanding[node] -= 1
+        try:
+            self._settle(load, answers)
+        except Exception as error:  # noqa: BLE001  whatever it is, the pump cannot go on
+            self._closed = True
+            self._failed(error)
+            return
+        self._freed(held - sum(mirror.held_bytes for mirror, _ in load))
+        for mirror, _ in load:
+            self.wake(mirror)
+        self._pump(node)
+
+    def _settle(
+        self, load: list[tuple[PartitionMirror, Sent]], answers: list[ProducedPartition] | None
+    ) -> None:
+        if answers is None:
+            for mirror, sent in load:
+                mirror.lost(sent)
+                self._later(mirror)
+            return
+        by_place = {(a.topic_id or a.topic, a.partition): a for a in answers}
+        for mirror, sent in load:
+            a = mirror.assignment
+            answer = by_place.get((a.target_topic_id, a.partition)) or by_place.get((a.target_topic, a.partition))
+            if answer is None:
+                mirror.lost(sent)
+                self._later(mirror)
+                continue
+            mirror.answered(sent, answer)
+            if answer.error_code != Code.NONE:
+                self._later(mirror, look_up=answer.error_code in RETRY_AFTER_METADATA)
+
+    def _later(self, mirror: PartitionMirror, *, look_up: bool = True) -> None:
+        """Tries ``mirror`` again after a pause, with fresh leaders when they may have moved."""
+        self._waiting.add(mirror)
+        if self._refresh is None or self._refresh.done():
+            self._refresh = asyncio.create_task(self._retry(look_up=look_up))
+
+    async def _retry(self, *, look_up: bool) -> None:
+        await asyncio.sleep(_PAUSE_SECONDS)
+        if look_up:
+            try:
+                await self._cluster.refresh(m.assignment.target_topic for m in self._waiting)
+            except ConnectionLostError:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        waiting, self._waiting, self._refresh = self._waiting, set(), None
+        for mirror in waiting:
+            self.wake(mirror)
+
+    async def drain(self, seconds: float) -> bool:
+        """Waits until no batch is without an answer, but not longer than ``seconds``; False when some are."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        while any(not mirror.settled for mirror in self._mirrors):
+            if self._closed or asyncio.get_running_loop().time() > deadline:
+                return False
+            await asyncio.sleep(0.005)
+        return True
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in (*self._tasks, *([self._refresh] if self._refresh else [])):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _stamped(mirror: PartitionMirror, sent: Sent) -> ProducePartition:
+    a = mirror.assignment
+    return ProducePartition(a.target_topic, a.target_topic_id, a.partition, sent.batch.payload)

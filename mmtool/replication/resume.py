@@ -1,0 +1,163 @@
+"""Where a mirror really stands after its owner vanished: asked of the target's log, checked against the source.
+
+The stored offset runs are at most a second old. Behind them the target may hold records that were appended and
+never booked. They carry our producer id, so they are counted, and as many surviving source records are walked
+beside them and compared. When both agree, the walk itself is the missing piece of the offset runs, and nothing is
+lost or sent twice. When they do not, the partition halts: it is never guessed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import BatchError, MatchedRange, same_records
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import read_range
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.claims import Claim
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+_FOREVER = 1 << 62
+
+
+class DivergedError(Exception):
+    """Source and target disagree on what was mirrored; the message says where and what can be done."""
+
+
+async def resume(
+    source: WireCluster,
+    target: WireCluster,
+    block: Block,
+    target_topic_id: TopicId,
+    log_start: DownstreamOffset,
+    log_end: DownstreamOffset,
+    claim: Claim,
+    *,
+    read_committed: bool,
+) -> MapRecorder:
+    """The books of one partition, brought up to what the target holds.
+
+    Call it after the fence: nothing may be appended under our producer id while it reads.
+
+    Args:
+        source: Where the missing piece came from.
+        target: Where it went.
+        block: The last stored block.
+        target_topic_id: The target topic's own id.
+        log_start: The target partition's first offset.
+        log_end: The target partition's log end.
+        claim: Whose records are counted: every epoch of its producer id.
+        read_committed: How the flow reads the source.
+
+    Raises:
+        DivergedError: the two logs do not agree, or too much of one of them is gone.
+        ConnectionLostError: a log could not be read.
+    """
+    recorder = MapRecorder.resume(block)
+    about, stored_end = block.about, block.tail.downstream_end.position
+    if log_end < stored_end:
+        raise DivergedError(
+            f"target {about.target_topic}-{about.partition} ends at {log_end}, but {stored_end} was mirrored to:"
+            " it was truncated or recreated; `mmtool flow rebuild` starts from what is there"
+        )
+    tail = await _own_tail(target, block, target_topic_id, max(log_start, stored_end), log_end, claim)
+    if log_start > stored_end and log_start >= log_end and not tail:
+        tail_gone = log_end - stored_end
+        if tail_gone > 1:  # our own fencing marker is all that may be missing
+            raise DivergedError(
+                f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
+                " before they were booked; `mmtool flow rebuild` counts them on the source"
+            )
+    if not tail:
+        return recorder
+    matched = await _walk(source, block, tail, read_committed=read_committed)
+    for piece in matched:
+        writer = block.tail.writer
+        if writer is UNKNOWN:
+            raise AssertionError("a stored block names its writer before the first record is sent")
+        recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
+    return recorder
+
+
+async def _own_tail(
+    target: WireCluster, block: Block, topic_id: TopicId, start: int, stop: int, claim: Claim
+) -> list[BatchView]:
+    """Batches behind the stored runs that were appended under our producer id, any epoch of it."""
+    topic, partition = block.about.target_topic, block.about.partition
+    views = read_range(target, topic, topic_id, partition, start, stop, read_committed=False)
+    return [
+        view
+        async for view in views
+        if view.header.producer_id == claim.producer_id
+        and not view.header.is_control
+        and view.header.next_offset > start
+    ]
+
+
+async def _walk(
+    source: WireCluster, block: Block, tail: Sequence[BatchView], *, read_committed: bool
+) -> Sequence[MatchedRange]:
+    """As many surviving source records as the tail holds, matched one by one."""
+    about, frontier = block.about, block.tail.upstream_frontier
+    count = sum(view.header.last_offset_delta + 1 for view in tail)
+    views: list[BatchView] = []
+    held = 0
+    reading = read_range(
+        source, about.source_topic, about.topic_id, about.partition, frontier, _FOREVER, read_committed=read_committed
+    )
+    try:
+        async for view in reading:
+            if not read_committed and view.header.is_control:
+                continue
+            views.append(view)
+            held += view.header.record_count - max(frontier - view.header.base_offset, 0)
+            if held >= count + view.header.record_count:
+                break
+        compacted = any(view.header.last_offset_delta + 1 != view.header.record_count for view in tail)
+        if compacted:
+            return _by_count(views, frontier, tail)
+        end = block.tail.downstream_end.position
+        comparison = same_records(views, frontier, tail, count, target_position=end)
+    except (BatchError, ConnectionLostError) as error:
+        raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error
+    if not comparison.is_complete:
+        raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
+    return comparison.matched
+
+
+def _difference(block: Block, compared: int, count: int, difference: object) -> str:
+    about = block.about
+    where = f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds behind"
+    where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
+    return f"{where} ({difference})" if difference else where
+
+
+def _by_count(views: Sequence[BatchView], frontier: UpstreamOffset, tail: Sequence[BatchView]) -> list[MatchedRange]:
+    """The target compacted its tail: records are matched by their number, for their bytes are gone.
+
+    Every batch of ours was dense when it was appended, so its header still tells how many records it held and
+    at which offsets.
+    """
+    from mmtool.kafka.batches import raw_records
+
+    upstream = [r.offset for view in views for r in raw_records(view) if r.offset >= frontier]
+    downstream = [o for view in tail for o in range(view.header.base_offset, view.header.next_offset)]
+    if len(upstream) < len(downstream):
+        raise DivergedError(f"the target holds {len(downstream)} unbooked records, the source {len(upstream)}")
+    matched: list[MatchedRange] = []
+    for up, down in zip(upstream, downstream, strict=False):
+        last = matched[-1] if matched else None
+        if last and last.upstream_start + last.count == up and last.downstream_start + last.count == down:
+            matched[-1] = MatchedRange(last.upstream_start, last.downstream_start, last.count + 1)
+        else:
+            matched.append(MatchedRange(UpstreamOffset(up), DownstreamOffset(down), 1))
+    return matched

@@ -1,0 +1,108 @@
+"""The driver's own writing on the target: internal topics, claims on record, registered producer ids."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.wire.codes import Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.plan.documents import FlowRecord, ProducerRecord
+from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS
+from mmtool.plan.topics import CreateTopic
+from mmtool.replication.pump.books import append
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import Document
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.replication.context import FlowContext
+
+_STATE_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 << 20),
+    "max.compaction.lag.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_SYNC_CONFIGS = {"cleanup.policy": "compact"}
+
+
+def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[CreateTopic]:
+    """mmtool's own topics on the target."""
+    partitions = {identity.runs_topic: RUNS_PARTITIONS, identity.control_topic: 1, PRODUCERS_TOPIC: 1}
+    factor = settings.offset_syncs_replication_factor
+    return [CreateTopic("", name, count, factor, _STATE_CONFIGS) for name, count in partitions.items()]
+
+
+def syncs_topic(settings: FlowSettings) -> CreateTopic:
+    """MM2's offset-syncs topic, as MM2 creates it: one partition, compacted, nothing else set."""
+    at_source = settings.offset_syncs_location == "source"
+    other = settings.target.alias if at_source else settings.source.alias
+    name = settings.policy.offset_syncs_topic(other)
+    return CreateTopic("", name, 1, settings.offset_syncs_replication_factor, _SYNC_CONFIGS)
+
+
+async def write_documents(
+    flow: FlowContext, topic: str, documents: Iterable[Document], *, tombstones: Iterable[bytes] = ()
+) -> None:
+    """Appends documents to one of the flow's one-partition topics, acknowledged by all in-sync replicas, and
+    tombstones for keys that are done with.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the target does not take them.
+    """
+    records: list[tuple[bytes, bytes | None]] = [(document.key, document.encode()) for document in documents]
+    records += [(key, None) for key in tombstones]
+    for batch in own_batches(records, int(time.time() * 1000)):
+        topic_id = flow.target.topic_id(topic)
+        if topic_id is None:
+            await flow.target.refresh([topic])
+            topic_id = flow.target.topic_id(topic)
+        if topic_id is None:
+            raise MmtoolError(f"topic {topic} is missing on cluster {flow.target.alias}")
+        code = await append(flow.target, ProducePartition(topic, topic_id, 0, batch.payload))
+        flow.target.check_denied(code, f"WRITE on topic {topic}")
+        if code != Code.NONE:
+            raise MmtoolError(f"cluster {flow.target.alias} refuses a record of {topic}: {name_of(code)}")
+
+
+def flow_record(flow: FlowContext) -> FlowRecord:
+    """What a first start stores of a flow."""
+    identity = flow.identity
+    return FlowRecord(
+        source_cluster_id=identity.source_id,
+        target_cluster_id=identity.target_id,
+        source_alias=identity.source_alias,
+        target_alias=identity.target_alias,
+        shards=flow.settings.shards,
+    )
+
+
+def check_identity(flow: FlowContext, control: ControlView) -> None:
+    """Whether the stored flow is this one.
+
+    Raises:
+        UsageError: the control topic of this alias belongs to another pair of clusters.
+    """
+    from mmtool.errors import UsageError
+
+    stored, identity = control.flow, flow.identity
+    if stored is None:
+        return
+    if (stored.source_cluster_id, stored.target_cluster_id) != (identity.source_id, identity.target_id):
+        raise UsageError(
+            f"{identity.control_topic} on {identity.target_alias} is about source cluster"
+            f" {stored.source_cluster_id}, but {identity.source_alias} is now {identity.source_id}",
+            remedy="give the other cluster an alias of its own",
+            code="alias_clash",
+        )
+
+
+def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:
+    identity = flow.identity
+    return ProducerRecord(producer_id, identity.flow, identity.source_id, identity.target_id, shard)
