@@ -27,6 +27,7 @@ class Switches:
     Attributes:
         verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
         document_written: A JSON document is out: a second one would make stdout invalid.
+        told: The error that stands on stderr already, though it is still on its way to the error handler.
         stdout_gone: The reader has closed its end of the pipe.
         secrets: Values that must never be shown, whatever text they turn up in.
     """
@@ -35,12 +36,14 @@ class Switches:
     debug: bool = False
     color: bool = True
     document_written: bool = False
+    told: MmtoolError | None = None
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
 
     def start_over(self) -> None:
         """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
-        self.verbosity, self.debug, self.color, self.document_written = 0, False, True, False
+        self.verbosity, self.debug, self.color = 0, False, True
+        self.document_written, self.told = False, None
 
 
 switches = Switches()

@@ -49,7 +49,7 @@ def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool)
         console.write_err(traceback.format_exc())
     if output is OutputFormat.JSON and not console.switches.document_written:
         emit(Result(command, rows=(), errors=(error,)), output)
-    else:
+    elif console.switches.told is not error:
         console.fail(error)
     raise SystemExit(error.exit_code)
 

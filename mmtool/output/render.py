@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from mmtool.output.layout import fitted, layout
 from mmtool.output.table import draw
 
 if TYPE_CHECKING:
+    from mmtool.errors import MmtoolError
     from mmtool.output.result import Result
 
 
@@ -45,6 +47,22 @@ def emit(
             text = _table_text(result)
     console.write_out(text)
     _talk_about(result)
+
+
+def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> None:
+    """Write the result; when an error ends the command, with that error in it, which is then raised.
+
+    For commands whose verdict comes with rows: some partitions halted, a gate was not met.
+
+    Raises:
+        MmtoolError: the given one, already told on stderr, so that the error handler says nothing more.
+    """
+    if error is None:
+        emit(result, output)
+        return
+    emit(replace(result, errors=(*result.errors, error)), output)
+    console.switches.told = error
+    raise error
 
 
 def _table_text(result: Result) -> str:

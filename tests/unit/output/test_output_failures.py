@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from mmtool import errors
-from mmtool.output import OutputFormat, Result, emit, handle_failures, hide
+from mmtool.output import OutputFormat, Result, emit, finish, handle_failures, hide
 
 EXIT_CODES = {
     errors.MmtoolError: 1,
@@ -58,6 +58,22 @@ def test_with_json_stdout_is_one_document_on_failure_too(ended):
 def test_an_error_after_the_document_writes_no_second_one(ended):
     code, out, err = ended(errors.GateError("lag"), OutputFormat.JSON, before=Result("status", [{"a": 1}]))
     assert (code, json.loads(out)["data"], err) == (4, [{"a": 1}], "error: lag\n")
+
+
+@pytest.mark.parametrize("output", OutputFormat)
+def test_an_error_that_comes_with_rows_is_in_the_document_and_told_once(capsys, output):
+    with pytest.raises(SystemExit) as caught, handle_failures("status", output):
+        finish(Result("status", [{"a": 1}]), output, errors.GateError("lag 7", remedy="wait"))
+    out, err = capsys.readouterr()
+    assert (caught.value.code, err) == (4, "error: lag 7\nremedy: wait\n")
+    if output is OutputFormat.JSON:
+        document = json.loads(out)
+        assert (document["data"], document["errors"][0]["message"]) == ([{"a": 1}], "lag 7")
+
+
+def test_without_an_error_finishing_is_just_writing(capsys):
+    finish(Result("status", [{"a": 1}]), OutputFormat.CSV, None)
+    assert capsys.readouterr() == ("a\n1\n", "")
 
 
 def test_interrupt_is_130(ended):
