@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mmtool.kafka.batches.checksum import crc32c, push
 from mmtool.kafka.batches.errors import BatchError
@@ -33,12 +32,11 @@ _PRODUCER = struct.Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_AT = 43
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Records of a batch that are contiguous on the source: ``count`` of them from ``upstream_start`` on."""
 
     upstream_start: UpstreamOffset
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody asks of a segment
 
 
 class ReadyBatch:

@@ -11,14 +11,13 @@ from mmtool.kafka.batches.header import Codec, view_of
 from mmtool.kafka.batches.integrity import verify_crc
 from mmtool.kafka.batches.ready import ReadyBatch, as_is
 from mmtool.kafka.batches.reasons import rebuild_reason
-from mmtool.kafka.batches.records import raw_records
+from mmtool.kafka.batches.records import RecordColumns, read_columns
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mmtool.kafka.batches.header import BatchView
-    from mmtool.kafka.batches.records import RawRecord
 
 
 def rebuild(
@@ -50,21 +49,20 @@ def rebuild(
     for codec, group in groupby(views, key=lambda view: view.header.codec):
         records = _wanted(list(group), position, without)
         if records:
-            behind = UpstreamOffset(records[-1].offset + 1)
+            behind = UpstreamOffset(records.offsets[-1] + 1)
             batches += _fitting(records, codec, max_batch_bytes, behind)
     return _closed(batches, views)
 
 
-def _wanted(views: Sequence[BatchView], position: int, without: Collection[int]) -> list[RawRecord]:
-    records: list[RawRecord] = []
+def _wanted(views: Sequence[BatchView], position: int, without: Collection[int]) -> RecordColumns:
+    records = RecordColumns()
     for view in views:
         if view.header.is_control or view.header.is_empty:
             continue
         verify_crc(view)
-        found = raw_records(view)
-        if view.header.base_offset < position or without:
-            found = [raw for raw in found if raw.offset >= position and raw.offset not in without]
-        records += found
+        found = read_columns(view)
+        whole = view.header.base_offset >= position and not without
+        records.extend(found if whole else found.wanted(position, without))
     return records
 
 
@@ -78,22 +76,27 @@ def _closed(batches: list[ReadyBatch], views: Sequence[BatchView]) -> list[Ready
 
 
 def _fitting(
-    records: Sequence[RawRecord], codec: Codec, limit: int, upstream_next: UpstreamOffset
+    records: RecordColumns, codec: Codec, limit: int, upstream_next: UpstreamOffset
 ) -> list[ReadyBatch]:
     batch = encode(records, codec, upstream_next)
     if batch.size <= limit:
         return [batch]
     if len(records) == 1:
         return [_alone(records, batch, limit)]
+    return _halved(records, codec, limit, upstream_next)
+
+
+def _halved(
+    records: RecordColumns, codec: Codec, limit: int, upstream_next: UpstreamOffset
+) -> list[ReadyBatch]:
     cut = _middle(records)
-    behind_first = UpstreamOffset(records[cut].offset)
     return [
-        *_fitting(records[:cut], codec, limit, behind_first),
-        *_fitting(records[cut:], codec, limit, upstream_next),
+        *_fitting(records.part(0, cut), codec, limit, UpstreamOffset(records.offsets[cut])),
+        *_fitting(records.part(cut, len(records)), codec, limit, upstream_next),
     ]
 
 
-def _alone(records: Sequence[RawRecord], batch: ReadyBatch, limit: int) -> ReadyBatch:
+def _alone(records: RecordColumns, batch: ReadyBatch, limit: int) -> ReadyBatch:
     """A record that no codec can shrink may still fit as it is."""
     plain = encode(records, Codec.NONE, batch.upstream_next)
     if plain.size <= limit:
@@ -101,9 +104,9 @@ def _alone(records: Sequence[RawRecord], batch: ReadyBatch, limit: int) -> Ready
     raise OversizeRecordError(batch.upstream_start, min(plain.size, batch.size), limit)
 
 
-def _middle(records: Sequence[RawRecord]) -> int:
+def _middle(records: RecordColumns) -> int:
     """Where half of the bytes lie before; at least one record on both sides."""
-    sums = list(accumulate(len(record.body) for record in records))
+    sums = list(accumulate(map(len, records.bodies)))
     past = next(index for index, total in enumerate(sums) if total * 2 >= sums[-1])
     return max(1, min(past, len(records) - 1))
 
@@ -121,13 +124,9 @@ def split(batch: ReadyBatch, *, max_batch_bytes: int) -> list[ReadyBatch]:
     if batch.record_count == 1:
         raise OversizeRecordError(batch.upstream_start, batch.size, max_batch_bytes)
     view = view_of(batch.payload)
-    places = (segment.upstream_start + i for segment in batch.segments for i in range(segment.count))
-    records = [record._replace(offset=place) for record, place in zip(raw_records(view), places, strict=True)]
-    cut = _middle(records)
-    return [
-        *_fitting(records[:cut], view.header.codec, max_batch_bytes, UpstreamOffset(records[cut].offset)),
-        *_fitting(records[cut:], view.header.codec, max_batch_bytes, batch.upstream_next),
-    ]
+    records = read_columns(view)
+    records.offsets = [segment.upstream_start + i for segment in batch.segments for i in range(segment.count)]
+    return _halved(records, view.header.codec, max_batch_bytes, batch.upstream_next)
 
 
 def coalesce(
@@ -136,25 +135,30 @@ def coalesce(
     position: UpstreamOffset,
     max_batch_bytes: int,
     target_bytes: int,
+    without: Collection[int] = (),
 ) -> list[ReadyBatch]:
     """The batches to produce for consecutive admitted views of one partition, none smaller than need be.
 
     A view of at least half ``target_bytes`` that can move as it is does; the others are joined, as long as
     they are neighbours of one codec and fit ``target_bytes`` together, and rebuilt. With 0, only what must
-    be rebuilt is. Returns and raises as `rebuild`.
+    be rebuilt is. The other arguments, the answer and the errors are those of `rebuild`.
     """
     batches: list[ReadyBatch] = []
     for group in _groups(views, target_bytes):
-        whole = len(group) == 1 and _moves(group[0], position, max_batch_bytes)
-        batches += (
-            [as_is(group[0])] if whole else rebuild(group, position=position, max_batch_bytes=max_batch_bytes)
-        )
+        if len(group) == 1 and _moves(group[0], position, max_batch_bytes, without):
+            batches.append(as_is(group[0]))
+        else:
+            batches += rebuild(group, position=position, max_batch_bytes=max_batch_bytes, without=without)
     return _closed(batches, views)
 
 
-def _moves(view: BatchView, position: int, max_batch_bytes: int) -> bool:
-    reason = rebuild_reason(view, position=position, max_batch_bytes=max_batch_bytes)
-    return reason is None and not view.header.is_control
+def _moves(view: BatchView, position: int, max_batch_bytes: int, without: Collection[int]) -> bool:
+    header = view.header
+    return (
+        rebuild_reason(view, position=position, max_batch_bytes=max_batch_bytes) is None
+        and not header.is_control
+        and not any(header.base_offset <= offset < header.next_offset for offset in without)
+    )
 
 
 def _groups(views: Sequence[BatchView], target_bytes: int) -> list[list[BatchView]]:

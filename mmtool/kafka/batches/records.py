@@ -8,6 +8,8 @@ numbers. (aiokafka's own reader decodes header names to str, and raises on the l
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mmtool.kafka.batches.compression import decompress
@@ -16,7 +18,7 @@ from mmtool.kafka.batches.header import MAGIC
 from mmtool.kafka.batches.legacy import legacy_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from mmtool.kafka.batches.header import BatchHeader, BatchView
 
@@ -62,52 +64,128 @@ def raw_records(view: BatchView) -> list[RawRecord]:
     Raises:
         BatchError: The records cannot be decompressed or break the format.
     """
+    return read_columns(view).rows()
+
+
+@dataclass(slots=True)
+class RecordColumns:
+    """The raw records of one or more batches, by column: a record costs four list slots and no object.
+
+    Offsets are the log's own and ascend; timestamps in ms, LogAppendTime resolved.
+    """
+
+    offsets: list[int] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    attributes: list[int] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def rows(self) -> list[RawRecord]:
+        """Record by record, for those who compare."""
+        columns = zip(self.offsets, self.timestamps, self.attributes, self.bodies, strict=True)
+        return list(map(RawRecord._make, columns))
+
+    def extend(self, more: RecordColumns) -> None:
+        """Append what follows in the log."""
+        self.offsets += more.offsets
+        self.timestamps += more.timestamps
+        self.attributes += more.attributes
+        self.bodies += more.bodies
+
+    def part(self, start: int, stop: int) -> RecordColumns:
+        """The records from the ``start``-th up to the ``stop``-th."""
+        return RecordColumns(
+            self.offsets[start:stop],
+            self.timestamps[start:stop],
+            self.attributes[start:stop],
+            self.bodies[start:stop],
+        )
+
+    def wanted(self, position: int, without: Collection[int]) -> RecordColumns:
+        """The records from offset ``position`` on, some left out."""
+        found = self.part(bisect_left(self.offsets, position), len(self))
+        if not without:
+            return found
+        rows = [row for row in found.rows() if row.offset not in without]
+        return RecordColumns(*map(list, zip(*rows, strict=True))) if rows else RecordColumns()
+
+
+def read_columns(view: BatchView) -> RecordColumns:
+    """The records of a batch; raises as `raw_records`."""
     header = view.header
     if header.magic != MAGIC:
-        return [RawRecord(at, time, 0, body_of(key, value)) for at, time, key, value in legacy_records(view)]
+        return _old_columns(view)
     try:
-        plain = decompress(header.codec, view.records)
-        records = _walk(plain, header)
+        columns = _walk(decompress(header.codec, view.records), header)
     except BatchError:
         raise
     except Exception as error:
         raise BatchError(f"the records of the batch at offset {header.base_offset}: {error}") from error
     if header.is_log_append_time:
-        return [record._replace(timestamp=header.max_timestamp) for record in records]
-    return records
+        columns.timestamps = [header.max_timestamp] * len(columns)
+    return columns
 
 
-def _walk(plain: bytes, header: BatchHeader) -> list[RawRecord]:
-    """One loop, nothing called on its usual way: this and `rebuild`'s writer are paid per record."""
+def _old_columns(view: BatchView) -> RecordColumns:
+    columns = RecordColumns()
+    for offset, timestamp, key, value in legacy_records(view):
+        columns.offsets.append(offset)
+        columns.timestamps.append(timestamp)
+        columns.attributes.append(0)
+        columns.bodies.append(body_of(key, value))
+    return columns
+
+
+def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
+    """One loop; varints of one and two bytes are read in it, a call would cost more than the whole record."""
+    columns = RecordColumns()
+    add_offset, add_time = columns.offsets.append, columns.timestamps.append
+    add_attributes, add_body = columns.attributes.append, columns.bodies.append
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    records: list[RawRecord] = []
-    make, keep = RawRecord._make, records.append
     at = 0
     for _ in range(header.record_count):
         if (length := plain[at]) < 128:
             at += 1
+        elif (high := plain[at + 1]) < 128:
+            length += (high << 7) - 128
+            at += 2
         else:
             length, at = read_unsigned(plain, at)
         end = at + (length >> 1)
-        attributes = plain[at]
+        add_attributes(plain[at])
         if (time := plain[at + 1]) < 128:
             at += 2
+        elif (high := plain[at + 2]) < 128:
+            time += (high << 7) - 128
+            at += 3
         else:
             time, at = read_unsigned(plain, at + 1)
         if (place := plain[at]) < 128:
             at += 1
+        elif (high := plain[at + 1]) < 128:
+            place += (high << 7) - 128
+            at += 2
         else:
             place, at = read_unsigned(plain, at)
         if at >= end or (length | place) & 1:  # too short for a body, or negative
-            raise BatchError(f"a broken record behind offset {base_offset + len(records)}")
-        timestamp = base_timestamp + ((time >> 1) ^ -(time & 1))
-        if not -_INT64 <= timestamp < _INT64:
-            timestamp = (timestamp + _INT64) % (2 * _INT64) - _INT64  # as Java's long addition
-        keep(make((base_offset + (place >> 1), timestamp, attributes, plain[at:end])))
+            raise BatchError(f"a broken record, number {len(columns)} of the batch at offset {base_offset}")
+        add_time(base_timestamp + ((time >> 1) ^ -(time & 1)))
+        add_offset(base_offset + (place >> 1))
+        add_body(plain[at:end])
         at = end
     if at != len(plain):
-        raise BatchError(f"{len(plain) - at} bytes behind the last record of the batch at {base_offset}")
-    return records
+        raise BatchError(f"records end at byte {at} of {len(plain)} of the batch at offset {base_offset}")
+    columns.timestamps = as_longs(columns.timestamps)
+    return columns
+
+
+def as_longs(numbers: list[int]) -> list[int]:
+    """The numbers as Java's long arithmetic leaves them: overflow wraps around."""
+    if not numbers or (min(numbers) >= -_INT64 and max(numbers) < _INT64):
+        return numbers
+    return [(number + _INT64) % (2 * _INT64) - _INT64 for number in numbers]
 
 
 def read_unsigned(plain: bytes, at: int) -> tuple[int, int]:

@@ -1,8 +1,14 @@
+"""Property tests share the machine with brokers: a slow moment is no failure."""
+
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from mmtool.kafka.batches import iter_batches
+
+settings.register_profile("shared-machine", deadline=None)
+settings.load_profile("shared-machine")
 
 
 @pytest.fixture

@@ -394,6 +394,14 @@ def test_a_batch_of_half_the_target_moves_as_it_is():
     assert bytes(batches[0].payload) == bytes(views[0].memory)
 
 
+def test_coalescing_leaves_dead_lettered_records_out():
+    views = [view_of(data(0, 40)), view_of(data(40, 3))]
+
+    batches = coalesce(views, position=0, max_batch_bytes=PLENTY, target_bytes=0, without={41})
+
+    assert [batch.segments for batch in batches] == [(Segment(0, 40),), (Segment(40, 1), Segment(42, 1))]
+
+
 def test_without_a_target_size_only_what_must_be_rebuilt_is():
     views = [view_of(data(at)) for at in range(5)]
 
