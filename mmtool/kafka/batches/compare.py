@@ -6,12 +6,12 @@ the batch layout are left out: a target that recompresses writes both anew.
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from mmtool.kafka.batches.header import CODEC_BITS, LOG_APPEND_TIME_BIT, MAGIC
-from mmtool.kafka.batches.records import fields_of, raw_records
+from mmtool.kafka.batches.records import RecordColumns, fields_of, read_columns
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class _Cursor:
         self._views = iter(views)
         self._position = position
         self.view: BatchView | None = None
-        self.records: deque[RawRecord] = deque()
+        self.records = RecordColumns()
         self.keeps_time = True
 
     def load(self) -> bool:
@@ -120,23 +120,25 @@ class _Cursor:
             view = next(self._views, None)
             if view is None:
                 return False
-            if not view.header.is_control:
+            if not view.header.is_control and not view.header.is_empty:
                 self.view = view
-                self._open_if_partial(view)
+                if view.header.base_offset < self._position:
+                    self.open()
         return True
 
-    def _open_if_partial(self, view: BatchView) -> None:
-        if view.header.base_offset < self._position or view.header.is_empty:
-            self.open()
-
-    def open(self) -> deque[RawRecord]:
+    def open(self) -> RecordColumns:
         """The records at hand."""
         if self.view is not None:
-            found = raw_records(self.view) if self.view.header.record_count else []
-            self.records.extend(raw for raw in found if raw.offset >= self._position)
             self.keeps_time = not self.view.header.is_log_append_time
+            self.records = read_columns(self.view).wanted(self._position, ())
             self.view = None
         return self.records
+
+    def take(self, count: int) -> RecordColumns:
+        """The next records, which are then behind us."""
+        records = self.open()
+        self.records = records.part(count, len(records))
+        return records.part(0, count)
 
 
 def _twins(source: _Cursor, target: _Cursor, room: int) -> list[MatchedRange] | None:
@@ -168,16 +170,30 @@ def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
 
 
 def _in_step(source: _Cursor, target: _Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
-    ours, theirs = source.open(), target.open()
-    step: list[MatchedRange] = []
-    for _ in range(min(len(ours), len(theirs), room)):
-        one, two = ours.popleft(), theirs.popleft()
-        places = UpstreamOffset(one.offset), DownstreamOffset(two.offset)
-        field = _first_difference(one, two, timed=target.keeps_time)
-        if field is not None:
-            return step, Difference(*places, field)
-        _extend(step, MatchedRange(*places, 1))
-    return step, None
+    count = min(len(source.open()), len(target.open()), room)
+    ours, theirs = source.take(count), target.take(count)
+    timed = target.keeps_time
+    if ours.bodies == theirs.bodies and (not timed or ours.timestamps == theirs.timestamps):
+        return _ranges(ours.offsets, theirs.offsets), None
+    for at, (one, two) in enumerate(zip(ours.rows(), theirs.rows(), strict=True)):
+        name = _first_difference(one, two, timed=timed)
+        if name is not None:
+            found = Difference(UpstreamOffset(one.offset), DownstreamOffset(two.offset), name)
+            return _ranges(ours.offsets[:at], theirs.offsets[:at]), found
+    return _ranges(ours.offsets, theirs.offsets), None
+
+
+def _ranges(ours: list[int], theirs: list[int]) -> list[MatchedRange]:
+    """Offsets pair by pair -> runs without a hole on either side."""
+    count = len(ours)
+    if count == 0:
+        return []
+    holes = [] if ours[-1] - ours[0] == theirs[-1] - theirs[0] == count - 1 else range(1, count)
+    starts = [at for at in holes if ours[at] != ours[at - 1] + 1 or theirs[at] != theirs[at - 1] + 1]
+    return [
+        MatchedRange(UpstreamOffset(ours[start]), DownstreamOffset(theirs[start]), stop - start)
+        for start, stop in pairwise([0, *starts, count])
+    ]
 
 
 def _first_difference(one: RawRecord, two: RawRecord, *, timed: bool) -> str | None:
