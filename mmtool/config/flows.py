@@ -20,6 +20,7 @@ from mmtool.config.values import (
     parse_list,
     parse_replication_factor,
     parse_start,
+    split_list,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ _INTERVALS = (
 )
 
 
-def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per kind is the clearest
+def parse_value(key: Key, text: str) -> Any:
     """A key's text as its type.
 
     Raises:
@@ -111,10 +112,15 @@ class FlowReader:
         key, entry = FLOW_KEYS[name], self.find(name)
         if entry is not None:
             try:
+                self._warn_of_repeats(key, entry)
                 return parse_value(key, entry.value)
             except ValueError as error:
                 self.report.expected(entry, str(error))
         return None if key.default is None else parse_value(key, key.default)
+
+    def _warn_of_repeats(self, key: Key, entry: Entry) -> None:
+        if key.kind == "list" and len(parse_list(entry.value)) < len(split_list(entry.value)):
+            self.report.warn(entry, "names something twice: it counts once (KIP-1161)")
 
     def is_enabled(self) -> bool:
         """``S->T.enabled`` by Java's parseBoolean; absent: a global one, which MM2 hands to every pair."""
@@ -134,7 +140,8 @@ class FlowReader:
             NameFilter(patterns)
         except PatternRefusedError as error:
             if entry is not None:
-                self.report.expected(entry, f"Java regular expressions: {error.reason}")
+                reason = "" if entry.has_placeholder else f": {error}"
+                self.report.expected(entry, f"Java regular expressions{reason}")
             return ()
         return patterns
 

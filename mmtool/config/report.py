@@ -57,7 +57,7 @@ class InvalidConfigError(ConfigError):
 
 
 class Report:
-    """Findings in the order found, each once: a global key is read again for every flow."""
+    """Findings, each once: a global key is read again for every flow."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,11 +65,12 @@ class Report:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        return tuple(self._findings)
+        """By line; those about the whole file come last."""
+        return tuple(sorted(self._findings, key=lambda f: float("inf") if f.line is None else f.line))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(finding.sentence for finding in self._findings if finding.severity == "warning")
+        return tuple(finding.sentence for finding in self.findings if finding.severity == "warning")
 
     def expected(self, entry: Entry, expectation: str) -> None:
         """A value that cannot be used.

@@ -84,7 +84,8 @@ class Scopes:
 
 
 def _role_layers(cluster: Clients, flow: Properties, side: Side, role: Role) -> Properties:
+    override = stripped(flow, "producer.override.")
+    plain = {k: e for k, e in stripped(flow, f"{role}.").items() if not k.startswith("override.")}
     is_data_producer = side == "target" and role == "producer"
-    plain = {} if is_data_producer else stripped(flow, f"{role}.")
-    override = stripped(flow, "producer.override.") if is_data_producer else {}
-    return plain | cluster.roles[role] | stripped(flow, f"{side}.{role}.") | override
+    low, high = ({}, override) if is_data_producer else (plain, {})
+    return low | cluster.roles[role] | stripped(flow, f"{side}.{role}.") | high

@@ -166,7 +166,7 @@ class _Reader:
         if "-----BEGIN " not in text:
             self.report.expected(entry, "a PEM file: a text with -----BEGIN ...-----")
             return None
-        return Pem(origin=entry.value.strip(), text=SecretStr(text))
+        return Pem(origin=entry.raw.strip(), text=SecretStr(text))
 
     def _verify_hostname(self) -> bool:
         entry = self.properties.get("ssl.endpoint.identification.algorithm")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotations
-from pathlib import Path  # noqa: TC003 - pydantic reads the annotations
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
-from mmtool.config.scopes import Role  # noqa: TC001 - pydantic reads the annotations
-from mmtool.config.values import Start  # noqa: TC001 - pydantic reads the annotations
+from mmtool.config.scopes import Role
+from mmtool.config.values import Start
 from mmtool.errors import UsageError
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
 

@@ -49,8 +49,13 @@ def parse_list(text: str) -> tuple[str, ...]:
 
     Duplicates are dropped, first one stays (KIP-1161).
     """
+    return tuple(dict.fromkeys(split_list(text)))
+
+
+def split_list(text: str) -> tuple[str, ...]:
+    """The same with its duplicates."""
     trimmed = text.strip()
-    return tuple(dict.fromkeys(_COMMA.split(trimmed))) if trimmed else ()
+    return tuple(_COMMA.split(trimmed)) if trimmed else ()
 
 
 def parse_choice(text: str, choices: tuple[str, ...]) -> str:

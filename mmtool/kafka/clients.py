@@ -82,7 +82,7 @@ def wire_cluster(
     Raises:
         ConfigError: As `wire_options`.
     """
-    from mmtool.kafka.wire.cluster import WireCluster  # noqa: PLC0415 - loads aiokafka
+    from mmtool.kafka.wire.cluster import WireCluster
 
     options = wire_options(cluster, role=role, client_id_suffix=client_id_suffix)
     return WireCluster(options, alias=cluster.alias, client_id=options["client_id"])

@@ -1,0 +1,153 @@
+"""Settings become real clients: librdkafka and aiokafka themselves accept what is made of them."""
+
+import asyncio
+import ssl
+import subprocess
+
+import pytest
+from aiokafka.client import AIOKafkaClient
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+from pydantic import SecretStr
+
+from mmtool import __version__
+from mmtool.config.redaction import RawProperties
+from mmtool.config.settings import ClusterSettings, Pem, Sasl, Security
+from mmtool.errors import ConfigError
+from mmtool.kafka.clients import librdkafka_config, wire_cluster, wire_options
+
+SASL = Sasl(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"))
+
+
+@pytest.fixture(scope="module")
+def pem(tmp_path_factory):
+    """(certificate, encrypted key) as PEM; the password is ``changeit``."""
+    directory = tmp_path_factory.mktemp("pem")
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-subj",
+            "/CN=broker",
+            "-days",
+            "2",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+            "-passout",
+            "pass:changeit",
+        ],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+    )
+    return tuple(
+        Pem(origin=name, text=SecretStr((directory / name).read_text())) for name in ("cert.pem", "key.pem")
+    )
+
+
+@pytest.fixture
+def securities(pem):
+    certificate, key = pem
+    mutual = {
+        "ca": certificate,
+        "certificate": certificate,
+        "key": key,
+        "key_password": SecretStr("changeit"),
+    }
+    return [
+        Security(),
+        Security(protocol="SASL_PLAINTEXT", sasl=SASL),
+        Security(protocol="SSL"),
+        Security(protocol="SSL", **mutual),
+        Security(protocol="SASL_SSL", sasl=SASL, ca=certificate, verify_hostname=False),
+    ]
+
+
+def cluster(security=None, **extra):
+    security = security or Security()
+    return ClusterSettings(alias="A", bootstrap_servers="localhost:1,localhost:2", security=security, **extra)
+
+
+def test_librdkafka_accepts_every_kind_of_security(securities):
+    for security in securities:
+        settings = cluster(security)
+        Producer(librdkafka_config(settings, role="producer"))
+        AdminClient(librdkafka_config(settings, role="admin"))
+        Consumer({**librdkafka_config(settings, role="consumer"), "group.id": "g"}).close()
+
+
+def test_aiokafka_accepts_every_kind_of_security(securities):
+    async def construct():
+        return [AIOKafkaClient(**wire_options(cluster(security))) for security in securities]
+
+    clients = asyncio.run(construct())
+    assert [client._security_protocol for client in clients] == [security.protocol for security in securities]
+
+
+def test_the_client_id_names_mmtool_and_its_version():
+    assert librdkafka_config(cluster(), role="admin")["client.id"] == f"mmtool/{__version__}"
+    assert wire_options(cluster(), client_id_suffix="pump")["client_id"] == f"mmtool/{__version__}-pump"
+
+
+def test_java_properties_become_librdkafkas_and_the_others_are_left_out():
+    settings = cluster(
+        consumer=RawProperties(
+            {"fetch.max.wait.ms": "100", "max.poll.records": "5", "isolation.level": "read_committed "}
+        ),
+        producer=RawProperties({"max.request.size": "2000000", "linger.ms": "5", "buffer.memory": "1"}),
+        admin=RawProperties({"reconnect.backoff.ms": "50", "retries": "3"}),
+    )
+    base = set(librdkafka_config(cluster(), role="admin"))
+    seen = {
+        role: {k: v for k, v in librdkafka_config(settings, role=role).items() if k not in base}
+        for role in ("consumer", "producer", "admin")
+    }
+    assert seen == {
+        "consumer": {"fetch.wait.max.ms": "100", "isolation.level": "read_committed"},
+        "producer": {"message.max.bytes": "2000000", "linger.ms": "5"},
+        "admin": {"reconnect.backoff.ms": "50"},
+    }
+    Producer(librdkafka_config(settings, role="producer"))
+
+
+def test_a_roles_own_security_and_servers_are_used():
+    settings = cluster(
+        role_security={"consumer": Security(protocol="SASL_PLAINTEXT", sasl=SASL)},
+        role_bootstrap_servers={"consumer": "other:1"},
+    )
+    config = librdkafka_config(settings, role="consumer")
+    options = wire_options(settings, role="consumer")
+    assert (config["bootstrap.servers"], config["security.protocol"]) == ("other:1", "SASL_PLAINTEXT")
+    assert (options["bootstrap_servers"], options["security_protocol"]) == (["other:1"], "SASL_PLAINTEXT")
+    assert wire_options(settings)["security_protocol"] == "PLAINTEXT"
+
+
+def test_a_given_ca_is_the_only_one_trusted(pem):
+    trusted = wire_options(cluster(Security(protocol="SSL", ca=pem[0])))["ssl_context"]
+    assert [dict(pair[0] for pair in cert["subject"]) for cert in trusted.get_ca_certs()] == [
+        {"commonName": "broker"}
+    ]
+    assert (trusted.check_hostname, trusted.verify_mode) == (True, ssl.CERT_REQUIRED)
+
+
+def test_host_names_are_not_checked_when_that_is_turned_off():
+    context = wire_options(cluster(Security(protocol="SSL", verify_hostname=False)))["ssl_context"]
+    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_REQUIRED)
+
+
+@pytest.mark.parametrize("password", [None, SecretStr("wrong-canary")])
+def test_a_key_that_cannot_be_opened_is_named_and_nobody_is_asked(password, pem):
+    security = Security(protocol="SSL", certificate=pem[0], key=pem[1], key_password=password)
+    with pytest.raises(ConfigError) as caught:
+        wire_options(cluster(security))
+    assert "cluster A: OpenSSL refuses cert.pem, key.pem" in caught.value.message
+    assert "canary" not in caught.value.message
+
+
+def test_the_wire_to_a_cluster_knows_its_alias():
+    assert wire_cluster(cluster(), "pump").alias == "A"

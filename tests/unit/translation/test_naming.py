@@ -1,0 +1,176 @@
+"""Replication policies name topics exactly as MirrorMaker 2 does."""
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, InternalRules, RenamePolicy
+
+DEFAULT = DefaultPolicy()
+IDENTITY = IdentityPolicy("A")
+
+names = st.text("abAB012._-", min_size=1, max_size=12)
+aliases = st.text("abc123_-", min_size=1, max_size=6)
+separators = st.sampled_from([".", "_", "-", "__", ".-"])
+
+
+@pytest.mark.parametrize(
+    ("topic", "source", "upstream"),
+    [
+        ("orders", None, None),
+        ("A.orders", "A", "orders"),
+        ("A.B.orders", "A", "B.orders"),
+        ("orders.v1", "orders", "v1"),
+        ("foo.", None, None),
+        ("foo..", None, None),
+        (".foo", "", "foo"),
+        ("a..b", "a", ".b"),
+        ("..", None, None),
+        ("", None, None),
+    ],
+)
+def test_a_remote_name_is_split_as_java_splits_it(topic, source, upstream):
+    assert (DEFAULT.topic_source(topic), DEFAULT.upstream_topic(topic)) == (source, upstream)
+
+
+@given(aliases, names, separators)
+def test_a_remote_name_leads_back_to_its_source_and_name(alias, topic, separator):
+    policy = DefaultPolicy(separator)
+    if separator in alias or alias.endswith(tuple(separator)):
+        return
+    remote = policy.format_remote_topic(alias, topic)
+    local_by_java = not topic.replace(separator, "")
+    expected = (None, None) if local_by_java else (alias, topic)
+    assert (policy.topic_source(remote), policy.upstream_topic(remote)) == expected
+
+
+@given(names, st.sampled_from(["", ".", "_"]))
+def test_the_original_topic_is_its_own_original(topic, separator):
+    policy = DefaultPolicy(separator)
+    original = policy.original_topic(topic)
+    assert policy.original_topic(original) == original
+    assert topic.endswith(original)
+
+
+@pytest.mark.parametrize(
+    ("policy", "checkpoints", "syncs"),
+    [
+        (DEFAULT, "A.checkpoints.internal", "mm2-offset-syncs.A.internal"),
+        (DefaultPolicy("_"), "A_checkpoints_internal", "mm2-offset-syncs_A_internal"),
+        (DefaultPolicy("_", "."), "A.checkpoints.internal", "mm2-offset-syncs.A.internal"),
+        (IdentityPolicy("A", DefaultPolicy("-")), "A-checkpoints-internal", "mm2-offset-syncs-A-internal"),
+        (RenamePolicy("A", "B", "dr-"), "A.checkpoints.internal", "mm2-offset-syncs.A.internal"),
+    ],
+)
+def test_internal_names_follow_the_internal_separator(policy, checkpoints, syncs):
+    assert (policy.checkpoints_topic("A"), policy.offset_syncs_topic("A")) == (checkpoints, syncs)
+    assert policy.heartbeats_topic() == "heartbeats"
+    assert policy.is_internal_topic(checkpoints)
+    assert policy.is_internal_topic(syncs)
+
+
+@pytest.mark.parametrize(
+    ("topic", "since_4_0", "up_to_3_9"),
+    [
+        ("__consumer_offsets", True, True),
+        (".hidden", True, True),
+        ("mm2-offsets.A.internal", True, True),
+        ("A.checkpoints.internal", True, True),
+        ("orders.internal", False, True),
+        ("orders-internal", False, True),
+        ("checkpoints.internal", False, True),
+        ("mm2-status.A", False, False),
+        ("orders", False, False),
+        ("heartbeats", False, False),
+    ],
+)
+def test_what_is_internal_narrowed_in_kafka_4_0(topic, since_4_0, up_to_3_9):
+    older = DefaultPolicy(rules=InternalRules.KAFKA_3_9)
+    assert (DEFAULT.is_internal_topic(topic), older.is_internal_topic(topic)) == (since_4_0, up_to_3_9)
+
+
+def test_the_older_rule_knows_a_custom_separator_and_the_usual_two():
+    older = DefaultPolicy("_", rules=InternalRules.KAFKA_3_9)
+    assert [
+        older.is_internal_topic(f"x{end}") for end in ("_internal", ".internal", "-internal", "internal")
+    ] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("topic", ["heartbeats", "A.heartbeats", "B.A.heartbeats"])
+def test_heartbeats_are_known_any_number_of_hops_away(topic):
+    assert DEFAULT.is_heartbeats_topic(topic)
+    assert IDENTITY.is_heartbeats_topic(topic)
+
+
+@pytest.mark.parametrize(
+    ("topic", "cycle"),
+    [
+        ("orders", False),
+        ("B.orders", True),
+        ("C.B.orders", True),
+        ("C.orders", False),
+        ("B", False),
+        ("B.", False),
+    ],
+)
+def test_any_hop_through_the_target_is_a_cycle(topic, cycle):
+    assert DEFAULT.is_cycle("B", topic) == cycle
+
+
+def test_identity_keeps_every_name_but_heartbeats():
+    assert IDENTITY.format_remote_topic("A", "orders.v1") == "orders.v1"
+    assert IDENTITY.format_remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert IDENTITY.format_remote_topic("A", "device-heartbeats") == "A.device-heartbeats"
+
+
+def test_identity_says_that_every_topic_comes_from_the_configured_source():
+    assert (IDENTITY.topic_source("orders"), IDENTITY.upstream_topic("orders")) == ("A", "orders")
+    assert IdentityPolicy().topic_source("orders") is None
+    assert (IDENTITY.topic_source("B.heartbeats"), IDENTITY.upstream_topic("B.heartbeats")) == (
+        "B",
+        "heartbeats",
+    )
+
+
+def test_identity_sees_a_cycle_in_heartbeats_only():
+    seen = [
+        IDENTITY.is_cycle("B", topic) for topic in ("orders", "B.orders", "B.heartbeats", "C.B.heartbeats")
+    ]
+    assert seen == [False, False, True, True]
+
+
+@given(names, st.sampled_from([("dr-", ""), ("", ".copy"), ("${source}~", ""), ("x-", "-${source}")]))
+def test_a_renamed_topic_leads_back_to_its_name(topic, affixes):
+    policy = RenamePolicy("A", "B", *affixes)
+    if policy.is_heartbeats_topic(topic):
+        return
+    remote = policy.format_remote_topic("A", topic)
+    assert (policy.topic_source(remote), policy.upstream_topic(remote)) == ("A", topic)
+
+
+def test_a_renamed_topic_of_the_way_back_is_a_cycle():
+    plain, telling = RenamePolicy("A", "B", "dr-"), RenamePolicy("A", "B", "${source}-")
+    assert [plain.is_cycle("B", topic) for topic in ("orders", "dr-orders", "dr-")] == [False, True, False]
+    assert [telling.is_cycle("B", topic) for topic in ("orders", "A-orders", "B-orders")] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_renaming_leaves_heartbeats_to_mm2s_own_clients():
+    policy = RenamePolicy("A", "B", "dr-")
+    assert policy.format_remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert policy.is_cycle("B", "B.heartbeats")
+
+
+@pytest.mark.parametrize("policy", [DEFAULT, IDENTITY, RenamePolicy("A", "B", "dr-")])
+def test_a_policy_travels_to_a_spark_worker(policy):
+    assert pickle.loads(pickle.dumps(policy)) == policy
