@@ -20,7 +20,10 @@ the contract's exit codes.
 
 from __future__ import annotations
 
-import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import signal
 
 
 class MmtoolError(Exception):

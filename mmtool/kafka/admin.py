@@ -47,16 +47,16 @@ class TopicAdmin:
                 found[resource.name] = future.result(_TIMEOUT_SECONDS + 5)
             except KafkaException as error:
                 if error.args[0].code() not in _TOPIC_IS_GONE():
-                    raise failure_of(self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}") from error
+                    raise failure_of(
+                        self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}"
+                    ) from error
         return found
 
     def create(self, topics: Iterable[CreateTopic]) -> dict[str, str]:
         """Creates topics; a sentence for each that could not be. One that exists already is as good."""
         from confluent_kafka.admin import NewTopic
 
-        new = [
-            NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics
-        ]
+        new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics]
         return self._collect(self._client.create_topics(new, request_timeout=_TIMEOUT_SECONDS) if new else {})
 
     def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
@@ -64,7 +64,9 @@ class TopicAdmin:
         from confluent_kafka.admin import NewPartitions
 
         new = [NewPartitions(t.name, t.partitions) for t in topics]
-        return self._collect(self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {})
+        return self._collect(
+            self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {}
+        )
 
     def _collect(self, futures: Mapping[str, Any]) -> dict[str, str]:
         from confluent_kafka import KafkaError, KafkaException

@@ -28,7 +28,9 @@ class LogRecord(NamedTuple):
     timestamp_ms: int
 
 
-def read_log(cluster: ClusterSettings, topic: str, partitions: list[int] | None = None) -> Iterator[LogRecord]:
+def read_log(
+    cluster: ClusterSettings, topic: str, partitions: list[int] | None = None
+) -> Iterator[LogRecord]:
     """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
 
     Reads uncommitted: mmtool's own topics hold no transactional records, only fencing markers. A topic that
@@ -80,7 +82,9 @@ def _partitions(consumer: Any, cluster: ClusterSettings, topic: str) -> list[int
     return sorted(metadata.partitions)
 
 
-def _until_the_end(consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int]) -> Iterator[LogRecord]:
+def _until_the_end(
+    consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int]
+) -> Iterator[LogRecord]:
     from confluent_kafka import KafkaError
 
     heard = time.monotonic()

@@ -219,7 +219,7 @@ class _Run:
 
 
 def _producer(bootstrap: str, load: Load) -> Producer:
-    from confluent_kafka import Producer  # noqa: PLC0415 - heavy; the lab's command line starts without it
+    from confluent_kafka import Producer
 
     settings: dict[str, object] = {
         "bootstrap.servers": bootstrap,

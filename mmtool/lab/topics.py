@@ -37,8 +37,8 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
     Raises:
         MmtoolError: The broker refused, for instance because the topic exists.
     """
-    from confluent_kafka import KafkaException  # noqa: PLC0415 - heavy
-    from confluent_kafka.admin import AdminClient, NewTopic  # noqa: PLC0415 - heavy
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     topic = NewTopic(name, partitions, replicas, config=config)
@@ -56,7 +56,7 @@ def read_topic(
     Raises:
         GateError: The end was not reached in ``timeout`` seconds.
     """
-    from confluent_kafka import Consumer, TopicPartition  # noqa: PLC0415 - heavy
+    from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(_reader_settings(bootstrap, isolation))
     try:
@@ -82,7 +82,7 @@ def _reader_settings(bootstrap: str, isolation: Isolation) -> Mapping[str, objec
 
 
 def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iterator[Record]:
-    from confluent_kafka import KafkaError  # noqa: PLC0415 - heavy
+    from confluent_kafka import KafkaError
 
     ended: set[int] = set()
     deadline = time.monotonic() + timeout
@@ -113,8 +113,8 @@ def _record(message: Message) -> Record:
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     """The high watermark of each partition; empty while the topic does not exist or elects its leaders."""
-    from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - heavy
-    from confluent_kafka.admin import AdminClient, OffsetSpec  # noqa: PLC0415 - heavy
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import AdminClient, OffsetSpec
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)

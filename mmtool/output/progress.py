@@ -116,8 +116,8 @@ def _states(snapshot: ProgressSnapshot) -> str:
 
 
 def _start_live() -> Live:
-    from rich.console import Console  # noqa: PLC0415 - start-up time
-    from rich.live import Live  # noqa: PLC0415 - start-up time
+    from rich.console import Console
+    from rich.live import Live
 
     terminal = Console(stderr=True, no_color=not console.color_wanted(stream_is_tty=True), highlight=False)
     live = Live(console=terminal, refresh_per_second=4, transient=False, redirect_stdout=False)
@@ -126,8 +126,8 @@ def _start_live() -> Live:
 
 
 def _live_table(snapshots: Sequence[ProgressSnapshot]) -> Table:
-    from rich.table import Table  # noqa: PLC0415 - start-up time
-    from rich.text import Text  # noqa: PLC0415 - start-up time
+    from rich.table import Table
+    from rich.text import Text
 
     status = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     status.add_column("FLOW", overflow="fold")

@@ -75,6 +75,11 @@ class Document:
     __slots__ = ()
     PREFIX: ClassVar[str]
 
+    @property
+    def key(self) -> bytes:
+        """The record's key: its kind, and what tells it from others of its kind."""
+        raise AssertionError("every document says its own key")
+
     def encode(self) -> bytes:
         return encode(asdict(self))  # type: ignore[call-overload]  # every subclass is a dataclass
 
@@ -141,8 +146,9 @@ class OwnerRecord(Document):
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord(Document):
-    """An owner's word to its pumps about a round. Each owner has a key of its own: a late word of one that was
-    replaced reaches nobody else's pumps.
+    """An owner's word to its pumps about a round.
+
+    Each owner has a key of its own: a late word of one that was replaced reaches nobody else's pumps.
     """
 
     PREFIX = "control/"
@@ -164,7 +170,7 @@ class PositionRecord(Document):
         upstream_position: Next offset to fetch; everything below is on the target or known to be absent.
         downstream_position: Where the next mirrored record goes at the earliest.
         source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
-        records, bytes: Mirrored since ``owner`` took the flow.
+        records, mirrored_bytes: Mirrored since ``owner`` took the flow.
         observed_ms: When this was true, by the pump's clock, for display only.
         behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
     """
@@ -181,7 +187,7 @@ class PositionRecord(Document):
     source_end: int
     source_log_start: int
     records: int
-    bytes: int
+    mirrored_bytes: int
     state: State
     reason: str
     observed_ms: int

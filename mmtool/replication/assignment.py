@@ -21,6 +21,7 @@ class PartitionAssignment:
         next_sequence: What the next batch under the shard's claim is numbered.
         stored: Whether ``block`` is on the target already. No batch is sent before it is.
         max_batch_bytes: The target topic's ``max.message.bytes``.
+        records, bytes: Mirrored by this owner in earlier rounds.
         halted: Why this partition cannot go on; empty when it can.
     """
 
@@ -34,6 +35,8 @@ class PartitionAssignment:
     next_sequence: int
     stored: bool
     max_batch_bytes: int
+    records: int = 0
+    bytes: int = 0
     halted: str = ""
 
 

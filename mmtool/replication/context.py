@@ -42,11 +42,7 @@ async def connect(settings: FlowSettings) -> FlowContext:
         await asyncio.gather(source.start(), target.start())
         for cluster, expected in ((source, settings.source), (target, settings.target)):
             _check_id(cluster, expected)
-        if source.cluster_id == target.cluster_id:
-            raise ConfigError(
-                f"{settings.source.alias} and {settings.target.alias} are the same cluster, {source.cluster_id}",
-                remedy="give each alias the bootstrap servers of its own cluster",
-            )
+        _check_distinct(source, target)
     except BaseException:
         await asyncio.gather(source.close(), target.close())
         raise
@@ -63,4 +59,12 @@ def _check_id(cluster: WireCluster, settings: ClusterSettings) -> None:
             f"{settings.alias} answers as cluster {cluster.cluster_id}, not {expected}",
             remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
             code="wrong_cluster",
+        )
+
+
+def _check_distinct(source: WireCluster, target: WireCluster) -> None:
+    if source.cluster_id == target.cluster_id:
+        raise ConfigError(
+            f"{source.alias} and {target.alias} are the same cluster, {source.cluster_id}",
+            remedy="give each alias the bootstrap servers of its own cluster",
         )

@@ -16,7 +16,7 @@ from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.pump.report import FENCED
-from mmtool.replication.session import local_master, open_session, run_round
+from mmtool.replication.session import local_master, open_session, run_round, spark_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -264,7 +264,7 @@ class Engine:
                 run.fold(mine, seconds)
 
     async def _take_again(self, run: FlowRun) -> None:
-        """This process lost the flow for a while, or a claim of it: go on only as its owner."""
+        """The process lost the flow for a while, or a claim of it: go on only as its owner."""
         self.say(f"{run.name}: lost its claim; waiting to own the flow again")
         await run.ownership.again()
         await run.take(in_doubt=True)
@@ -279,7 +279,8 @@ class Engine:
         reason = _reason(error)
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or _spark_is_gone(error):
             raise MmtoolError(
-                f"the round failed: {reason}", remedy="run the same command again: it resumes by itself"
+                f"the round failed: {reason}",
+                remedy=f"run the same command again: it resumes by itself; Spark's own log is {spark_log()}",
             ) from error
         self.say(f"the round failed and is resumed: {reason}")
         while not self.stop.is_set():

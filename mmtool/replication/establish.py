@@ -133,7 +133,9 @@ async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> None:
     await write_documents(flow, PRODUCERS_TOPIC, records)
     known = await asyncio.to_thread(read_producers, flow.settings.target)
     if any(claim.producer_id not in known for claim in missing.values()):
-        raise MmtoolError(f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it")
+        raise MmtoolError(
+            f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it"
+        )
 
 
 def _assignments(claims: Mapping[int, Claim]) -> dict[int, ShardAssignment]:
@@ -178,7 +180,9 @@ async def _resume_all(
         for block in blocks:
             standing.blocks[block.about.topic_id, block.about.partition] = block
     for shard, blocks in changed.items():
-        standing.shards[shard] = await store_blocks(flow.target, flow.identity, standing.shards[shard], blocks)
+        standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, standing.shards[shard], blocks
+        )
 
 
 async def _resume_one(

@@ -38,6 +38,7 @@ from mmtool.replication.stateful import (
 )
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -72,6 +73,7 @@ class FlowRun:
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow)
         self._sequences: dict[Place, int] = {}
+        self._mirrored: dict[Place, tuple[int, int]] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
         self._control_end = 0
@@ -232,6 +234,8 @@ class FlowRun:
             target_topic_id=topic.target_id,
             shard=shard_of(topic.topic_id, partition, self.shard_count),
             max_batch_bytes=topic.max_batch_bytes,
+            records=self._mirrored.get((topic.topic_id, partition), (0, 0))[0],
+            bytes=self._mirrored.get((topic.topic_id, partition), (0, 0))[1],
             halted=self.halted.get((topic.topic_id, partition), ""),
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
@@ -306,7 +310,9 @@ class FlowRun:
             )
             if row.state == State.HALTED:
                 self.halted[place] = row.reason
-            carried[row.shard] = carried.get(row.shard, 0.0) + row.bytes / max(seconds, 1.0)
+            before = self._mirrored.get(place, (0, 0))[1]
+            carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
+            self._mirrored[place] = (row.records, row.bytes)
         self._weights.update(carried)
 
     def retry_halted(self) -> None:
@@ -337,10 +343,45 @@ class FlowRun:
                     if document.state == State.HALTED:
                         self.halted[place] = document.reason
 
+    def known_positions(self) -> list[PositionRecord]:
+        """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
+        found = []
+        for partition in self.partitions():
+            place = (partition.topic_id, partition.partition)
+            found.append(self.positions.get(place) or self._position(partition))
+        return found
+
+    def _position(self, partition: PartitionAssignment) -> PositionRecord:
+        tail = partition.block.tail
+        end, start = (
+            seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
+        )
+        caught_up = tail.upstream_frontier >= end
+        state = State.CAUGHT_UP if partition.stored and caught_up else State.STARTING
+        return PositionRecord(
+            owner=self.owner,
+            topic=partition.topic,
+            topic_id=partition.topic_id,
+            partition=partition.partition,
+            target_topic=partition.target_topic,
+            upstream_position=tail.upstream_frontier,
+            downstream_position=tail.downstream_end.position,
+            source_end=end,
+            source_log_start=start,
+            records=partition.records,
+            mirrored_bytes=partition.bytes,
+            state=State.HALTED if partition.halted else state,
+            reason=partition.halted,
+            observed_ms=0,
+            behind_since_ms=0,
+        )
+
     async def goal(self) -> dict[Place, int]:
         """The source's end of every partition now: what ``--until-caught-up`` waits for."""
         places = {
-            TopicPartition(t.name, p): (t.topic_id, p) for t in self.view.topics.values() for p in range(t.partitions)
+            TopicPartition(t.name, p): (t.topic_id, p)
+            for t in self.view.topics.values()
+            for p in range(t.partitions)
         }
         committed = self.flow.settings.isolation == "read_committed"
         ends = await list_offsets(self.flow.source, dict.fromkeys(places, LATEST), read_committed=committed)

@@ -79,7 +79,9 @@ class MirrorTopics:
         failed: dict[str, str] = {}
         if steps:
             failed = await asyncio.to_thread(self._carry_out, steps)
-            target = await self._appeared(source, {s.name: s.partitions for s in steps if s.name not in failed})
+            target = await self._appeared(
+                source, {s.name: s.partitions for s in steps if s.name not in failed}
+            )
         await asyncio.to_thread(self._learn_limits, [n for n in target if n not in self._limits])
         return self._view(source, target, failed)
 
@@ -148,14 +150,23 @@ class MirrorTopics:
             remote = self._flow.settings.remote_topic(name)
             there = target.get(remote)
             if there is None:
-                view.refused[name] = f"target topic {remote} cannot be created: {failed.get(remote, 'no answer')}"
+                view.refused[name] = (
+                    f"target topic {remote} cannot be created: {failed.get(remote, 'no answer')}"
+                )
                 continue
             want, have = len(topic.partitions), len(there.partitions)
             if have < want:
                 reason = failed.get(remote, "no answer")
-                view.refused[name] = f"target topic {remote} has {have} partitions, {want} are needed: {reason}"
+                view.refused[name] = (
+                    f"target topic {remote} has {have} partitions, {want} are needed: {reason}"
+                )
                 continue
             view.topics[name] = MirroredTopic(
-                name, topic.topic_id, want, remote, there.topic_id, self._limits.get(remote, _DEFAULT_MAX_BATCH)
+                name,
+                topic.topic_id,
+                want,
+                remote,
+                there.topic_id,
+                self._limits.get(remote, _DEFAULT_MAX_BATCH),
             )
         return view

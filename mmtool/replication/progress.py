@@ -34,7 +34,9 @@ class RateMeter:
         """Takes one more sample and tells what it looks like."""
         known = list(positions)
         lag = sum(p.lag_records for p in known if p.state != State.HALTED)
-        now = _Sample(time.monotonic(), sum(p.records for p in known), sum(p.bytes for p in known), lag)
+        now = _Sample(
+            time.monotonic(), sum(p.records for p in known), sum(p.mirrored_bytes for p in known), lag
+        )
         self._samples.append(now)
         while now.at - self._samples[0].at > _WINDOW_SECONDS:
             self._samples.popleft()
@@ -76,7 +78,7 @@ def row_of(source: str, target: str, position: PositionRecord, now_ms: int) -> d
         "upstream_position": position.upstream_position,
         "downstream_position": position.downstream_position,
         "records": position.records,
-        "bytes": position.bytes,
+        "bytes": position.mirrored_bytes,
         "lag_records": position.lag_records,
         "lag_seconds": lag_seconds(position, now_ms),
         "state": position.state,
@@ -89,7 +91,7 @@ def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
     identity = run.flow.identity
     rows = [
         row_of(identity.source_alias, identity.target_alias, position, now_ms)
-        for position in sorted(run.positions.values(), key=lambda p: (p.topic, p.partition))
+        for position in sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
     ]
     for topic, reason in sorted(run.view.refused.items()):
         unknown: dict[str, object] = dict.fromkeys(rows[0] if rows else _KEYS)

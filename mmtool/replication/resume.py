@@ -112,7 +112,13 @@ async def _walk(
     views: list[BatchView] = []
     held = 0
     reading = read_range(
-        source, about.source_topic, about.topic_id, about.partition, frontier, _FOREVER, read_committed=read_committed
+        source,
+        about.source_topic,
+        about.topic_id,
+        about.partition,
+        frontier,
+        _FOREVER,
+        read_committed=read_committed,
     )
     try:
         async for view in reading:
@@ -136,12 +142,16 @@ async def _walk(
 
 def _difference(block: Block, compared: int, count: int, difference: object) -> str:
     about = block.about
-    where = f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds behind"
+    where = (
+        f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds behind"
+    )
     where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
     return f"{where} ({difference})" if difference else where
 
 
-def _by_count(views: Sequence[BatchView], frontier: UpstreamOffset, tail: Sequence[BatchView]) -> list[MatchedRange]:
+def _by_count(
+    views: Sequence[BatchView], frontier: UpstreamOffset, tail: Sequence[BatchView]
+) -> list[MatchedRange]:
     """The target compacted its tail: records are matched by their number, for their bytes are gone.
 
     Every batch of ours was dense when it was appended, so its header still tells how many records it held and
@@ -152,7 +162,9 @@ def _by_count(views: Sequence[BatchView], frontier: UpstreamOffset, tail: Sequen
     upstream = [r.offset for view in views for r in raw_records(view) if r.offset >= frontier]
     downstream = [o for view in tail for o in range(view.header.base_offset, view.header.next_offset)]
     if len(upstream) < len(downstream):
-        raise DivergedError(f"the target holds {len(downstream)} unbooked records, the source {len(upstream)}")
+        raise DivergedError(
+            f"the target holds {len(downstream)} unbooked records, the source {len(upstream)}"
+        )
     matched: list[MatchedRange] = []
     for up, down in zip(upstream, downstream, strict=False):
         last = matched[-1] if matched else None

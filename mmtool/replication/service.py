@@ -106,10 +106,12 @@ async def _replicate(
             return
         shown_at = time.monotonic()
         now_ms = int(time.time() * 1000)
-        show([
-            meters.setdefault(run.name, RateMeter()).snapshot(run.name, run.positions.values(), now_ms)
-            for run in runs
-        ])
+        show(
+            [
+                meters.setdefault(run.name, RateMeter()).snapshot(run.name, run.positions.values(), now_ms)
+                for run in runs
+            ]
+        )
 
     def stopped(signum: signal.Signals) -> None:
         if stop.is_set():

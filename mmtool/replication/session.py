@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
@@ -51,12 +53,32 @@ def open_session(master: str, conf: Mapping[str, str]) -> Any:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:TieredStopAtLevel=1",
         **conf,
     }
-    builder = SparkSession.builder.master(master).appName("mmtool")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    if not master.startswith("sc://"):
+        _start_jvm({"spark.master": master, "spark.app.name": "mmtool", **settings})
+    builder = SparkSession.builder.appName("mmtool")
+    session = (builder.remote(master) if master.startswith("sc://") else builder).getOrCreate()
     session.range(0, 1, 1, 1).mapInArrow(_nothing, "id bigint").collect()
     return session
+
+
+def spark_log() -> Path:
+    """Where the JVM and the Python workers of this process write what they have to say."""
+    return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Starts the JVM with its talk in a file: it warns of its own modules on every start."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no public question
+        return
+    conf = SparkConf(loadDefaults=False)
+    for name, value in settings.items():
+        conf.set(name, value)
+    with spark_log().open("ab") as log:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": log})
+    SparkContext(conf=conf, gateway=gateway)
 
 
 def run_round(session: Any, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:

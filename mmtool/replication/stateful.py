@@ -50,8 +50,9 @@ def syncs_topic(settings: FlowSettings) -> CreateTopic:
 async def write_documents(
     flow: FlowContext, topic: str, documents: Iterable[Document], *, tombstones: Iterable[bytes] = ()
 ) -> None:
-    """Appends documents to one of the flow's one-partition topics, acknowledged by all in-sync replicas, and
-    tombstones for keys that are done with.
+    """Appends documents to one of the flow's one-partition topics, and tombstones for keys that are done with.
+
+    Acknowledged by all in-sync replicas.
 
     Raises:
         UnreachableError, NotAuthorisedError, MmtoolError: the target does not take them.

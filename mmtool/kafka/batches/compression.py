@@ -49,6 +49,6 @@ def _unpackers() -> dict[Codec, Callable[[bytes], bytes]]:
 
 
 def _aiokafka_codecs() -> Any:
-    from aiokafka import codec  # noqa: PLC0415  # loads the whole client
+    from aiokafka import codec  # loads the whole client
 
     return codec

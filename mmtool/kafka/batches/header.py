@@ -182,7 +182,7 @@ def _odd_view(memory: memoryview, start: int) -> BatchView | None:
         return None
     if magic == MAGIC:
         return next(iter_batches(whole))
-    from mmtool.kafka.batches.legacy import legacy_view  # noqa: PLC0415  # loads aiokafka, rarely needed
+    from mmtool.kafka.batches.legacy import legacy_view  # loads aiokafka, rarely needed
 
     return legacy_view(whole)
 

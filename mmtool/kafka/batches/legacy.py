@@ -68,6 +68,6 @@ def _decoded(memory: memoryview, magic: int) -> list[Any]:
 
 
 def _batch(memory: memoryview, magic: int) -> Any:
-    from aiokafka.record.legacy_records import LegacyRecordBatch  # noqa: PLC0415  # loads the whole client
+    from aiokafka.record.legacy_records import LegacyRecordBatch  # loads the whole client
 
     return LegacyRecordBatch(bytes(memory), magic)

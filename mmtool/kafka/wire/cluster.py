@@ -102,7 +102,9 @@ class WireCluster:
             with suppress(ConnectionLostError):
                 return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
         await self._restart()
-        return self._keep(await self.send(next(iter(self._brokers)), MetadataRequest(names), purpose="metadata"))
+        return self._keep(
+            await self.send(next(iter(self._brokers)), MetadataRequest(names), purpose="metadata")
+        )
 
     async def _restart(self) -> None:
         try:
@@ -179,7 +181,9 @@ class WireCluster:
         except KafkaError as error:
             raise ConnectionLostError(f"{host}:{port} of {self.alias}: {error}") from error
 
-    async def send_to_leader(self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = "") -> A:
+    async def send_to_leader(
+        self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = ""
+    ) -> A:
         """One request to a partition's leader, looked up where it is not known.
 
         Raises:

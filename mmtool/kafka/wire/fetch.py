@@ -129,7 +129,9 @@ def _read_by_id(cursor: Cursor, _version: int, into: list[FetchedPartition]) -> 
             cursor.int32()  # preferred read replica
             records = cursor.compact_records()
             cursor.tags()
-            into.append(FetchedPartition("", topic_id, partition, error, high, stable, start, aborted, records))
+            into.append(
+                FetchedPartition("", topic_id, partition, error, high, stable, start, aborted, records)
+            )
         cursor.tags()
 
 

@@ -74,7 +74,9 @@ class MetadataRequest(WireRequest[MetadataAnswer]):
         if self.topics is None:
             return uvarint(0) + no + no + NO_TAGS if version >= self.FLEXIBLE_FROM else int32(-1) + no
         if version >= self.FLEXIBLE_FROM:
-            return compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics) + no + no + NO_TAGS
+            return (
+                compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics) + no + no + NO_TAGS
+            )
         return array(map(string, self.topics)) + no
 
     def answer(self, version: int, cursor: Cursor) -> MetadataAnswer:

@@ -70,7 +70,12 @@ class ProduceRequest(WireRequest[list[ProducedPartition]]):
         by_topic = [list(of) for _, of in groupby(self.partitions, key=lambda p: p.topic)]
         parts: list[bytes | bytearray]
         if version >= self.FLEXIBLE_FROM:
-            parts = [compact_string(None), int16(ACKS_ALL), int32(self.timeout_ms), uvarint(len(by_topic) + 1)]
+            parts = [
+                compact_string(None),
+                int16(ACKS_ALL),
+                int32(self.timeout_ms),
+                uvarint(len(by_topic) + 1),
+            ]
             for of in by_topic:
                 _topic_by_id(of, parts)
             parts.append(NO_TAGS)
@@ -107,7 +112,9 @@ def _read_by_id(cursor: Cursor, _version: int, into: list[ProducedPartition]) ->
             cursor.int64()  # log append time
             start = cursor.int64()
             for _ in range(max(cursor.uvarint() - 1, 0)):
-                cursor.int32(), cursor.compact_string(), cursor.tags()
+                cursor.int32()
+                cursor.compact_string()
+                cursor.tags()
             message = cursor.compact_string() or ""
             cursor.tags()
             into.append(ProducedPartition("", topic_id, partition, error, base, start, message))
@@ -126,5 +133,3 @@ def _read_by_name(cursor: Cursor, version: int, into: list[ProducedPartition]) -
                 cursor.array(lambda: (cursor.int32(), cursor.string()))
                 message = cursor.string() or ""
             into.append(ProducedPartition(topic, "", partition, error, base, start, message))
-
-

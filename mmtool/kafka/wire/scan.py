@@ -28,8 +28,9 @@ _PAUSE_SECONDS = 0.1
 async def list_offsets(
     cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> dict[TopicPartition, int]:
-    """Offsets at ``timestamps``, one request per leader. Partitions that do not exist are left out, and so are
-    those that have no record as young as the time asked for.
+    """Offsets at ``timestamps``, one request per leader.
+
+    Partitions that do not exist are left out, and so are those that have no record as young as the time asked for.
 
     Raises:
         UnreachableError: when a leader does not answer for a minute.
@@ -41,7 +42,10 @@ async def list_offsets(
         await cluster.refresh({tp.topic for tp in missing})
         for answer in await asyncio.gather(*_ask_leaders(cluster, missing, read_committed=read_committed)):
             for tp, listed in answer.items():
-                if listed.error_code not in RETRY_AFTER_METADATA or listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                if (
+                    listed.error_code not in RETRY_AFTER_METADATA
+                    or listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+                ):
                     cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
                     found[tp] = listed
         for tp in found:
@@ -52,7 +56,11 @@ async def list_offsets(
 
     if missing:
         await retrying(attempt, what=f"offsets of cluster {cluster.alias}")
-    return {tp: listed.offset for tp, listed in found.items() if listed.error_code == Code.NONE and listed.offset >= 0}
+    return {
+        tp: listed.offset
+        for tp, listed in found.items()
+        if listed.error_code == Code.NONE and listed.offset >= 0
+    }
 
 
 def _ask_leaders(cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines

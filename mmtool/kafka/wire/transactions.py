@@ -163,7 +163,7 @@ class DescribeProducersRequest(WireRequest[list[DescribedProducers]]):
     topic: str
     partitions: Sequence[int]
 
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
         of = compact_string(self.topic) + compact_array(map(int32, self.partitions)) + NO_TAGS
         return compact_array([of]) + NO_TAGS
 

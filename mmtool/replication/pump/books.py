@@ -42,7 +42,9 @@ class RunsBook:
     A. Blocks of a shard are stored in the order in which they were taken, or the pump stops.
     """
 
-    def __init__(self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]) -> None:
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+    ) -> None:
         self._cluster = cluster
         self._flow = flow
         self._mirrors: dict[int, list[PartitionMirror]] = defaultdict(list)
@@ -117,7 +119,9 @@ async def _append_runs(
 class PositionsBook:
     """Writes where each partition stands into the control topic, for progress, status and lag."""
 
-    def __init__(self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]) -> None:
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+    ) -> None:
         self._cluster = cluster
         self._flow = flow
         self._mirrors = list(mirrors)
@@ -156,7 +160,7 @@ class PositionsBook:
             source_end=mirror.source_end,
             source_log_start=mirror.log_start,
             records=mirror.records,
-            bytes=mirror.bytes,
+            mirrored_bytes=mirror.bytes,
             state=mirror.state,
             reason=mirror.reason,
             observed_ms=now_ms,

@@ -20,6 +20,9 @@ async def until_told(cluster: WireCluster, flow: FlowAssignment) -> Command:
     feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
     while True:
         for document in await feed.next():
-            if isinstance(document, ControlRecord) and document.owner == flow.owner:
-                if document.round >= flow.round and document.command != Command.RUN:
-                    return Command(document.command)
+            if isinstance(document, ControlRecord) and _ends_round(document, flow):
+                return Command(document.command)
+
+
+def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:
+    return word.owner == flow.owner and word.round >= flow.round and word.command != Command.RUN

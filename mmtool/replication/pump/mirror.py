@@ -108,8 +108,8 @@ class PartitionMirror:
         self.state = State.HALTED if assignment.halted else State.STARTING
         self.reason = assignment.halted
         self.held_bytes = 0
-        self.records = 0
-        self.bytes = 0
+        self.records = assignment.records
+        self.bytes = assignment.bytes
         self.source_end = 0
         self.log_start = 0
         self.high_watermark = 0
@@ -210,7 +210,7 @@ class PartitionMirror:
 
     @property
     def settled(self) -> bool:
-        """What the target holds is known. (A halted partition does not send its refused batches again.)"""
+        """What the target holds is known: a halted partition has refused batches, but none without an answer."""
         if self.state == State.HALTED:
             return all(sent.fate is not Fate.PENDING and not sent.unsure for sent in self._in_flight)
         return not self._in_flight
@@ -305,7 +305,9 @@ class PartitionMirror:
         behind = (sent.sequence + sent.batch.record_count) % _SEQUENCES
         writer = WriterState(self.shard.producer_id, self.shard.epoch, behind)
         epoch = self._leader_epoch
-        self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer, leader_epoch=epoch)
+        self._recorder.appended(
+            segment.upstream_start, downstream, segment.count, writer=writer, leader_epoch=epoch
+        )
         if self.syncs is not None:
             self.syncs.acked(segment.upstream_start, downstream, segment.count)
 

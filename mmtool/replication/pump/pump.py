@@ -178,6 +178,6 @@ async def _failure(future: asyncio.Future[None]) -> None:
 async def _watch_parent() -> None:
     """A worker whose daemon was killed would write on, unseen, until the next owner fences it."""
     parent = os.getppid()
-    while os.getppid() == parent:
+    while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
         await asyncio.sleep(_BOOKS_SECONDS)
     raise OrphanedError("the Spark process that started this pump is gone")

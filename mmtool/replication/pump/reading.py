@@ -57,8 +57,11 @@ class SourceReader:
         self._fetched = fetched
         self._read_committed = read_committed
         self._continue_on_loss = continue_on_loss
-        self._by_place = {(m.assignment.topic_id, m.assignment.partition): m for m in self._mirrors}
-        self._by_name = {(m.assignment.topic, m.assignment.partition): m for m in self._mirrors}
+        self._by_place: dict[tuple[str, int], PartitionMirror] = {
+            (key, m.assignment.partition): m
+            for m in self._mirrors
+            for key in (m.assignment.topic, m.assignment.topic_id)
+        }
         self._hold_limit = max(_PARTITION_BYTES, min(8 << 20, budget.limit // max(len(self._mirrors), 1)))
         self._missing_since: dict[str, float] = {}
         self._room = asyncio.Event()
@@ -106,7 +109,9 @@ class SourceReader:
     def _missing(self, mirror: PartitionMirror, what: str, *, at_once: bool = False) -> None:
         since = self._missing_since.setdefault(mirror.name, time.monotonic())
         if at_once or time.monotonic() - since > _GONE_AFTER_SECONDS:
-            self._halt(mirror, f"topic {mirror.assignment.topic} {what}: `mmtool flow forget` drops its mirror")
+            self._halt(
+                mirror, f"topic {mirror.assignment.topic} {what}: `mmtool flow forget` drops its mirror"
+            )
         else:
             self._stale = True
 
@@ -159,9 +164,7 @@ class SourceReader:
         now_ms = int(time.time() * 1000)
         failed = False
         for part in answer.partitions:
-            mirror = self._by_place.get((part.topic_id, part.partition)) or self._by_name.get(  # type: ignore[call-overload]
-                (part.topic, part.partition)
-            )
+            mirror = self._by_place.get((part.topic_id or part.topic, part.partition))
             if mirror is None:
                 continue
             if part.error_code == Code.NONE:

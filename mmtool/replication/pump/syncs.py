@@ -25,7 +25,9 @@ class SyncBook:
     MM2, a sync that cannot be written is dropped: it is advice to others, and the runs are mmtool's own truth.
     """
 
-    def __init__(self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]) -> None:
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+    ) -> None:
         settings = flow.settings
         at_source = settings.offset_syncs_location == "source"
         other = settings.target.alias if at_source else settings.source.alias

@@ -126,7 +126,9 @@ class TargetWriter:
         by_place = {(a.topic_id or a.topic, a.partition): a for a in answers}
         for mirror, sent in load:
             a = mirror.assignment
-            answer = by_place.get((a.target_topic_id, a.partition)) or by_place.get((a.target_topic, a.partition))
+            answer = by_place.get((a.target_topic_id, a.partition)) or by_place.get(
+                (a.target_topic, a.partition)
+            )
             if answer is None:
                 mirror.lost(sent)
                 self._later(mirror)

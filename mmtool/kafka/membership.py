@@ -1,0 +1,123 @@
+"""One seat in a consumer group: whoever holds the topic's only partition has it.
+
+Classic protocol with the cooperative-sticky assignor: a live holder keeps the partition whoever else joins; a
+dead one loses it when its session ends, and the next member gets it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from mmtool.kafka.errors import failure_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config import ClusterSettings
+
+SESSION_TIMEOUT_MS = 10_000
+_HEARTBEAT_MS = 2_000
+_POLL_SECONDS = 0.1
+
+
+class Seat:
+    """A member of ``group``, kept alive by a thread of its own.
+
+    Args:
+        cluster: Where the group is.
+        group: Its name.
+        topic: One partition; its records are not read.
+        client_id: Who we are, for whoever asks who holds the seat.
+        changed: Called from the thread with True when the seat is ours, False when it no longer is.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        group: str,
+        topic: str,
+        client_id: str,
+        changed: Callable[[bool], None],
+    ) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._topic = topic
+        self._client_id = client_id
+        self._changed = changed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"member of {group}", daemon=True)
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """Leaves the group at once, so that a waiting member need not wait for the session to end."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        from confluent_kafka import Consumer, KafkaException
+
+        try:
+            consumer = Consumer(self._config())
+            consumer.subscribe(
+                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
+            while not self._stop.is_set():
+                message = consumer.poll(_POLL_SECONDS)
+                if message is not None and message.error() is not None:
+                    self._check(message.error())
+            consumer.close()
+        except KafkaException as error:
+            self.failure = failure_of(self._cluster, error.args[0], f"joining group {self._group}")
+        except Exception as error:  # noqa: BLE001  whoever waits must hear of it
+            self.failure = error
+
+    def _config(self) -> dict[str, Any]:
+        from mmtool.kafka.clients import librdkafka_config
+
+        return {
+            **librdkafka_config(self._cluster, role="admin"),
+            "client.id": self._client_id,
+            "group.id": self._group,
+            "group.protocol": "classic",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": _HEARTBEAT_MS,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+        }
+
+    def _check(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() in {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}:
+            self.failure = failure_of(self._cluster, error, f"READ on group {self._group}")
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        if partitions:
+            consumer.incremental_assign(partitions)
+            consumer.pause(partitions)  # membership is all that is wanted
+            self._changed(True)
+
+    def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
+        if partitions:
+            consumer.incremental_unassign(partitions)
+            self._changed(False)
+
+
+def seat_holder(cluster: ClusterSettings, group: str) -> str:
+    """Client id and host of the member that holds the seat, for people."""
+    from confluent_kafka.admin import AdminClient
+
+    from mmtool.kafka.clients import librdkafka_config
+
+    admin = AdminClient(librdkafka_config(cluster, role="admin"))
+    described = admin.describe_consumer_groups([group], request_timeout=10)[group].result(15)
+    for member in described.members:
+        if member.assignment and member.assignment.topic_partitions:
+            return f"{member.client_id} on {member.host}"
+    return "another mmtool"
