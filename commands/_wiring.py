@@ -1,0 +1,92 @@
+"""From options to services: the one place where commands meet the real clusters."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
+
+from mmtool.errors import MmtoolError, UsageError
+from mmtool.output import OutputFormat, Result, emit, warn
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+    from mmtool.insight.translation import FlowClusters
+    from mmtool.plan.group_facts import GroupSelection
+
+
+def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:
+    """The flow that ``-c``, ``-s`` and ``-t`` mean, for commands that work on one.
+
+    Raises:
+        UsageError: The file cannot be used, or several flows are meant; they are listed.
+    """
+    from mmtool.config import load_settings
+
+    settings = load_settings(config, os.environ)
+    for sentence in settings.warnings:
+        warn(sentence)
+    flows = settings.select(source, target)
+    if len(flows) > 1:
+        raise UsageError(
+            f"several flows are enabled: {', '.join(flow.name for flow in flows)}",
+            remedy=f"name one, as -s {flows[0].source.alias} -t {flows[0].target.alias}",
+        )
+    return flows[0]
+
+
+def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
+    """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``."""
+    from mmtool.insight.translation import FlowClusters
+    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.kafka.flow_state import KafkaFlowState
+
+    seconds = timeout.total_seconds()
+    return FlowClusters(
+        flow,
+        KafkaCluster(flow.source, seconds),
+        KafkaCluster(flow.target, seconds),
+        KafkaFlowState(flow.target),
+    )
+
+
+def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) -> GroupSelection:
+    """``-g``, ``--groups`` and ``--all-groups`` as one value."""
+    from mmtool.plan.group_facts import GroupSelection
+
+    return GroupSelection(tuple(group or ()), groups, all_groups)
+
+
+def require_selector(chosen: GroupSelection, doing: str) -> None:
+    """Commands that write do not take "all groups" for granted.
+
+    Raises:
+        UsageError: No group is named.
+    """
+    if not chosen.given:
+        raise UsageError(
+            f"{doing} needs to be told which groups",
+            remedy="name them: -g NAME, --groups REGEX or --all-groups",
+        )
+
+
+def finish(result: Result, output: OutputFormat, error: MmtoolError | None = None) -> None:
+    """Write the result, and end with the error's exit code when there is one; the error is printed with it.
+
+    Raises:
+        typer.Exit: There is one.
+    """
+    if error is None:
+        emit(result, output)
+        return
+    _end(result, output, error)
+
+
+def _end(result: Result, output: OutputFormat, error: MmtoolError) -> NoReturn:
+    from dataclasses import replace
+
+    emit(replace(result, errors=(*result.errors, error)), output)
+    raise typer.Exit(error.exit_code)

@@ -1,0 +1,106 @@
+"""``mmtool translate-offsets``: where committed offsets are on the other cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.commands._consent import consent
+from mmtool.commands._wiring import connect, finish, one_flow, require_selector, selection
+from mmtool.output import Column, OutputFormat, Result
+
+if TYPE_CHECKING:
+    from mmtool.insight.translation import Translation
+
+Reverse = Annotated[
+    bool,
+    typer.Option(
+        "--reverse", help="From the target's commits to source offsets; -s and -t name the original flow."
+    ),
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Also write Kafka's reset file, for kafka-consumer-groups --reset-offsets --from-file.",
+    ),
+]
+AllowRewind = Annotated[
+    bool,
+    typer.Option(
+        "--allow-rewind",
+        help="Also move groups back that have committed further already.",
+        rich_help_panel=options.CONSENT,
+    ),
+]
+AllowSkip = Annotated[
+    bool,
+    typer.Option(
+        "--allow-skip",
+        help="Where records are gone: go on at the first one that is there, and count what is skipped.",
+        rich_help_panel=options.CONSENT,
+    ),
+]
+
+COLUMNS = (
+    Column("group"),
+    Column("topic"),
+    Column("partition"),
+    Column("upstream_offset"),
+    Column("target_topic", essential=False),
+    Column("downstream_offset"),
+    Column("exactness"),
+    Column("reread_max", essential=False),
+    Column("skip_max", essential=False),
+    Column("reason"),
+    Column("target_offset_before", essential=False),
+    Column("written", essential=False),
+)
+
+
+def translate_offsets(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    topic: options.Topic = None,
+    reverse: Reverse = False,
+    csv: Csv = None,
+    allow_rewind: AllowRewind = False,
+    allow_skip: AllowSkip = False,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Say where committed offsets are on the target, exactly; write them there with --execute."""
+    from mmtool.failover.moving import moved, question, refusal, rehearsed, write_csv
+    from mmtool.insight.translation import look, translate_groups
+    from mmtool.plan.offsets import Direction, Rules
+
+    chosen = selection(group, groups, all_groups=all_groups)
+    if execute:
+        require_selector(chosen, "--execute")
+    rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
+    flow = look(connect(one_flow(config, source, target), timeout), topic or ())
+    found = translate_groups(flow, chosen, rules)
+    if csv is not None:
+        write_csv(csv, found, with_group=len(chosen.names) != 1 or chosen.pattern is not None or all_groups)
+    if execute and found.writable:
+        consent(question(found), yes=yes)
+        # what was asked about is what is written, and nobody else came between: asked again, with the guards
+        ended = moved(found if yes else translate_groups(flow, chosen, rules))
+        finish(_result(ended.rows, found), output, ended.error)
+    else:
+        finish(_result(rehearsed(found), found), output, refusal(found))
+
+
+def _result(rows: list[dict[str, object]], found: Translation) -> Result:
+    return Result("translate-offsets", rows, COLUMNS, warnings=found.warnings)

@@ -1,0 +1,1 @@
+"""Moving consumer groups: what is written, in which order, and what is said about it."""

@@ -1,0 +1,91 @@
+"""``translate-offsets``: what was found as rows, as Kafka's file, or written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.failover.rows import Row, reset_csv, translation_rows
+from mmtool.failover.writing import failure_of_writing, write_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from mmtool.insight.translation import Translation
+    from mmtool.plan.offsets import GroupPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Rows as they stand now, and the error to end with, if any."""
+
+    rows: list[Row]
+    error: MmtoolError | None
+
+
+def rehearsed(found: Translation) -> list[Row]:
+    """The rows, nothing written."""
+    return translation_rows(found.plans)
+
+
+def moved(found: Translation) -> Moved:
+    """Commit what the plans say, group by group; blocked groups are left as they are."""
+    clusters = found.flow.clusters
+    ended = write_groups(clusters.written_at(found.rules.direction).groups, found.plans)
+    written = {(result.group, place) for result in ended for place in result.written}
+    return Moved(translation_rows(found.plans, written), failure_of_writing(ended))
+
+
+def refusal(found: Translation) -> RefusedError | None:
+    """The guard's no for all that was found: any partition that keeps its group from being moved."""
+    return refusal_of(found.plans)
+
+
+def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
+    """One error for every blocking verdict: how many of which kind, and what each means."""
+    blocking = [(plan.group, verdict.refusal) for plan in plans for verdict in plan.blocking]
+    counts = Counter(reason for _, reason in blocking if reason is not None)
+    if not counts:
+        return None
+    groups = sorted({group for group, _ in blocking})
+    said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    code = next(iter(counts)) if len(counts) == 1 else "refused"
+    return RefusedError(
+        f"refused: {said} ({_groups(groups)})",
+        remedy="; ".join(f"{reason}: {reason.sentence}" for reason in sorted(counts)),
+        code=code,
+    )
+
+
+def question(found: Translation) -> str:
+    """What ``--execute`` would do, as one sentence."""
+    writing = [plan for plan in found.plans if plan.to_write()]
+    partitions = sum(len(plan.to_write()) for plan in writing)
+    where = found.flow.clusters.written_at(found.rules.direction).alias
+    blocked = sum(plan.blocked for plan in found.plans)
+    left = f" ({blocked} refused and left as they are)" if blocked else ""
+    names = _groups([plan.group for plan in writing])
+    return f"commit {partitions} offsets of {names} on {where}{left}"
+
+
+def write_csv(path: Path, found: Translation, *, with_group: bool) -> None:
+    """Kafka's reset file.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_text(reset_csv(found.plans, with_group=with_group), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"--csv {path}: {error.strerror}", remedy="name a file that can be written"
+        ) from error
+
+
+def _groups(names: list[str]) -> str:
+    named = ", ".join(names[:5])
+    more = len(names) - 5
+    return f"{'groups' if len(names) > 1 else 'group'} {named}" + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,118 @@
+"""Plans as the contract's rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from mmtool.plan.offsets import Direction
+from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.translation.types import TopicPartition
+
+Row = dict[str, object]
+
+
+def translation_rows(
+    plans: Iterable[GroupPlan], written: Collection[tuple[str, TopicPartition]] = frozenset()
+) -> list[Row]:
+    """``translate-offsets``: one row per group and partition.
+
+    Args:
+        plans: What to show.
+        written: Group and partition on the cluster that was written to, where a new offset stands.
+    """
+    return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
+
+
+def _row(plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, TopicPartition]]) -> Row:
+    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+    upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
+    place = plan.written_to(verdict)
+    return {
+        "group": verdict.group,
+        **places(verdict),
+        "upstream_offset": upstream,
+        "target_topic": verdict.target and verdict.target.topic,
+        "downstream_offset": downstream,
+        "exactness": exactness(verdict),
+        "reread_max": reread_max(verdict),
+        "skip_max": verdict.answer.skip_max if isinstance(verdict.answer, Skipping) else 0,
+        "reason": verdict.refusal or "",
+        "target_offset_before": verdict.before and verdict.before.offset,
+        "written": place is not None and (plan.group, place) in written,
+    }
+
+
+def places(verdict: Verdict) -> Row:
+    """Topic and partition as the source calls them."""
+    known = verdict.source or verdict.target
+    return {
+        "topic": verdict.source and verdict.source.topic,
+        "partition": known and known.partition,
+    }
+
+
+def offset_of(verdict: Verdict) -> int | None:
+    """Where the commit leads on the other cluster, when that is known."""
+    match verdict.answer:
+        case None | Refused():
+            return None
+        case Exact(offset) | Bounded(offset, _) | Skipping(offset, _):
+            return offset
+        case _:
+            assert_never(verdict.answer)
+
+
+def exactness(verdict: Verdict) -> str:
+    """``exact``, ``bounded`` or ``refused``; a refusal counts whatever the answer would be."""
+    if verdict.refusal is not None:
+        return "refused"
+    return "exact" if isinstance(verdict.answer, Exact) else "bounded"
+
+
+def reread_max(verdict: Verdict) -> int | None:
+    """Records that the group reads again at most; unknown where there is no answer."""
+    match verdict.answer:
+        case None | Refused():
+            return None
+        case Bounded(_, most):
+            return most
+        case Exact() | Skipping():
+            return 0
+        case _:
+            assert_never(verdict.answer)
+
+
+def reset_csv(plans: Iterable[GroupPlan], *, with_group: bool) -> str:
+    """Kafka's own file for ``kafka-consumer-groups --reset-offsets --from-file``: no header, no quotes.
+
+    Args:
+        plans: Exact and bounded partitions are written, refused ones are left out.
+        with_group: Four columns (group first), as Kafka asks for more than one ``--group``; else three.
+    """
+    lines = [
+        ",".join(map(_csv_field, fields))
+        for plan in plans
+        for fields in _csv_rows(plan, with_group=with_group)
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _csv_rows(plan: GroupPlan, *, with_group: bool) -> Iterator[tuple[object, ...]]:
+    for verdict in plan.verdicts:
+        place = plan.written_to(verdict)
+        if verdict.refusal is None and place is not None:
+            group = (plan.group,) if with_group else ()
+            yield (*group, place.topic, place.partition, offset_of(verdict))
+
+
+def _csv_field(value: object) -> str:
+    """Kafka reads the file with a CSV parser: a name with a comma or quote needs quotes (RFC 4180)."""
+    text = str(value)
+    if not set(',"\r\n') & set(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,1 @@
+"""Seeing what is: translation, status, lag, checks. Reads clusters, changes nothing."""

@@ -1,0 +1,251 @@
+"""Committed offsets of a flow's groups on the other cluster, asked of living clusters.
+
+The order of the questions matters, because everything moves while it is asked:
+
+1. the groups' commits; a group that works on only gets further, so what is asked later knows at least as much
+2. the log of the cluster where commits are read, after the commits: a commit is never past a later log end
+3. the maps, after the commits: read before, a commit of meanwhile would look ahead of the mirror
+4. the target's logs, after the maps: read before, a record of the map could lie past the log's end
+
+For ``--reverse`` commits are the target's; the same order gives the same promise.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import ConfigError, UsageError
+from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
+from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.ports import Bounds, ClusterPort, FlowStatePort
+    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class FlowClusters:
+    """A flow and the ways to its clusters and its state."""
+
+    settings: FlowSettings
+    source: ClusterPort
+    target: ClusterPort
+    state: FlowStatePort
+
+    def read_at(self, direction: Direction) -> ClusterPort:
+        """Whose commits are translated."""
+        return self.source if direction is Direction.FORWARD else self.target
+
+    def written_at(self, direction: Direction) -> ClusterPort:
+        """Where they would be committed."""
+        return self.target if direction is Direction.FORWARD else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class FlowNow:
+    """A flow whose clusters have answered.
+
+    Attributes:
+        topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
+        narrowed: ``--topic`` was given: commits of other topics are not spoken of.
+    """
+
+    clusters: FlowClusters
+    identity: FlowIdentity
+    topics: Mapping[str, TopicFacts]
+    narrowed: bool = False
+
+    def remote(self, topic: str) -> str:
+        """What a source topic is called on the target."""
+        return self.clusters.settings.remote_topic(topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """What was found: a plan for each group, and what there is to say about it."""
+
+    flow: FlowNow
+    rules: Rules
+    plans: tuple[GroupPlan, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def writable(self) -> bool:
+        """Whether there is anything to write."""
+        return any(plan.to_write() for plan in self.plans)
+
+
+def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
+    """Ask both clusters, at the same time, who they are and what the flow mirrors.
+
+    Args:
+        clusters: The flow.
+        topics: ``--topic``: only these of the flow's topics.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or answers no.
+        RefusedError: One answers as another than ``mmtool.cluster.id`` says.
+        UsageError: Both aliases are one cluster; an alias clash; no topic is matched.
+    """
+    with ThreadPoolExecutor(2) as pool:
+        source_id, target_id = pool.map(lambda cluster: cluster.probe(), (clusters.source, clusters.target))
+        if source_id == target_id:
+            raise ConfigError(
+                f"{clusters.source.alias} and {clusters.target.alias} are the same cluster, {source_id}",
+                remedy="give each alias the bootstrap servers of its own cluster",
+            )
+        there, here = pool.map(lambda cluster: cluster.topics(), (clusters.target, clusters.source))
+    identity = FlowIdentity(source_id, target_id, clusters.source.alias, clusters.target.alias)
+    clusters.state.check_aliases(identity, there)
+    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics))
+
+
+def _mirrored(
+    flow: FlowSettings, topics: Mapping[str, TopicFacts], wanted: Collection[str]
+) -> dict[str, TopicFacts]:
+    mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
+    missing = sorted(set(wanted) - mirrored.keys())
+    if missing:
+        raise UsageError(
+            f"--topic {', '.join(missing)}: {flow.name} mirrors no such topic",
+            remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
+        )
+    if not mirrored:
+        raise UsageError(
+            f"{flow.name} matches no topic of {flow.source.alias}",
+            remedy="check topics and topics.exclude",
+        )
+    return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
+
+
+def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> Translation:
+    """Plans for the selected groups, from what both clusters say now.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster stopped answering, or denies a part.
+        RefusedError: Stored state that cannot be read.
+    """
+    selected = _selected(flow, selection, rules)
+    groups = read_groups(flow, selected.known, rules.direction)
+    plans = plan_groups(flow, groups, rules)
+    plans += [unknown_group(name, rules.direction) for name in selected.unknown]
+    return Translation(flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), _warnings(selected))
+
+
+def plan_groups(flow: FlowNow, groups: Collection[GroupFacts], rules: Rules) -> list[GroupPlan]:
+    """Plans for groups whose commits have been read already.
+
+    Args:
+        flow: Which flow.
+        groups: Read before this is called; see the order above.
+        rules: What is allowed.
+    """
+    partitions = _partitions(flow, rules.direction)
+    if flow.narrowed:
+        groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
+    return [plan_group(group, partitions, rules) for group in groups]
+
+
+def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
+    return replace(group, commits={at: commit for at, commit in group.commits.items() if at.topic in topics})
+
+
+def _selected(flow: FlowNow, selection: GroupSelection, rules: Rules) -> SelectedGroups:
+    listed = flow.clusters.read_at(rules.direction).groups.list_groups()
+    return select_groups(selection, listed, flow.clusters.settings.groups.accepts)
+
+
+def _warnings(selected: SelectedGroups) -> tuple[str, ...]:
+    found = []
+    if selected.excluded:
+        names = ", ".join(selected.excluded)
+        found.append(f"left out by groups and groups.exclude (name them with -g): {names}")
+    if not selected.known and not selected.unknown:
+        found.append("no group matches")
+    return tuple(found)
+
+
+def read_groups(flow: FlowNow, names: Collection[str], direction: Direction) -> list[GroupFacts]:
+    """What both clusters say of these groups."""
+    here, there = (
+        flow.clusters.read_at(direction).groups,
+        flow.clusters.written_at(direction).groups,
+    )
+    commits, before = here.commits(names), there.commits(names)
+    standing_here, standing_there = here.describe(names), there.describe(names)
+    return [
+        GroupFacts(
+            name,
+            commits[name],
+            before.get(name, {}),
+            standing_here.get(name, ABSENT),
+            standing_there.get(name, ABSENT),
+        )
+        for name in names
+    ]
+
+
+def _partitions(flow: FlowNow, direction: Direction) -> dict[TopicPartition, PartitionFacts]:
+    """Every partition of the flow's topics, by the place where commits are read."""
+    sources = [
+        TopicPartition(name, n) for name, topic in flow.topics.items() for n in range(topic.partitions)
+    ]
+    source_logs = flow.clusters.source.bounds(sources)
+    maps = flow.clusters.state.maps(flow.identity)
+    known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
+    targets = {
+        source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
+        for source in sources
+    }
+    target_logs = flow.clusters.target.bounds(targets.values())
+    facts = [
+        PartitionFacts(
+            source,
+            targets[source],
+            known[source],
+            _source_log(source_logs.get(source)),
+            _target_log(target_logs.get(targets[source])),
+        )
+        for source in sources
+    ]
+    return {fact.place(direction): fact for fact in facts}
+
+
+def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:
+    """Where the mirror was written to, which the naming policy of today need not agree with."""
+    return known.about.target_topic if known is not None else flow.remote(source.topic)
+
+
+def _map_of(
+    maps: Mapping[tuple[TopicId, int], PartitionMap], topic: TopicFacts, partition: int
+) -> PartitionMap | None:
+    """By the topic's id: the map of a topic of the same name that was deleted is of no use (KIP-516)."""
+    return maps.get((topic.topic_id, partition))
+
+
+def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
+    return (
+        UNKNOWN
+        if bounds is None
+        else SourceLog(UpstreamOffset(bounds.log_start), UpstreamOffset(bounds.log_end))
+    )
+
+
+def _target_log(bounds: Bounds | None) -> TargetLog | Unknown:
+    return (
+        UNKNOWN
+        if bounds is None
+        else TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))
+    )

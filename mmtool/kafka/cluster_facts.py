@@ -1,0 +1,131 @@
+"""What a real cluster is: its id, its topics, the bounds of its logs."""
+
+from __future__ import annotations
+
+import base64
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as LibraryPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.kafka.clients import librdkafka_config
+from mmtool.kafka.errors import Kind, failure_of, kind_of
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.ports import Bounds
+from mmtool.plan.topics import TopicFacts
+from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.config import ClusterSettings
+
+_SPARE_SECONDS = 5.0
+_WORD = 1 << 64
+
+
+class KafkaCluster:
+    """A `ClusterPort`. Its admin client lives as long as this object."""
+
+    def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
+        """Say which cluster, and how long one request may take."""
+        self._settings = settings
+        self._seconds = timeout_seconds
+        self._said: list[Any] = []
+        config = librdkafka_config(settings, role="admin", client_id_suffix="facts")
+        self._client = AdminClient(config | {"error_cb": self._said.append})
+
+    @property
+    def alias(self) -> str:
+        return self._settings.alias
+
+    @cached_property
+    def groups(self) -> KafkaGroups:
+        return KafkaGroups(self._settings, self._seconds)
+
+    def probe(self) -> ClusterId:
+        metadata = self._metadata("asking for its id")
+        if metadata.cluster_id is None:
+            raise UnreachableError(
+                f"cluster {self.alias} does not tell its id",
+                remedy="mmtool needs brokers that answer Metadata v2 (Kafka 0.10.1) or later",
+            )
+        check_cluster_id(self._settings, metadata.cluster_id)
+        return ClusterId(metadata.cluster_id)
+
+    def topics(self) -> dict[str, TopicFacts]:
+        names = [name for name, topic in self._metadata("listing topics").topics.items() if not topic.error]
+        if not names:
+            return {}
+        asked = self._client.describe_topics(TopicCollection(names), request_timeout=self._seconds)
+        answers = {name: self._answer(future, f"describing {name}") for name, future in asked.items()}
+        return {
+            name: TopicFacts(name, topic_id_of(answer.topic_id), len(answer.partitions))
+            for name, answer in answers.items()
+            if answer is not None
+        }
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> dict[TopicPartition, Bounds]:
+        """See `ClusterPort.bounds`. Starts are asked before ends: retention can only make the gap larger."""
+        starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
+        ends = self._offsets(starts, OffsetSpec.latest(), committed=committed)
+        return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
+    ) -> dict[TopicPartition, int]:
+        wanted = {LibraryPartition(place.topic, place.partition): spec for place in partitions}
+        if not wanted:
+            return {}
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        asked = self._client.list_offsets(wanted, isolation_level=level, request_timeout=self._seconds)
+        answers = {
+            TopicPartition(p.topic, p.partition): self._answer(future, f"asking for offsets of {p.topic}")
+            for p, future in asked.items()
+        }
+        return {place: answer.offset for place, answer in answers.items() if answer is not None}
+
+    def _metadata(self, what: str) -> Any:
+        try:
+            return self._client.list_topics(timeout=self._seconds)
+        except KafkaException as error:
+            # a refused login or certificate reaches this call as a time-out; the client itself has heard why
+            self._client.poll(0)
+            said = [heard for heard in self._said if kind_of(heard.code()) is Kind.DENIED]
+            raise failure_of(self._settings, said[0] if said else error.args[0], what) from error
+
+    def _answer(self, future: Any, what: str) -> Any:
+        """A future's answer, or None when what was asked about is not there."""
+        try:
+            return future.result(self._seconds + _SPARE_SECONDS)
+        except KafkaException as error:
+            if kind_of(error.args[0].code()) is Kind.GONE:
+                return None
+            raise failure_of(self._settings, error.args[0], what) from error
+
+
+def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
+    """Compare a cluster's answer with ``ALIAS.mmtool.cluster.id``.
+
+    Raises:
+        RefusedError: It is another cluster than the one that the configuration names.
+    """
+    expected = settings.expected_cluster_id
+    if expected is not None and expected != answered:
+        raise RefusedError(
+            f"{settings.alias} answers as cluster {answered}, not {expected}",
+            remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
+            code="wrong_cluster",
+        )
+
+
+def topic_id_of(uuid: Any) -> TopicId:
+    """Kafka's own form of a topic id; the library's text is of another alphabet (``+/`` for ``-_``)."""
+    halves = (uuid.get_most_significant_bits() % _WORD, uuid.get_least_significant_bits() % _WORD)
+    octets = b"".join(half.to_bytes(8, "big") for half in halves)
+    return TopicId(base64.urlsafe_b64encode(octets).decode().rstrip("="))

@@ -1,0 +1,136 @@
+"""Every error of librdkafka and of brokers, sorted once into what it means for an operator.
+
+The names are those of ``confluent_kafka.KafkaError``; those with an underscore are librdkafka's own. A test
+walks all codes that the installed library knows and fails on one that is not sorted here.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError
+
+from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+
+if TYPE_CHECKING:
+    from mmtool.config import ClusterSettings
+
+
+class Kind(Enum):
+    """What an error is about."""
+
+    AWAY = "away"
+    """The cluster, or a part of it, does not answer now; later it may."""
+
+    DENIED = "denied"
+    """It answers, and says no to who we are."""
+
+    BUSY = "busy"
+    """Somebody is at work on the same thing: a group with members, an open transaction, another epoch."""
+
+    GONE = "gone"
+    """The topic, partition, group or offset is not there."""
+
+    TOO_OLD = "too_old"
+    """The broker does not know the request."""
+
+    SETTINGS = "settings"
+    """The client or the request is configured in a way that cannot work."""
+
+    BROKEN = "broken"
+    """Nothing that an operator can do about; a defect of somebody's."""
+
+
+_KINDS: dict[Kind, str] = {
+    Kind.AWAY: """
+        _ALL_BROKERS_DOWN _DESTROY _DESTROY_BROKER _IN_PROGRESS _INTR _ISR_INSUFF _MSG_TIMED_OUT _NODE_UPDATE
+        _OUTDATED _PREV_IN_PROGRESS _PURGE_INFLIGHT _PURGE_QUEUE _QUEUE_FULL _RESOLVE _RETRY _TIMED_OUT
+        _TIMED_OUT_QUEUE _TRANSPORT _UNKNOWN_BROKER _WAIT_CACHE _WAIT_COORD
+        BROKER_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS COORDINATOR_NOT_AVAILABLE
+        ELIGIBLE_LEADERS_NOT_AVAILABLE FENCED_LEADER_EPOCH FETCH_SESSION_ID_NOT_FOUND
+        INVALID_FETCH_SESSION_EPOCH KAFKA_STORAGE_ERROR LEADER_NOT_AVAILABLE LISTENER_NOT_FOUND
+        LOG_DIR_NOT_FOUND NETWORK_EXCEPTION NOT_CONTROLLER NOT_COORDINATOR NOT_ENOUGH_REPLICAS
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND NOT_LEADER_FOR_PARTITION OFFSET_NOT_AVAILABLE OPERATION_NOT_ATTEMPTED
+        PREFERRED_LEADER_NOT_AVAILABLE REBOOTSTRAP_REQUIRED REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT
+        STALE_BROKER_EPOCH STALE_CTRL_EPOCH THROTTLING_QUOTA_EXCEEDED UNKNOWN_CONTROLLER_ID
+        UNKNOWN_LEADER_EPOCH""",
+    Kind.DENIED: """
+        _AUTHENTICATION _SSL
+        CLUSTER_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTH_DISABLED
+        DELEGATION_TOKEN_EXPIRED DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH
+        DELEGATION_TOKEN_REQUEST_NOT_ALLOWED GROUP_AUTHORIZATION_FAILED ILLEGAL_SASL_STATE
+        INVALID_PRINCIPAL_TYPE POLICY_VIOLATION PRINCIPAL_DESERIALIZATION_FAILURE SASL_AUTHENTICATION_FAILED
+        SECURITY_DISABLED TOPIC_AUTHORIZATION_FAILED TOPIC_DELETION_DISABLED
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED UNACCEPTABLE_CREDENTIAL UNSUPPORTED_SASL_MECHANISM""",
+    Kind.BUSY: """
+        _ASSIGNMENT_LOST _CONFLICT _FENCED _MAX_POLL_EXCEEDED
+        CONCURRENT_TRANSACTIONS FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH FENCED_STATE_EPOCH
+        GROUP_MAX_SIZE_REACHED GROUP_SUBSCRIBED_TO_TOPIC ILLEGAL_GENERATION INVALID_PRODUCER_EPOCH
+        MEMBER_ID_REQUIRED NON_EMPTY_GROUP PRODUCER_FENCED REASSIGNMENT_IN_PROGRESS REBALANCE_IN_PROGRESS
+        SHARE_SESSION_LIMIT_REACHED STALE_MEMBER_EPOCH STREAMS_TOPOLOGY_FENCED TRANSACTION_ABORTABLE
+        TRANSACTION_COORDINATOR_FENCED UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID UNSTABLE_OFFSET_COMMIT""",
+    Kind.GONE: """
+        _AUTO_OFFSET_RESET _LOG_TRUNCATION _NOENT _NO_OFFSET _PARTITION_EOF _UNKNOWN_GROUP _UNKNOWN_PARTITION
+        _UNKNOWN_TOPIC
+        GROUP_ID_NOT_FOUND INCONSISTENT_TOPIC_ID INVALID_PRODUCER_ID_MAPPING NO_REASSIGNMENT_IN_PROGRESS
+        OFFSET_OUT_OF_RANGE RESOURCE_NOT_FOUND SHARE_SESSION_NOT_FOUND UNKNOWN_PRODUCER_ID
+        UNKNOWN_SUBSCRIPTION_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART VOTER_NOT_FOUND""",
+    Kind.TOO_OLD: """
+        _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE
+        MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ASSIGNOR UNSUPPORTED_COMPRESSION_TYPE UNSUPPORTED_ENDPOINT_TYPE
+        UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_VERSION""",
+    Kind.SETTINGS: """
+        _INVALID_ARG _NOT_CONFIGURED _READ_ONLY
+        DUPLICATE_RESOURCE DUPLICATE_VOTER ELECTION_NOT_NEEDED INCONSISTENT_GROUP_PROTOCOL
+        INCONSISTENT_VOTER_SET INVALID_COMMIT_OFFSET_SIZE INVALID_CONFIG INVALID_GROUP_ID INVALID_PARTITIONS
+        INVALID_REGULAR_EXPRESSION INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT INVALID_REQUIRED_ACKS
+        INVALID_SESSION_TIMEOUT INVALID_TRANSACTION_TIMEOUT INVALID_UPDATE_VERSION INVALID_VOTER_KEY
+        MSG_SIZE_TOO_LARGE OFFSET_METADATA_TOO_LARGE RECORD_LIST_TOO_LARGE STREAMS_INVALID_TOPOLOGY
+        STREAMS_INVALID_TOPOLOGY_EPOCH TELEMETRY_TOO_LARGE TOPIC_ALREADY_EXISTS TOPIC_EXCEPTION""",
+    Kind.BROKEN: """
+        _APPLICATION _ASSIGN_PARTITIONS _BAD_COMPRESSION _BAD_MSG _CRIT_SYS_RESOURCE _EXISTING_SUBSCRIPTION
+        _FAIL _FATAL _FS _GAPLESS_GUARANTEE _INCONSISTENT _INVALID_DIFFERENT_RECORD _INVALID_TYPE
+        _KEY_DESERIALIZATION _KEY_SERIALIZATION _NOOP _PARTIAL _REVOKE_PARTITIONS _STATE _UNDERFLOW
+        _UNKNOWN_PROTOCOL _VALUE_DESERIALIZATION _VALUE_SERIALIZATION
+        DUPLICATE_SEQUENCE_NUMBER FEATURE_UPDATE_FAILED INVALID_MSG INVALID_MSG_SIZE INVALID_RECORD
+        INVALID_RECORD_STATE INVALID_REGISTRATION INVALID_REQUEST INVALID_SHARE_SESSION_EPOCH
+        INVALID_TIMESTAMP INVALID_TXN_STATE NO_ERROR OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN""",
+}
+KINDS: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+"""Each error's name and what it means."""
+
+_BY_CODE = {getattr(KafkaError, name): kind for name, kind in KINDS.items() if hasattr(KafkaError, name)}
+
+
+def kind_of(code: int) -> Kind:
+    """What an error code means; a code of a newer broker that the library cannot name is ``BROKEN``."""
+    return _BY_CODE.get(code, Kind.BROKEN)
+
+
+_OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
+    Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
+    Kind.DENIED: (NotAuthorisedError, "grant the right to mmtool's principal"),
+    Kind.BUSY: (RefusedError, "stop the group's members, or wait for the transaction to end"),
+    Kind.GONE: (RefusedError, "check that it was not deleted or made anew meanwhile"),
+    Kind.TOO_OLD: (RefusedError, "the broker is older than this needs: source 2.1, target 2.5"),
+    Kind.SETTINGS: (ConfigError, "check the properties of {alias}"),
+    Kind.BROKEN: (MmtoolError, "run again with --debug, and report it"),
+}
+
+
+def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
+    """Our error for one of librdkafka's.
+
+    Args:
+        cluster: Who answered, or did not.
+        error: A ``KafkaError``.
+        what: What was tried, as ``reading orders``.
+    """
+    kind = kind_of(error.code())
+    ours, remedy = _OURS[kind]
+    if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001 - their public names  # noqa: SLF001  librdkafka's public names
+        remedy = "check security.protocol, certificates and credentials of {alias}"
+    failed = f"denies {what}" if kind is Kind.DENIED else f"failed at {what}"
+    said = f"{error.str()} ({error.name()})"
+    return ours(f"cluster {cluster.alias} {failed}: {said}", remedy=remedy.format(alias=cluster.alias))

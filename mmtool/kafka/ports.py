@@ -1,0 +1,122 @@
+"""What the services ask of a cluster. ``mmtool.testing.clusters`` has fakes that pass the same tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from mmtool.plan.group_facts import Commit, GroupStanding
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A partition's log: first offset, and where the next record goes (or the last stable offset)."""
+
+    log_start: int
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a request failed for one partition: Kafka's name for it, and its sentence."""
+
+    name: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence} ({self.name})"
+
+
+class GroupsPort(Protocol):
+    """The consumer groups of one cluster.
+
+    Every call raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or not us.
+    """
+
+    def list_groups(self) -> Mapping[str, str]:
+        """Every consumer group, classic and KIP-848: its name, and Kafka's word for its state."""
+
+    def commits(
+        self, groups: Collection[str], *, stable: bool = False
+    ) -> Mapping[str, Mapping[TopicPartition, Commit]]:
+        """All committed offsets of each group; a group that does not exist has none.
+
+        Args:
+            groups: Whose.
+            stable: Refuse a group with an open transaction over its offsets (KIP-447) instead of telling what
+                was committed before it.
+
+        Raises:
+            RefusedError: With ``stable``, such a transaction is open.
+        """
+
+    def describe(self, groups: Collection[str]) -> Mapping[str, GroupStanding]:
+        """Each group's state and members; one that does not exist is `ABSENT`."""
+
+    def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, Problem]:
+        """Commit for a group without members, never with a leader epoch; what failed, by partition.
+
+        A group with members fails in all partitions (UNKNOWN_MEMBER_ID).
+        """
+
+    def fresh(self) -> GroupsPort:
+        """The same groups through a client that has not been used: for reading back what was written."""
+
+
+class ClusterPort(Protocol):
+    """One cluster: who it is, its topics, its logs, its groups. Errors as in `GroupsPort`."""
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def groups(self) -> GroupsPort: ...
+
+    def probe(self) -> ClusterId:
+        """The cluster's own id, asked now.
+
+        Raises:
+            RefusedError: It is not the one that ``ALIAS.mmtool.cluster.id`` names.
+        """
+
+    def topics(self) -> Mapping[str, TopicFacts]:
+        """Every topic that we may see, with its id; configs are left out."""
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> Mapping[TopicPartition, Bounds]:
+        """Each partition's first and next offset; partitions that are not there are left out.
+
+        Args:
+            partitions: Of which.
+            committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
+        """
+
+
+class FlowStatePort(Protocol):
+    """What a flow has stored on its target."""
+
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
+        """Refuse an identity that contradicts what the flow's first start wrote down.
+
+        Args:
+            identity: The flow, as configured and as the clusters answer.
+            topics: What the target has: a flow under another alias is seen by its topics.
+
+        Raises:
+            UsageError: The alias stands for another cluster there, or another alias for these clusters.
+        """
+
+    def maps(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], PartitionMap]:
+        """Every mirrored partition's map, by the source topic's id; empty when the flow never ran.
+
+        Raises:
+            RefusedError: Stored state that cannot be read (``unreadable_state``).
+        """

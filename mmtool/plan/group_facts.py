@@ -1,0 +1,141 @@
+"""Consumer groups as a cluster tells of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.translation.types import TopicPartition
+
+OWN_GROUP_PREFIX = "mmtool."
+"""mmtool's own groups (ownership of flows) start with it; no selector ever matches them."""
+
+_NOBODY = frozenset({"Empty", "Dead"})
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A committed offset: the next one to read, and the string that the client stored with it.
+
+    Kafka Streams keeps its stream time in ``metadata``, so it goes wherever the offset goes. The leader epoch
+    does not: it means nothing on another cluster, and a consumer that finds one above the target's own asks
+    for metadata for ever (KIP-320, KIP-1279's discussion).
+    """
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who is in a group: the client's own name and where it connects from."""
+
+    client_id: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"{self.client_id} on {self.host.removeprefix('/')}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStanding:
+    """A group's state and members.
+
+    Attributes:
+        state: Kafka's word: Empty, Stable, PreparingRebalance, Assigning... A group that the cluster does not
+            know is Dead.
+    """
+
+    state: str
+    members: tuple[Member, ...] = ()
+
+    @property
+    def idle(self) -> bool:
+        """Whether its offsets may be written: nobody is in it. A state that is not known counts as busy."""
+        return self.state in _NOBODY and not self.members
+
+    @property
+    def sentence(self) -> str:
+        """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
+        named = ", ".join(map(str, self.members[:_NAMED]))
+        more = len(self.members) - _NAMED
+        who = f"{named} and {more} more" if more > 0 else named
+        return f"{self.state}: {who}" if who else self.state
+
+
+ABSENT = GroupStanding("Dead")
+"""What Kafka answers for a group that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group, seen on both clusters.
+
+    Attributes:
+        commits: Its committed offsets where they are read.
+        before: Its committed offsets where they would be written.
+        here: Its state where commits are read.
+        there: Its state where they would be written.
+    """
+
+    group: str
+    commits: Mapping[TopicPartition, Commit]
+    before: Mapping[TopicPartition, Commit] = field(default_factory=dict)
+    here: GroupStanding = ABSENT
+    there: GroupStanding = ABSENT
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSelection:
+    """Which groups a command line means. Its parts add up; nothing given means every one that passes.
+
+    Attributes:
+        names: ``-g``; beats groups.exclude.
+        pattern: ``--groups``; the whole name must match, and ``groups``/``groups.exclude`` must let it pass.
+        everything: ``--all-groups``.
+    """
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    everything: bool = False
+
+    @property
+    def given(self) -> bool:
+        """Whether the command line names any group at all."""
+        return bool(self.names) or self.pattern is not None or self.everything
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedGroups:
+    """What a selection comes to on a cluster, each in alphabetical order.
+
+    Attributes:
+        known: Groups to work on.
+        unknown: Named with ``-g``, and no such group is there.
+        excluded: Matched by ``--groups``, but not let pass by ``groups``/``groups.exclude``.
+    """
+
+    known: tuple[str, ...]
+    unknown: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+def select_groups(
+    selection: GroupSelection, listed: Iterable[str], passes: Callable[[str], bool]
+) -> SelectedGroups:
+    """The groups that are meant, of those that the cluster lists."""
+    theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
+    matched = theirs if selection.everything or not selection.given else set()
+    excluded: set[str] = set()
+    if selection.pattern is not None:
+        found = {group for group in theirs if re.fullmatch(selection.pattern, group)}
+        excluded = {group for group in found if not passes(group)} - set(selection.names)
+        matched = matched | found
+    named = set(selection.names)
+    known = {group for group in matched if passes(group)} | (named & theirs)
+    return SelectedGroups(*(tuple(sorted(groups)) for groups in (known, named - theirs, excluded)))

@@ -1,0 +1,235 @@
+"""Committed offsets of whole groups to the other cluster: facts in, a verdict for each partition out.
+
+A  every commit of a group has exactly one verdict, and so has each uncommitted partition of a topic that the
+   group consumes in part
+B  a group is written whole or not at all: one refusal that blocks, and nothing of it is writable
+C  what is writable lies within the log's bounds, and moves nobody back unless that was allowed
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.group_facts import Commit, GroupFacts
+from mmtool.translation.answers import Answer, Refused, Skipping, SourceLog, TargetLog
+from mmtool.translation.clamp import clamp_skipping
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+from mmtool.translation.translate import translate, translate_back
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mmtool.translation.partition_map import PartitionMap
+
+
+class Direction(Enum):
+    """From which cluster to which: ``--reverse`` is from the flow's target back to its source."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the operator allows."""
+
+    direction: Direction = Direction.FORWARD
+    allow_rewind: bool = False
+    allow_skip: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFacts:
+    """One partition of the flow, on both sides.
+
+    Attributes:
+        map: What the target knows of it; None when the flow has stored nothing for it.
+        source_log: UNKNOWN when the source has no such partition (any more).
+        target_log: UNKNOWN when the target has no such partition (yet).
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    map: PartitionMap | None
+    source_log: SourceLog | Unknown
+    target_log: TargetLog | Unknown
+
+    def place(self, direction: Direction) -> TopicPartition:
+        """Where commits are read."""
+        return self.source if direction is Direction.FORWARD else self.target
+
+    def other(self, direction: Direction) -> TopicPartition:
+        """Where they are written."""
+        return self.target if direction is Direction.FORWARD else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one committed partition.
+
+    Attributes:
+        source, target: The partition on both sides; None where it has no name there (a topic outside the
+            flow, a group without commits).
+        commit: What was read; None where the group has no commit.
+        answer: Where it leads; None when that is refused.
+        refusal: Why it is not written; an answer may be there all the same (``would_rewind``).
+        blocks: Whether the refusal keeps the whole group from being written.
+        before: What is committed now where it would be written.
+    """
+
+    group: str
+    source: TopicPartition | None
+    target: TopicPartition | None
+    commit: Commit | None = None
+    answer: Answer | Skipping | None = None
+    refusal: Reason | None = None
+    blocks: bool = False
+    before: Commit | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlan:
+    """One group's verdicts, in the order of the topics."""
+
+    group: str
+    direction: Direction
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def blocked(self) -> bool:
+        return any(verdict.blocks for verdict in self.verdicts)
+
+    @property
+    def blocking(self) -> tuple[Verdict, ...]:
+        return tuple(verdict for verdict in self.verdicts if verdict.blocks)
+
+    def to_write(self) -> dict[TopicPartition, Commit]:
+        """What would be committed on the other cluster; nothing when the group is blocked."""
+        return {} if self.blocked else dict(self._writable())
+
+    def before(self) -> dict[TopicPartition, Commit]:
+        """What is committed there now, of the partitions that would be written."""
+        places = self.to_write().keys()
+        return {
+            place: verdict.before
+            for verdict in self.verdicts
+            if verdict.before is not None and (place := self.written_to(verdict)) in places
+        }
+
+    def written_to(self, verdict: Verdict) -> TopicPartition | None:
+        """The partition that a verdict is written to."""
+        return verdict.target if self.direction is Direction.FORWARD else verdict.source
+
+    def _writable(self) -> Iterator[tuple[TopicPartition, Commit]]:
+        for verdict in self.verdicts:
+            place = self.written_to(verdict)
+            if verdict.refusal is None and verdict.commit is not None and place is not None:
+                assert verdict.answer is not None
+                assert not isinstance(verdict.answer, Refused)
+                yield place, Commit(verdict.answer.offset, verdict.commit.metadata)
+
+
+def unknown_group(group: str, direction: Direction) -> GroupPlan:
+    """The plan for a name that no group has."""
+    nothing = Verdict(group, None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True)
+    return GroupPlan(group, direction, (nothing,))
+
+
+def plan_group(
+    group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts], rules: Rules
+) -> GroupPlan:
+    """What becomes of every commit of a group.
+
+    Args:
+        group: The group on both clusters.
+        partitions: Every partition of the flow's (selected) topics, by the place where commits are read.
+        rules: The direction, and what is allowed.
+    """
+    topics = {place.topic for place in partitions}
+    inside = {place: commit for place, commit in group.commits.items() if place.topic in topics}
+    verdicts = [_inside(group, place, commit, partitions, rules) for place, commit in inside.items()]
+    verdicts += [_outside(group, place, rules) for place in group.commits if place.topic not in topics]
+    verdicts += _uncommitted(group, {place.topic for place in inside}, partitions)
+    if not verdicts:
+        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+    return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)))
+
+
+def _order(verdict: Verdict) -> TopicPartition:
+    return verdict.source or verdict.target or TopicPartition("", 0)
+
+
+def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> Verdict:
+    forward = rules.direction is Direction.FORWARD
+    source, target = (place, None) if forward else (None, place)
+    return Verdict(group.group, source, target, group.commits[place], refusal=Reason.NOT_MIRRORED)
+
+
+def _uncommitted(
+    group: GroupFacts, topics: set[str], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> Iterator[Verdict]:
+    """Where a consumer of the group would start at its own ``auto.offset.reset``, on either side."""
+    for place, facts in partitions.items():
+        if place.topic in topics and place not in group.commits:
+            yield Verdict(group.group, facts.source, facts.target, refusal=Reason.NO_COMMIT)
+
+
+def _inside(
+    group: GroupFacts,
+    place: TopicPartition,
+    commit: Commit,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rules: Rules,
+) -> Verdict:
+    facts = partitions.get(place)
+    if facts is None:  # the topic is the flow's, the partition is not there: it was made anew, smaller
+        gone = _outside(group, place, rules)
+        return replace(gone, refusal=_gone(rules.direction), blocks=True)
+    before = group.before.get(facts.other(rules.direction))
+    verdict = Verdict(group.group, facts.source, facts.target, commit, before=before)
+    answer = _answer(facts, commit, rules)
+    if isinstance(answer, Refused):
+        return replace(verdict, refusal=answer.reason, blocks=True)
+    refusal = _guard(group, answer.offset, before, rules)
+    return replace(verdict, answer=answer, refusal=refusal, blocks=refusal is not None)
+
+
+def _gone(direction: Direction) -> Reason:
+    return Reason.BEYOND_SOURCE_END if direction is Direction.FORWARD else Reason.PARTITION_MISSING
+
+
+def _answer(facts: PartitionFacts, commit: Commit, rules: Rules) -> Answer | Skipping:
+    if facts.map is None:
+        return Refused(Reason.NEVER_RAN)
+    if facts.target_log is UNKNOWN:
+        return Refused(Reason.PARTITION_MISSING)
+    if rules.direction is Direction.REVERSE:
+        return _answer_back(facts, commit, facts.target_log)
+    upstream = UpstreamOffset(commit.offset)
+    answer = translate(facts.map, upstream, target=facts.target_log, source=facts.source_log)
+    if rules.allow_skip and isinstance(answer, Refused) and answer.reason in _SKIPPABLE:
+        return clamp_skipping(facts.map, upstream, target=facts.target_log)
+    return answer
+
+
+_SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
+"""Refused because records before the answer are not there to be read: the operator may say to skip them."""
+
+
+def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> Answer:
+    if facts.source_log is UNKNOWN:
+        return Refused(Reason.PARTITION_MISSING)
+    return translate_back(facts.map, DownstreamOffset(commit.offset), target=target, source=facts.source_log)
+
+
+def _guard(group: GroupFacts, offset: int, before: Commit | None, rules: Rules) -> Reason | None:
+    """Why a known answer must not be written: somebody is at work there, or has been further already."""
+    if not group.there.idle:
+        return Reason.ACTIVE_ON_TARGET
+    if before is not None and before.offset > offset and not rules.allow_rewind:
+        return Reason.WOULD_REWIND
+    return None

@@ -1,0 +1,149 @@
+"""Clusters in memory that answer what a real one answers, as far as groups and logs go.
+
+``tests/contract/test_groups_contract.py`` runs the same promises on these and on real brokers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.ports import Bounds, Problem
+from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.topics import TopicFacts
+from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.errors import MmtoolError
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.partition_map import PartitionMap
+
+
+@dataclass
+class FakeGroups:
+    """A `GroupsPort`. Groups come to be by a commit or by joining, as on a broker.
+
+    Attributes:
+        committed: Group to partition to commit.
+        members: Group to who is in it.
+        exists: Which partitions the cluster has; a commit for another one fails.
+        denied: Partitions for which a commit is refused (no READ on the topic).
+        failure: Raised by every call, for a cluster that has gone away.
+        before_reading_back: Called when a fresh client is made, for what happens between write and check.
+    """
+
+    exists: Callable[[TopicPartition], bool]
+    committed: dict[str, dict[TopicPartition, Commit]] = field(default_factory=dict)
+    members: dict[str, tuple[Member, ...]] = field(default_factory=dict)
+    denied: set[TopicPartition] = field(default_factory=set)
+    failure: MmtoolError | None = None
+    before_reading_back: Callable[[], None] = lambda: None
+
+    def fresh(self) -> FakeGroups:
+        self.before_reading_back()
+        return self
+
+    def list_groups(self) -> dict[str, str]:
+        self._answer()
+        names = [*self.committed, *self.members]
+        return {name: self._standing(name).state for name in dict.fromkeys(names)}
+
+    def commits(
+        self, groups: Collection[str], *, stable: bool = False
+    ) -> dict[str, dict[TopicPartition, Commit]]:
+        self._answer()
+        del stable  # no transactions in here
+        return {group: dict(self.committed.get(group, {})) for group in groups}
+
+    def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
+        self._answer()
+        return {group: self._standing(group) for group in groups}
+
+    def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
+        self._answer()
+        if self.members.get(group):
+            return dict.fromkeys(offsets, Problem("UNKNOWN_MEMBER_ID", "Broker: Unknown member"))
+        failed = {place: problem for place in offsets if (problem := self._problem(place)) is not None}
+        taken = {place: commit for place, commit in offsets.items() if place not in failed}
+        if taken:
+            self.committed.setdefault(group, {}).update(taken)
+        return failed
+
+    def _problem(self, place: TopicPartition) -> Problem | None:
+        if place in self.denied:
+            return Problem("TOPIC_AUTHORIZATION_FAILED", "Broker: Topic authorization failed")
+        if not self.exists(place):
+            return Problem("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
+        return None
+
+    def _standing(self, group: str) -> GroupStanding:
+        members = self.members.get(group, ())
+        if not members and group not in self.committed:
+            return ABSENT
+        return GroupStanding("Stable" if members else "Empty", members)
+
+    def _answer(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class FakeCluster:
+    """A `ClusterPort`: topics with ids, logs with bounds, groups."""
+
+    alias: str
+    cluster_id: ClusterId
+    ids: dict[str, TopicId] = field(default_factory=dict)
+    logs: dict[TopicPartition, Bounds] = field(default_factory=dict)
+    failure: MmtoolError | None = None
+
+    def __post_init__(self) -> None:
+        self.groups = FakeGroups(self.logs.__contains__)
+
+    def add_topic(self, name: str, topic_id: str, *ends: int) -> None:
+        """A topic with one partition for each log end, from 0."""
+        self.ids[name] = TopicId(topic_id)
+        self.logs |= {TopicPartition(name, number): Bounds(0, end) for number, end in enumerate(ends)}
+
+    def go_away(self, failure: MmtoolError) -> None:
+        """From now on every call fails like that."""
+        self.failure = self.groups.failure = failure
+
+    def probe(self) -> ClusterId:
+        self._answer()
+        return self.cluster_id
+
+    def topics(self) -> dict[str, TopicFacts]:
+        self._answer()
+        counts = {name: sum(place.topic == name for place in self.logs) for name in self.ids}
+        return {name: TopicFacts(name, self.ids[name], count) for name, count in counts.items()}
+
+    def bounds(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> dict[TopicPartition, Bounds]:
+        self._answer()
+        del committed  # no transactions in here
+        return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
+
+    def _answer(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class FakeFlowState:
+    """A `FlowStatePort`: what the flow has stored, as maps."""
+
+    stored: dict[tuple[TopicId, int], PartitionMap] = field(default_factory=dict)
+    clash: MmtoolError | None = None
+
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
+        del identity, topics
+        if self.clash is not None:
+            raise self.clash
+
+    def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
+        del identity
+        return dict(self.stored)

@@ -1,0 +1,65 @@
+"""Partition maps and their blocks, written down as runs: what a mirror would have stored."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.testing.runs import ORDERS
+from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
+from mmtool.translation.partition_map import PartitionMap, join_blocks
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.blocks import Block, MirroredPartition
+
+
+def about_of(
+    identity: FlowIdentity, topic_id: TopicId, source: TopicPartition, target_topic: str
+) -> MirroredPartition:
+    """Which partition of which flow."""
+    return replace(
+        ORDERS,
+        source_cluster_id=identity.source_id,
+        target_cluster_id=identity.target_id,
+        topic_id=topic_id,
+        partition=source.partition,
+        source_topic=source.topic,
+        target_topic=target_topic,
+    )
+
+
+def blocks_of(
+    about: MirroredPartition,
+    runs: Iterable[tuple[int, int, int]],
+    frontier: int,
+    *,
+    start: tuple[int, int] = (0, 0),
+) -> list[Block]:
+    """The blocks of a mirror that shipped ``runs`` (upstream, downstream, count) and stands at ``frontier``.
+
+    ``start`` is where it began, upstream and downstream.
+    """
+    recorder = MapRecorder.begin(about, MirrorStart(UpstreamOffset(start[0]), DownstreamOffset(start[1])))
+    recorder.saw_source(SeenOffset(UpstreamOffset(frontier), 0), SeenOffset(UpstreamOffset(start[0]), 0))
+    for upstream, downstream, count in runs:
+        recorder.appended(
+            UpstreamOffset(upstream), DownstreamOffset(downstream), count, writer=WriterState(9, 0, 0)
+        )
+    recorder.passed(UpstreamOffset(frontier))
+    return list(recorder.take())
+
+
+def map_of(
+    about: MirroredPartition,
+    runs: Iterable[tuple[int, int, int]],
+    frontier: int,
+    *,
+    start: tuple[int, int] = (0, 0),
+) -> PartitionMap:
+    """`blocks_of`, joined."""
+    return join_blocks(blocks_of(about, runs, frontier, start=start))
