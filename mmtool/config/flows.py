@@ -44,7 +44,7 @@ _INTERVALS = (
 )
 
 
-def parse_value(key: Key, text: str) -> Any:
+def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per kind is the clearest
     """A key's text as its type.
 
     Raises:

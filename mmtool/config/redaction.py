@@ -22,7 +22,7 @@ _SHOWN_CLIENT_KEYS = frozenset(
     ssl.endpoint.identification.algorithm ssl.keystore.type ssl.truststore.type ssl.keystore.location
     ssl.truststore.location ssl.ca.location ssl.certificate.location ssl.key.location ssl.protocol
     ssl.enabled.protocols
-    """.split()
+    """.split()  # noqa: SIM905 - one word per line would be sixty lines
 )
 _SHOWN_SPARK_KEY = re.compile(
     r"spark\.(?:(?:executor|driver)\.(?:memory|memoryOverhead|cores|instances)|dynamicAllocation\.\w+"

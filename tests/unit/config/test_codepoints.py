@@ -9,8 +9,6 @@ from mmtool.config.codepoints import CodePoints
 points = st.integers(0, 0x300)
 ranges = st.tuples(points, points).map(lambda pair: (min(pair), max(pair)))
 sets = st.lists(ranges, max_size=5).map(CodePoints.of)
-    CodePoints.of
-)
 
 
 @given(sets, sets, points)

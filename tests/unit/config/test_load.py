@@ -325,7 +325,7 @@ def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
             "mmtool.spark.conf.a = b\n"
         )
     )
-    copy = pickle.loads(pickle.dumps(flow))
+    copy = pickle.loads(pickle.dumps(flow))  # noqa: S301 - our own bytes
     assert copy == flow
     assert copy.target.security.sasl.password.get_secret_value() == "p"
 

@@ -173,4 +173,4 @@ def test_renaming_leaves_heartbeats_to_mm2s_own_clients():
 
 @pytest.mark.parametrize("policy", [DEFAULT, IDENTITY, RenamePolicy("A", "B", "dr-")])
 def test_a_policy_travels_to_a_spark_worker(policy):
-    assert pickle.loads(pickle.dumps(policy)) == policy
+    assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own bytes
