@@ -47,6 +47,7 @@ _DEFAULT_FILTERS = {
     f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
     for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
 }
+_ARROW = re.compile(r"(.+?)->(.+)")
 _UNIT = re.compile(r".+\.(topics|groups)")
 
 
@@ -136,6 +137,11 @@ class _Adviser:
         return None
 
     def _unknown(self, key: str) -> str:
+        arrow = _ARROW.fullmatch(key)
+        if arrow is not None and any(
+            name in FLOW_KEYS or name == "enabled" for name in _ends(arrow.group(2))
+        ):
+            return f"has no effect: clusters names {', '.join(self.aliases)}, and this is no pair of them"
         known = list(self._known_keys())
         close = get_close_matches(key, known, n=1, cutoff=0.75)
         return f"unknown key: did you mean {close[0]}?" if close else "unknown key: it has no effect"
@@ -155,6 +161,12 @@ class _Adviser:
 
     def _flow_name(self) -> str:
         return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
+
+
+def _ends(text: str) -> Iterator[str]:
+    """What stands after each dot: where an unknown alias ends cannot be told, it may have dots."""
+    parts = text.split(".")
+    return (".".join(parts[start:]) for start in range(1, len(parts)))
 
 
 def _is_known(scope: str, name: str, prefix: str) -> bool:

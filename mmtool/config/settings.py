@@ -75,6 +75,11 @@ class Security(_Frozen):
     key_password: SecretStr | None = None
     verify_hostname: bool = True
 
+    def secrets(self) -> frozenset[str]:
+        """Passwords in plain text, for a console that must never print them."""
+        found = (self.sasl.password if self.sasl else None, self.key_password)
+        return frozenset(secret.get_secret_value() for secret in found if secret is not None)
+
     @property
     def uses_tls(self) -> bool:
         return self.protocol in {"SSL", "SASL_SSL"}
@@ -210,6 +215,13 @@ class Settings(_Frozen):
     flows: tuple[FlowSettings, ...]
     all_flows: tuple[FlowSettings, ...]
     warnings: tuple[str, ...] = ()
+
+    def secrets(self) -> frozenset[str]:
+        """Every password of the file in plain text, for ``mmtool.output.hide``."""
+        sides = (side for flow in self.all_flows for side in (flow.source, flow.target))
+        clusters = (*self.clusters.values(), *sides)
+        securities = (s for cluster in clusters for s in (cluster.security, *cluster.role_security.values()))
+        return frozenset().union(*(security.secrets() for security in securities))
 
     def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
         """The flows that ``-s`` and ``-t`` mean.

@@ -1,15 +1,20 @@
 """MirrorMaker 2's grammar, scopes and precedence, value by value."""
 
 import pickle
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mmtool.config import load_settings
 from mmtool.errors import ConfigError, UsageError
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
 
+HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 THREE = """\
 clusters = A, B, C
 A.bootstrap.servers = a:9092
@@ -328,6 +333,41 @@ def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
     copy = pickle.loads(pickle.dumps(flow))  # noqa: S301 - our own bytes
     assert copy == flow
     assert copy.target.security.sasl.password.get_secret_value() == "p"
+
+
+def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
+    (warning,) = load("A->dr.site.enabled = true\n").warnings
+    assert warning.endswith(
+        "A->dr.site.enabled: has no effect: clusters names A, B, and this is no pair of them"
+    )
+
+
+words = st.sampled_from(
+    [
+        *("A", "B", "->", ".", "clusters", "topics", "enabled", "consumer", "ssl.ca.location", "=", " ", ","),
+        *(
+            "security.protocol",
+            "SSL",
+            "SASL_SSL",
+            "PLAIN",
+            "sasl.jaas.config",
+            "${env:X}",
+            "${file:a:b}",
+            "é",
+        ),
+        *("mmtool.", "unit.", "start", "replication.policy.class", "[", "(", "*", "true", "-1", "\\u00e9"),
+        *("\n", "\r\n", "\\", "config.providers"),
+    ]
+)
+
+
+@given(st.lists(words, max_size=30).map("".join))
+def test_any_text_is_settings_or_one_of_our_errors(text):
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "mm2.properties"
+        path.write_text(HEAD + text, encoding="utf-8", newline="")
+        with suppress(ConfigError):
+            assert load_settings(path, {}).clusters
 
 
 def test_an_example_of_kafkas_own_kind_loads_without_a_warning(load):

@@ -212,4 +212,5 @@ def test_no_secret_shows_in_any_form_of_the_settings(pem, load):
         ]
     )
     assert (CANARY in shown, "PRIVATE KEY" in shown) == (False, False)
+    assert settings.secrets() == {f"{CANARY}-{number}" for number in (1, 2, 3)}
     assert f"{CANARY}-5" in dict(flow.spark_conf).values()
