@@ -90,7 +90,7 @@ def wire_cluster(
 
 def client_id(suffix: str = "") -> str:
     """``mmtool/<version>`` and, after a dash, what this client is for."""
-    return f"{CLIENT_ID}-{suffix}" if suffix else CLIENT_ID
+    return f"{CLIENT_ID}-{suffix.removeprefix('-')}" if suffix else CLIENT_ID
 
 
 def tls_context(security: Security, alias: str) -> ssl.SSLContext:
