@@ -10,12 +10,32 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from mmtool.errors import MmtoolError, UsageError
-from mmtool.output import OutputFormat, Result, emit, warn
+from mmtool.output import OutputFormat, Result, emit, hide, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mmtool.config import FlowSettings
+    from mmtool.failover.planned import DrainPort
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+
+def selected_flows(config: Path | None, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
+    """The flows that ``-c``, ``-s`` and ``-t`` mean; the file's warnings go to stderr.
+
+    Raises:
+        UsageError: The file cannot be used, or no flow is meant.
+    """
+    from mmtool.config import load_settings
+
+    settings = load_settings(config, os.environ)
+    for secret in settings.secrets():
+        hide(secret)
+    for sentence in settings.warnings:
+        warn(sentence)
+    return settings.select(source, target)
 
 
 def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:
@@ -24,12 +44,7 @@ def one_flow(config: Path | None, source: str | None, target: str | None) -> Flo
     Raises:
         UsageError: The file cannot be used, or several flows are meant; they are listed.
     """
-    from mmtool.config import load_settings
-
-    settings = load_settings(config, os.environ)
-    for sentence in settings.warnings:
-        warn(sentence)
-    flows = settings.select(source, target)
+    flows = selected_flows(config, source, target)
     if len(flows) > 1:
         raise UsageError(
             f"several flows are enabled: {', '.join(flow.name for flow in flows)}",
@@ -51,6 +66,23 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
         KafkaCluster(flow.target, seconds),
         KafkaFlowState(flow.target),
     )
+
+
+def engine_drain() -> DrainPort:
+    """The engine as the one who brings a mirror up; Spark is loaded when that is asked for."""
+    return _EngineDrain()
+
+
+class _EngineDrain:
+    def drain(
+        self,
+        flow: FlowSettings,
+        until: Mapping[TopicPartition, UpstreamOffset],
+        timeout_seconds: float | None,
+    ) -> None:
+        from mmtool.replication.service import drain_flow
+
+        drain_flow(flow, until, timeout_seconds)
 
 
 def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) -> GroupSelection:

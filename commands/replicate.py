@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mmtool.commands._options import Config, Output, Source, Target
-from mmtool.output import OutputFormat
+from mmtool.output import Column, OutputFormat
 
 UntilCaughtUp = Annotated[
     bool,
@@ -21,6 +21,22 @@ Every = Annotated[
     int, typer.Option("--every", metavar="SECONDS", min=1, help="Off a terminal, one line of progress per so many.")
 ]
 
+_COLUMNS = (
+    Column("source"),
+    Column("target"),
+    Column("topic"),
+    Column("partition"),
+    Column("target_topic", essential=False),
+    Column("upstream_position"),
+    Column("downstream_position", essential=False),
+    Column("records"),
+    Column("bytes", essential=False),
+    Column("lag_records"),
+    Column("lag_seconds", essential=False),
+    Column("state"),
+    Column("reason"),
+)
+
 
 def replicate(
     config: Config = None,
@@ -33,7 +49,7 @@ def replicate(
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
     from mmtool.commands._wiring import selected_flows
-    from mmtool.output import Result, emit, talk
+    from mmtool.output import Result, finish, talk
     from mmtool.output.progress import Progress
     from mmtool.replication.engine import RunOptions
     from mmtool.replication.service import replicate as run
@@ -42,5 +58,4 @@ def replicate(
     options = RunOptions(until_caught_up=until_caught_up, standby=standby)
     with Progress(every=float(every)) as progress:
         outcome = run(flows, options, show=progress.show, say=talk)
-    emit(Result("replicate", outcome.rows), output)
-    outcome.check()
+    finish(Result("replicate", outcome.rows, _COLUMNS), output, outcome.error)

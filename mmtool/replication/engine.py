@@ -16,7 +16,7 @@ from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.pump.report import FENCED
-from mmtool.replication.session import local_master, open_session, run_round, spark_log
+from mmtool.replication.session import local_master, open_session, parallelism, run_round, spark_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +87,8 @@ class Engine:
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
-                self._session = await starting
-                await self._rounds()
+                await self._or_stop(starting)
+                await self._rounds(starting)
             clean = True
         finally:
             for run in self.runs:
@@ -105,13 +105,23 @@ class Engine:
         return open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
 
     def _slots(self) -> int:
-        """Pumps wait on sockets and share the machine with the clusters' own work: one slot per two cores."""
+        """How many tasks a round may have.
+
+        Where the operator named a master, as many as it runs at once. Locally one per two cores: pumps wait on
+        sockets, and share the machine.
+        """
+        if self._session is not None and self.settings[0].spark_master:
+            return parallelism(self._session)
         return max(1, (os.cpu_count() or 1) // 2)
 
     async def _take_over(self) -> None:
         contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
         self.runs = [FlowRun(context) for context in contexts]
-        await self._or_stop(asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs)))
+        joining = asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs))
+        await self._or_stop(joining)
+        if not joining.done():
+            joining.cancel()
+            return
         for run in self.runs:
             await run.take()
             await run.refresh()
@@ -124,8 +134,6 @@ class Engine:
             await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 work.result()
-            else:
-                work.cancel()
         finally:
             stopping.cancel()
 
@@ -156,7 +164,10 @@ class Engine:
 
     # --- rounds -------------------------------------------------------------------------------------------
 
-    async def _rounds(self) -> None:
+    async def _rounds(self, starting: asyncio.Task[Any]) -> None:
+        if self.stop.is_set():
+            return
+        self._session = starting.result()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
             if not any(run.loads() for run in self.runs):

@@ -199,6 +199,15 @@ class FlowRun:
         ups = {TopicPartition(t.name, p) for t, p in unknown}
         downs = {TopicPartition(t.target_name, p) for t, p in unknown}
         starts = await self._starts(ups)
+        grown = {
+            TopicPartition(t.name, p)
+            for t, p in unknown
+            if any(topic_id == t.topic_id for topic_id, _ in self.standing.blocks)
+        }
+        if grown:  # a partition added to a mirrored topic is mirrored whole, wherever the topic began
+            starts |= await list_offsets(
+                self.flow.source, dict.fromkeys(grown, EARLIEST), read_committed=False
+            )
         ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
         for topic, partition in unknown:
             up, down = TopicPartition(topic.name, partition), TopicPartition(topic.target_name, partition)

@@ -55,7 +55,8 @@ async def resume(
         target_topic_id: The target topic's own id.
         log_start: The target partition's first offset.
         log_end: The target partition's log end.
-        claim: Whose records are counted: every epoch of its producer id.
+        claim: Whose records are counted: every epoch of its producer id, and of the one that the block names
+            (an expired transactional id comes back with a new one).
         read_committed: How the flow reads the source.
 
     Raises:
@@ -69,7 +70,10 @@ async def resume(
             f"target {about.target_topic}-{about.partition} ends at {log_end}, but {stored_end} was mirrored to:"
             " it was truncated or recreated; `mmtool flow rebuild` starts from what is there"
         )
-    tail = await _own_tail(target, block, target_topic_id, max(log_start, stored_end), log_end, claim)
+    ours = {claim.producer_id}
+    if block.tail.writer is not UNKNOWN:
+        ours.add(block.tail.writer.producer_id)
+    tail = await _own_tail(target, block, target_topic_id, range(max(log_start, stored_end), log_end), ours)
     if log_start > stored_end and log_start >= log_end and not tail:
         tail_gone = log_end - stored_end
         if tail_gone > 1:  # our own fencing marker is all that may be missing
@@ -89,17 +93,17 @@ async def resume(
 
 
 async def _own_tail(
-    target: WireCluster, block: Block, topic_id: TopicId, start: int, stop: int, claim: Claim
+    target: WireCluster, block: Block, topic_id: TopicId, places: range, ours: set[int]
 ) -> list[BatchView]:
-    """Batches behind the stored runs that were appended under our producer id, any epoch of it."""
+    """Batches behind the stored runs that were appended under our producer ids, any epoch of them."""
     topic, partition = block.about.target_topic, block.about.partition
-    views = read_range(target, topic, topic_id, partition, start, stop, read_committed=False)
+    views = read_range(target, topic, topic_id, partition, places.start, places.stop, read_committed=False)
     return [
         view
         async for view in views
-        if view.header.producer_id == claim.producer_id
+        if view.header.producer_id in ours
         and not view.header.is_control
-        and view.header.next_offset > start
+        and view.header.next_offset > places.start
     ]
 
 

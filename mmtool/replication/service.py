@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from dataclasses import dataclass, field
@@ -48,23 +49,23 @@ class Outcome:
     rows: list[dict[str, object]] = field(default_factory=list)
     stopped_by: signal.Signals | None = None
 
-    def check(self) -> None:
-        """Raises what the contract's exit code says.
+    @property
+    def error(self) -> MmtoolError | None:
+        """What ends the command with the contract's exit code; None when all went well.
 
-        Raises:
-            StoppedError: after a clean stop.
-            PartlyAppliedError: some partitions are halted.
-            RefusedError: all of them are: nothing could run.
+        A clean stop after a signal (130, 143), some partitions halted (6), or all of them (3).
         """
         if self.stopped_by is not None:
-            raise StoppedError(self.stopped_by)
+            return StoppedError(self.stopped_by)
         halted = [row for row in self.rows if row["state"] == State.HALTED]
         if not halted:
-            return
+            return None
         message = f"{len(halted)} of {len(self.rows)} partitions or topics are halted: {halted[0]['reason']}"
         if len(halted) == len(self.rows):
-            raise RefusedError(message, remedy="each row's reason says what helps")
-        raise PartlyAppliedError(message, remedy="each row's reason says what helps; the others are mirrored")
+            return RefusedError(message, remedy="each row's reason says what helps")
+        return PartlyAppliedError(
+            message, remedy="each row's reason says what helps; the others are mirrored"
+        )
 
 
 def replicate(
@@ -115,7 +116,8 @@ async def _replicate(
 
     def stopped(signum: signal.Signals) -> None:
         if stop.is_set():
-            raise SystemExit(128 + signum)  # asked twice: the next owner resumes
+            say("stopped at once: the next start resumes")
+            os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
         say("stopping: what is in flight is finished first")
         stop.set()

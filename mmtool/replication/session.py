@@ -61,6 +61,14 @@ def open_session(master: str, conf: Mapping[str, str]) -> Any:
     return session
 
 
+def parallelism(session: Any) -> int:
+    """How many tasks the session runs at once."""
+    try:
+        return int(session.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001  Spark Connect has no context to ask, and says so in its own way
+        return int(session.conf.get("spark.default.parallelism", "2"))
+
+
 def spark_log() -> Path:
     """Where the JVM and the Python workers of this process write what they have to say."""
     return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"

@@ -125,6 +125,8 @@ class PartitionMirror:
 
         A batch that cannot be mirrored halts the partition, and ``reason`` says why.
         """
+        if self.state == State.HALTED:
+            return 0
         self.log_start = fetched.log_start_offset
         self.high_watermark = fetched.high_watermark
         self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
@@ -209,6 +211,11 @@ class PartitionMirror:
         return Fate.AGAIN in fates or bool(self._unsent and len(fates) < IN_FLIGHT)
 
     @property
+    def untouched(self) -> bool:
+        """Nothing was ever fetched: the position is where the mirror is to begin."""
+        return self.fetch_position == self.assignment.block.mirror_start.upstream and not self._unsent
+
+    @property
     def settled(self) -> bool:
         """What the target holds is known: a halted partition has refused batches, but none without an answer."""
         if self.state == State.HALTED:
@@ -249,7 +256,7 @@ class PartitionMirror:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
         elif code in (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
-        elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        elif code in RETRIABLE or code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_TOPIC_ID}:
             sent.fate = Fate.MISSING
         elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
             self._shrink(sent)
@@ -331,7 +338,8 @@ class PartitionMirror:
         return WriterState(self.shard.producer_id, self.shard.epoch, next_sequence)
 
     def halt(self, reason: str) -> None:
-        """Stops this partition; the others go on."""
+        """Stops this partition; the others go on. What it held and never sent is let go."""
+        self.drop_unsent()
         self.state = State.HALTED
         self.reason = reason
         self.dirty = True

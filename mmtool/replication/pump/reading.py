@@ -117,7 +117,9 @@ class SourceReader:
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
         if mirror.state != State.HALTED:
+            before = mirror.held_bytes
             mirror.halt(reason)
+            self._budget.add(mirror.held_bytes - before)
             self._fetched(mirror)
 
     def _nodes(self) -> set[int]:
@@ -199,7 +201,7 @@ class SourceReader:
             return
         if position > end:
             self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
-        elif self._continue_on_loss:
+        elif self._continue_on_loss or mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         else:
             self._halt(

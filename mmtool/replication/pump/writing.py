@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ _REQUESTS_IN_FLIGHT = 5
 _REQUEST_BYTES = 8 << 20
 _BROKER_TIMEOUT_MS = 15_000
 _PAUSE_SECONDS = 0.1
+_GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 
 
 class TargetWriter:
@@ -49,6 +51,7 @@ class TargetWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[PartitionMirror] = set()
         self._refresh: asyncio.Task[None] | None = None
+        self._missing_since: dict[str, float] = {}
         self._closed = False
 
     def wake(self, mirror: PartitionMirror) -> None:
@@ -97,13 +100,13 @@ class TargetWriter:
     async def _send(self, node: int, load: list[tuple[PartitionMirror, Sent]]) -> None:
         load.sort(key=lambda item: item[0].assignment.target_topic)
         request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
-        held = sum(mirror.held_bytes for mirror, _ in load)
         try:
             answers = await self._cluster.send(node, request, purpose="produce")
         except ConnectionLostError:
             answers = None
         finally:
             self._outstanding[node] -= 1
+        held = sum(mirror.held_bytes for mirror, _ in load)
         try:
             self._settle(load, answers)
         except Exception as error:  # noqa: BLE001  whatever it is, the pump cannot go on
@@ -146,13 +149,31 @@ class TargetWriter:
     async def _retry(self, *, look_up: bool) -> None:
         await asyncio.sleep(_PAUSE_SECONDS)
         if look_up:
-            try:
-                await self._cluster.refresh(m.assignment.target_topic for m in self._waiting)
-            except ConnectionLostError:
-                await asyncio.sleep(_PAUSE_SECONDS)
+            await self._look_up()
         waiting, self._waiting, self._refresh = self._waiting, set(), None
         for mirror in waiting:
             self.wake(mirror)
+
+    async def _look_up(self) -> None:
+        """Fresh leaders; a topic that is gone, or another one under its old name, halts its partitions."""
+        try:
+            found = await self._cluster.refresh(m.assignment.target_topic for m in self._waiting)
+        except ConnectionLostError:
+            return
+        for mirror in self._waiting:
+            topic = found.get(mirror.assignment.target_topic)
+            there = topic is not None and topic.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION
+            if topic is not None and there and topic.topic_id == mirror.assignment.target_topic_id:
+                self._missing_since.pop(mirror.name, None)
+                continue
+            since = self._missing_since.setdefault(mirror.name, time.monotonic())
+            if there or time.monotonic() - since > _GONE_AFTER_SECONDS:
+                what = "was deleted and created again" if there else "was deleted"
+                before = mirror.held_bytes
+                mirror.halt(
+                    f"target topic {mirror.assignment.target_topic} {what}: `mmtool flow forget` starts anew"
+                )
+                self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:
         """Waits until no batch is without an answer, but not longer than ``seconds``; False when some are."""
