@@ -55,29 +55,37 @@ def write_groups(groups: GroupsPort, plans: Iterable[GroupPlan]) -> list[Written
 
 
 def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
-    """Commit what a plan says; nothing when it is blocked or has nothing to write."""
+    """Commit what a plan says, and settle it; nothing when it is blocked or has nothing to write."""
+    return settle(groups, plan, commit(groups, plan))
+
+
+def commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
+    """One request for all of a group's partitions; what failed. Nothing is sent for a blocked plan."""
+    offsets = plan.to_write()
+    return groups.alter(plan.group, offsets) if offsets else {}
+
+
+def settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
+    """Read with another client what stands after `commit`; put it back where a part has failed."""
     offsets = plan.to_write()
     if plan.blocked:
         reasons = {verdict.refusal.sentence for verdict in plan.blocking if verdict.refusal is not None}
         return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
     if not offsets:
         return Written(plan.group, Outcome.WRITTEN)
-    failed = groups.alter(plan.group, offsets)
     try:
         found = groups.fresh().commits([plan.group])[plan.group]
     except MmtoolError as error:
         return _unread(plan.group, offsets, failed, error)
-    stands = {place for place, commit in offsets.items() if found.get(place) == commit}
+    stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
     if failed:
-        return _put_back(groups, plan, offsets, failed, stands)
-    different = offsets.keys() - stands
-    problems = tuple(
+        return _put_back(groups, plan, failed, stands)
+    different = tuple(
         f"{plan.group} {at}: wrote {offsets[at].offset}, another client reads {_offset(found.get(at))}"
-        for at in sorted(different)
+        for at in sorted(offsets.keys() - stands)
     )
-    return Written(
-        plan.group, Outcome.DIFFERENT if different else Outcome.WRITTEN, frozenset(stands), problems
-    )
+    outcome = Outcome.DIFFERENT if different else Outcome.WRITTEN
+    return Written(plan.group, outcome, frozenset(stands), different)
 
 
 def _unread(
@@ -95,12 +103,11 @@ def _unread(
 def _put_back(
     groups: GroupsPort,
     plan: GroupPlan,
-    offsets: Mapping[TopicPartition, Commit],
     failed: Mapping[TopicPartition, Problem],
     stands: set[TopicPartition],
 ) -> Written:
     """Commit again what was there before; a partition without a commit before has no way back."""
-    before = plan.before()
+    offsets, before = plan.to_write(), plan.before()
     changed = {place for place in stands if before.get(place) != offsets[place]}
     restorable = {place: before[place] for place in changed if place in before}
     still = groups.alter(plan.group, restorable) if restorable else {}
@@ -140,5 +147,5 @@ def _sentences(problems: Mapping[TopicPartition, Problem]) -> tuple[str, ...]:
     return tuple(f"{place}: {problem}" for place, problem in sorted(problems.items()))
 
 
-def _offset(commit: Commit | None) -> str:
-    return "nothing" if commit is None else str(commit.offset)
+def _offset(found: Commit | None) -> str:
+    return "nothing" if found is None else str(found.offset)

@@ -137,11 +137,13 @@ def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> 
         UnreachableError, NotAuthorisedError: A cluster stopped answering, or denies a part.
         RefusedError: Stored state that cannot be read.
     """
-    selected = _selected(flow, selection, rules)
+    selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
     plans = plan_groups(flow, groups, rules)
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
-    return Translation(flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), _warnings(selected))
+    return Translation(
+        flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), selection_warnings(selected)
+    )
 
 
 def plan_groups(flow: FlowNow, groups: Collection[GroupFacts], rules: Rules) -> list[GroupPlan]:
@@ -162,12 +164,14 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
     return replace(group, commits={at: commit for at, commit in group.commits.items() if at.topic in topics})
 
 
-def _selected(flow: FlowNow, selection: GroupSelection, rules: Rules) -> SelectedGroups:
-    listed = flow.clusters.read_at(rules.direction).groups.list_groups()
+def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
+    """Which groups are meant, of those that the cluster lists whose commits are read."""
+    listed = flow.clusters.read_at(direction).groups.list_groups()
     return select_groups(selection, listed, flow.clusters.settings.groups.accepts)
 
 
-def _warnings(selected: SelectedGroups) -> tuple[str, ...]:
+def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
+    """What an operator should know who expected other groups."""
     found = []
     if selected.excluded:
         names = ", ".join(selected.excluded)
@@ -177,14 +181,17 @@ def _warnings(selected: SelectedGroups) -> tuple[str, ...]:
     return tuple(found)
 
 
-def read_groups(flow: FlowNow, names: Collection[str], direction: Direction) -> list[GroupFacts]:
-    """What both clusters say of these groups."""
+def read_groups(
+    flow: FlowNow, names: Collection[str], direction: Direction, *, stable: bool = False
+) -> list[GroupFacts]:
+    """What both clusters say of these groups; ``stable`` as in `GroupsPort.commits`."""
     here, there = (
         flow.clusters.read_at(direction).groups,
         flow.clusters.written_at(direction).groups,
     )
-    commits, before = here.commits(names), there.commits(names)
+    # standing first: what a group without members had committed by then is its last word
     standing_here, standing_there = here.describe(names), there.describe(names)
+    commits, before = here.commits(names, stable=stable), there.commits(names)
     return [
         GroupFacts(
             name,

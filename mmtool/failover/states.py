@@ -1,0 +1,96 @@
+"""The life of an operation, as a table: (state, phase, event) -> what comes next.
+
+An event that the table does not know raises and changes nothing. ``phase`` is which side of the point of no
+return the operation is on; it alone decides whether a failure leaves everything as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class OperationState(StrEnum):
+    """The contract's words."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled_back"
+
+
+class Phase(StrEnum):
+    """Which side of the point of no return."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+class Event(StrEnum):
+    """What can happen to an operation."""
+
+    BEGIN = "begin"
+    PAST_RETURN = "past_return"
+    STEP_FAILED = "step_failed"
+    NOTHING_WRITTEN = "nothing_written"
+    FINISH = "finish"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an operation is."""
+
+    state: OperationState
+    phase: Phase
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """Where an event leads, and what that means in one sentence."""
+
+    next: Standing
+    sentence: str
+
+
+START = Standing(OperationState.PLANNED, Phase.BEFORE)
+
+_RUNNING_BEFORE = Standing(OperationState.RUNNING, Phase.BEFORE)
+_RUNNING_AFTER = Standing(OperationState.RUNNING, Phase.AFTER)
+_FAILED_BEFORE = Standing(OperationState.FAILED, Phase.BEFORE)
+_FAILED_AFTER = Standing(OperationState.FAILED, Phase.AFTER)
+_COMPLETED = Standing(OperationState.COMPLETED, Phase.AFTER)
+
+TABLE: dict[tuple[Standing, Event], Transition] = {
+    (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "the operator has agreed; nothing is written yet"),
+    (_RUNNING_BEFORE, Event.STEP_FAILED): Transition(
+        _FAILED_BEFORE, "no offset was written: both clusters' groups are as they were"
+    ),
+    (_RUNNING_BEFORE, Event.PAST_RETURN): Transition(
+        _RUNNING_AFTER, "offsets are being written: from here on it is finished forward"
+    ),
+    (_RUNNING_AFTER, Event.NOTHING_WRITTEN): Transition(
+        _FAILED_BEFORE, "the target took no offset, or all were put back: groups are as they were"
+    ),
+    (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
+        _FAILED_AFTER, "offsets are written in part, or read back differently: the rows say which"
+    ),
+    (_RUNNING_AFTER, Event.FINISH): Transition(_COMPLETED, "every group can go on at the target"),
+}
+
+
+class IllegalEventError(Exception):
+    """An event that cannot happen where the operation is: a defect, never an operator's doing."""
+
+
+def advance(standing: Standing, event: Event) -> Transition:
+    """What an event leads to.
+
+    Raises:
+        IllegalEventError: The table has no such row.
+    """
+    try:
+        return TABLE[standing, event]
+    except KeyError:
+        raise IllegalEventError(f"{event} cannot happen to an operation that is {standing.state}") from None

@@ -1,0 +1,84 @@
+"""A flow between two clusters in memory, with as much of a mirror as a test wants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.config import load_settings
+from mmtool.insight.translation import FlowClusters, FlowNow, look
+from mmtool.kafka.ports import Bounds
+from mmtool.plan.group_facts import Commit
+from mmtool.plan.identity import FlowIdentity
+from mmtool.testing.clusters import FakeCluster, FakeFlowState
+from mmtool.testing.maps import about_of, map_of
+from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.translation.types import UpstreamOffset
+
+PROPERTIES = """\
+clusters = east, west
+east.bootstrap.servers = east-1:9092
+west.bootstrap.servers = west-1:9092
+east->west.enabled = true
+east->west.topics = orders.*
+"""
+
+
+class Scene:
+    """``east->west`` mirrors ``orders.*``; nothing is there until it is said to be."""
+
+    def __init__(self, directory: Path, extra: str = "") -> None:
+        """Write the properties file into ``directory``."""
+        self.config = directory / "mm2.properties"
+        self.config.write_text(PROPERTIES + extra, encoding="utf-8")
+        self.settings: FlowSettings = load_settings(self.config, {}).flows[0]
+        self.source = FakeCluster("east", ClusterId("east-id"))
+        self.target = FakeCluster("west", ClusterId("west-id"))
+        self.state = FakeFlowState()
+        self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
+
+    @property
+    def clusters(self) -> FlowClusters:
+        return FlowClusters(self.settings, self.source, self.target, self.state)
+
+    def look(self, *topics: str) -> FlowNow:
+        return look(self.clusters, topics)
+
+    def has(self, topic: str, *ends: int) -> None:
+        """The source has a topic with a partition for each log end; the target has it with empty logs."""
+        self.source.add_topic(topic, f"id-{topic}", *ends)
+        self.target.add_topic(self.settings.remote_topic(topic), f"id-remote-{topic}", *(0 for _ in ends))
+
+    def mirrored(
+        self, topic: str, partition: int, runs: Iterable[tuple[int, int, int]], frontier: int
+    ) -> None:
+        """The mirror of a partition stands there."""
+        place, shipped = TopicPartition(topic, partition), list(runs)
+        remote = self.settings.remote_topic(topic)
+        identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
+        about = about_of(identity, self.source.ids[topic], place, remote)
+        self.state.stored[TopicId(about.topic_id), partition] = map_of(about, shipped, frontier)
+        end = max((downstream + count for _, downstream, count in shipped), default=0)
+        self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)
+
+    def commits(self, group: str, topic: str, *offsets: int, cluster: FakeCluster | None = None) -> None:
+        """A group has committed on the source (or ``cluster``), one offset for each partition from 0."""
+        places = {TopicPartition(topic, n): Commit(offset) for n, offset in enumerate(offsets)}
+        (cluster or self.source).groups.committed.setdefault(group, {}).update(places)
+
+    def drain(
+        self,
+        flow: FlowSettings,
+        until: Mapping[TopicPartition, UpstreamOffset],
+        timeout_seconds: float | None,
+    ) -> None:
+        """A `DrainPort` that mirrors everything at once, record for record."""
+        del flow, timeout_seconds
+        self.drained.append(dict(until))
+        for place, offset in until.items():
+            self.mirrored(place.topic, place.partition, [(0, 0, offset)] if offset else [], offset)

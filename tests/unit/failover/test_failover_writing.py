@@ -1,0 +1,87 @@
+"""Writing groups: all of it, or put back, or said."""
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.failover.writing import Outcome, failure_of_writing, write_group, write_groups
+from mmtool.insight.translation import translate_groups
+from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.offsets import Rules
+from mmtool.translation.types import TopicPartition
+
+REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
+
+
+@pytest.fixture
+def groups(scene):
+    return scene.target.groups
+
+
+@pytest.fixture
+def plan(scene):
+    """app's plan, made from what is there when the test asks for it."""
+    return lambda: translate_groups(scene.look(), GroupSelection(("app",)), Rules()).plans[0]
+
+
+def test_a_group_is_written_and_read_back(groups, plan):
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written) == (Outcome.WRITTEN, frozenset(REMOTE))
+    assert groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}
+
+
+def test_a_group_that_came_alive_meanwhile_is_left_alone(groups, plan):
+    made = plan()
+    groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    result = write_group(groups, made)
+    assert (result.outcome, result.written, groups.committed) == (Outcome.REFUSED, frozenset(), {})
+    assert "UNKNOWN_MEMBER_ID" in result.problems[0]
+
+
+def test_a_part_that_was_taken_is_put_back_when_another_is_refused(groups, plan):
+    groups.committed["app"] = {place: Commit(7, "old") for place in REMOTE}
+    groups.denied = {REMOTE[1]}
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written) == (Outcome.REFUSED, frozenset())
+    assert groups.committed["app"] == {place: Commit(7, "old") for place in REMOTE}
+
+
+def test_a_part_that_had_no_commit_before_cannot_be_put_back_and_is_said(groups, plan):
+    groups.denied = {REMOTE[1]}
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written) == (Outcome.PARTLY, frozenset({REMOTE[0]}))
+
+
+def test_what_somebody_else_commits_in_between_is_found_by_reading_back(groups, plan):
+    made = plan()
+    groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
+    result = write_group(groups, made)
+    assert (result.outcome, result.written) == (Outcome.DIFFERENT, frozenset({REMOTE[1]}))
+    assert "wrote 50, another client reads 3" in result.problems[0]
+
+
+def test_a_result_that_nobody_can_read_back_is_not_called_success(groups, plan):
+    made = plan()
+    groups.before_reading_back = lambda: setattr(groups, "failure", UnreachableError("gone"))
+    assert write_group(groups, made).outcome is Outcome.DIFFERENT
+
+
+def test_a_blocked_group_is_not_even_tried(scene, groups, plan):
+    scene.commits("app", "orders", 80)
+    assert (write_group(groups, plan()).outcome, groups.committed) == (Outcome.REFUSED, {})
+
+
+def test_exit_codes_follow_from_what_was_written(scene, groups):
+    scene.commits("ahead", "orders", 80)
+    plans = translate_groups(scene.look(), GroupSelection(("ahead", "app")), Rules()).plans
+    ahead, app = plans
+    codes = [
+        error and error.exit_code
+        for error in (
+            failure_of_writing(write_groups(groups, [app])),
+            failure_of_writing(write_groups(groups, [ahead])),
+            failure_of_writing(write_groups(groups, plans)),
+        )
+    ]
+    assert codes == [None, 3, 6]
+    groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
+    assert failure_of_writing(write_groups(groups, [app])).exit_code == 7
