@@ -128,10 +128,9 @@ def histories(records: Iterable[Record]) -> dict[int, History]:
 def compare_consumption(
     log: Mapping[int, History], before: Mapping[int, History], after: Mapping[int, History]
 ) -> dict[int, Verdict]:
-    """Did a group that read ``before`` on the source and ``after`` on the target read the whole log, once?
+    """Whether a group that read ``before`` on the source and ``after`` on the target read ``log``, each once.
 
-    Args:
-        log: All records of each partition, from the first that the group was to read.
+    ``log`` are all records of each partition, from the first that the group was to read.
     """
     read = {p: [*before.get(p, []), *after.get(p, [])] for p in {*before, *after}}
     return compare_histories(log, read)

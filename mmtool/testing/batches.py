@@ -151,10 +151,17 @@ def packed(codec: str, section: bytes) -> bytes:
         framed = b"".join(struct.pack(">i", len(b)) + b for b in map(_snappy, blocks))
         return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + framed
     if codec == "lz4":
-        return bytes(cramjam.lz4.compress(section))
+        return _lz4(section)
     if codec == "zstd":
         return bytes(cramjam.zstd.compress(section))
     return section
+
+
+def _lz4(section: bytes) -> bytes:
+    """Independent blocks: brokers refuse linked ones (KIP-57)."""
+    compressor = cramjam.lz4.Compressor(block_linked=False)
+    compressor.compress(section)
+    return bytes(compressor.finish())
 
 
 def _snappy(block: bytes) -> bytes:

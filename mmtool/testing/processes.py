@@ -1,0 +1,184 @@
+"""mmtool as a process of its own: started, listened to, and killed part by part."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from mmtool.lab.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Role = Literal["driver", "jvm", "daemon", "worker"]
+_POLL_SECONDS = 0.02
+_ANSWER_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a command ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """The document's rows, where ``-o json`` was asked for."""
+        rows: list[dict[str, object]] = json.loads(self.stdout)["data"]
+        return rows
+
+    @property
+    def said(self) -> list[str]:
+        """The lines on stderr."""
+        return self.stderr.splitlines()
+
+
+class MmtoolProcess:
+    """One running ``mmtool`` with everything that it starts, in a session of its own.
+
+    The session id is how its parts are found, also when their parent is dead already. A context manager that
+    leaves nothing behind.
+    """
+
+    def __init__(self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._stdout, self._stderr = directory / "stdout", directory / "stderr"
+        self.started_at = time.monotonic()
+        with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mmtool", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env={**os.environ, **(environ or {})},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def stderr(self) -> str:
+        return self._stderr.read_text(errors="replace")
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_line(self, pattern: str, timeout: float = 60.0) -> float:
+        """Until a line on stderr matches; the seconds since the start of the process.
+
+        Raises:
+            AssertionError: The process ended without saying it.
+            GateError: It did not say it in time.
+        """
+
+        def said() -> bool:
+            ended = not self.alive
+            if re.search(pattern, self.stderr, re.MULTILINE):
+                return True
+            assert not ended, f"mmtool ended with {self._process.returncode}:\n{self.stderr}"
+            return False
+
+        wait_until(said, f"{pattern!r} in:\n{self.stderr}", timeout, poll=_POLL_SECONDS)
+        return time.monotonic() - self.started_at
+
+    def wait(self, timeout: float = _ANSWER_SECONDS) -> Answer:
+        """Until it ends by itself.
+
+        Raises:
+            subprocess.TimeoutExpired: It did not.
+        """
+        code = self._process.wait(timeout)
+        seconds = time.monotonic() - self.started_at
+        return Answer(code, self._stdout.read_text(), self.stderr, seconds)
+
+    def stop(self, signum: signal.Signals = signal.SIGTERM, timeout: float = 60.0) -> Answer:
+        """Asks for a clean end and waits for it."""
+        self._process.send_signal(signum)
+        return self.wait(timeout)
+
+    def pids(self, role: Role) -> list[int]:
+        """The living processes of one role."""
+        if role == "driver":
+            return [self.pid] if self.alive else []
+        return [pid for pid, of in self._members().items() if of == role]
+
+    def kill(self, *roles: Role) -> list[int]:
+        """SIGKILL to every process of these roles, in one go; their pids."""
+        pids = [pid for role in roles for pid in self.pids(role)]
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return pids
+
+    def kill_all(self) -> None:
+        """SIGKILL to all of it, repeated until nothing is left that was being forked meanwhile."""
+        while self.kill("driver", "jvm", "daemon", "worker"):
+            self._process.wait()
+            time.sleep(_POLL_SECONDS)
+
+    def peak_rss(self, pid: int) -> int:
+        """The largest resident set that a process has had, in bytes; 0 when it is gone."""
+        with suppress(OSError):
+            found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+            return int(found[1]) * 1024 if found else 0
+        return 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill_all()
+        self._process.wait()
+
+    def _members(self) -> dict[int, Role]:
+        """Pid to role of the session's living processes, the driver left out."""
+        found: dict[int, Role] = {}
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit() or int(folder.name) == self.pid:
+                continue
+            with suppress(OSError):
+                state, parent, session = _stat(folder)
+                if session == self.pid and state != "Z":
+                    found[int(folder.name)] = _role((folder / "cmdline").read_bytes(), parent)
+        return found
+
+
+def _stat(folder: Path) -> tuple[str, int, int]:
+    """State, parent and session of a process (proc_pid_stat(5))."""
+    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+    return fields[0], int(fields[1]), int(fields[3])
+
+
+def _role(command: bytes, parent: int) -> Role:
+    if b"pyspark.daemon" not in command and b"pyspark/daemon" not in command:
+        return "jvm"  # java itself, and for a moment the shell script that becomes it
+    with suppress(OSError):
+        if b"java" in Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")[0]:
+            return "daemon"
+    return "worker"
+
+
+def run_mmtool(
+    directory: Path,
+    *arguments: str,
+    environ: Mapping[str, str] | None = None,
+    timeout: float = _ANSWER_SECONDS,
+) -> Answer:
+    """One command to its end; whatever it left running is killed."""
+    with MmtoolProcess(directory, *arguments, environ=environ) as process:
+        return process.wait(timeout)
