@@ -6,6 +6,7 @@ many groups are sent together and awaited one by one.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -30,6 +31,9 @@ _AT_ONCE = 200
 _SPARE_SECONDS = 5.0
 """librdkafka ends a request itself when its time is up; waiting longer only guards against a lost answer."""
 
+_SETTLE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
+
 _WORDS = {
     "EMPTY": "Empty",
     "DEAD": "Dead",
@@ -39,6 +43,12 @@ _WORDS = {
     "ASSIGNING": "Assigning",
     "RECONCILING": "Reconciling",
 }
+
+
+class UnstableOffsetError(RefusedError):
+    """A transaction is open over a group's offset: what is committed is not its last word (KIP-447)."""
+
+    code = "unstable_offset"
 
 
 class KafkaGroups:
@@ -64,6 +74,18 @@ class KafkaGroups:
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, Commit]]:
+        deadline = time.monotonic() + min(_SETTLE_SECONDS, self._seconds)
+        while True:
+            try:
+                return self._commits(groups, stable=stable)
+            except (
+                UnstableOffsetError
+            ):  # a transaction that has just been committed is open for a moment more
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+
+    def _commits(self, groups: Collection[str], *, stable: bool) -> dict[str, dict[TopicPartition, Commit]]:
         found: dict[str, dict[TopicPartition, Commit]] = {}
         for some in _chunks(groups):
             asked = {group: self._ask_commits(group, stable=stable) for group in some}
@@ -93,11 +115,10 @@ class KafkaGroups:
 
     def _unreadable(self, group: str, partition: Any) -> Exception:
         if partition.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-            return RefusedError(
+            return UnstableOffsetError(
                 f"group {group} has a transaction open over its offset of "
                 f"{partition.topic}-{partition.partition} on {self._cluster.alias}",
                 remedy="let its producer commit or abort, or wait for transaction.timeout.ms",
-                code="unstable_offset",
             )
         what = f"reading group {group}'s commit of {partition.topic}-{partition.partition}"
         return failure_of(self._cluster, partition.error, what)

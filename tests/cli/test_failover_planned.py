@@ -1,0 +1,147 @@
+"""``mmtool failover planned`` as a script sees it, on clusters in memory."""
+
+import json
+
+import pytest
+
+from mmtool.errors import GateError
+from mmtool.plan.group_facts import Member
+from mmtool.testing.scene import Scene
+
+ROW = {
+    "operation_id",
+    "mode",
+    "state",
+    "point_of_no_return_passed",
+    "groups",
+    "steps",
+    "rto_seconds",
+    "rpo_records",
+    "reread_records",
+    "diverged_records",
+    "undo",
+}
+PARTITION = {
+    "topic",
+    "partition",
+    "upstream_offset",
+    "target_topic",
+    "downstream_offset",
+    "exactness",
+    "reread_max",
+    "lost_max",
+    "knowledge_age_seconds",
+    "target_offset_before",
+    "written",
+    "reason",
+}
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """One partition of 100 records, mirrored to 60; app has read 80."""
+    made = Scene(tmp_path)
+    made.has("orders", 100)
+    made.mirrored("orders", 0, [(0, 0, 60)], 60)
+    made.commits("app", "orders", 80)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    return made
+
+
+@pytest.fixture
+def planned(mmtool, scene):
+    def run(*arguments):
+        return mmtool("failover", "planned", "-c", scene.config, "-o", "json", *arguments)
+
+    return run
+
+
+def row_of(ended):
+    document = json.loads(ended.out)
+    (row,) = document["data"]
+    return row
+
+
+def test_one_row_per_operation_with_the_contracts_keys(planned):
+    row = row_of(planned("-g", "app"))
+    assert row.keys() >= ROW
+    assert row["groups"][0].keys() >= {"group", "partitions"}
+    assert row["groups"][0]["partitions"][0].keys() == PARTITION
+    assert row["steps"][0].keys() == {"name", "state", "sentence"}
+
+
+def test_a_rehearsal_is_zero_and_tells_what_is_known_after_the_drain(planned, scene):
+    ended = planned("-g", "app")
+    row = row_of(ended)
+    partition = row["groups"][0]["partitions"][0]
+    assert (ended.code, row["mode"], row["state"]) == (0, "planned", "planned")
+    assert (partition["downstream_offset"], partition["reason"]) == (None, "known after drain")
+    assert {step["state"] for step in row["steps"]} == {"pending"}
+    assert (scene.drained, scene.target.groups.committed) == ([], {})
+
+
+def test_executed_it_is_completed_and_proven(planned, scene):
+    ended = planned("-g", "app", "--fence", "none", "--execute", "--yes")
+    row = row_of(ended)
+    partition = row["groups"][0]["partitions"][0]
+    assert (ended.code, row["state"], row["rpo_records"], row["reread_records"]) == (0, "completed", 0, 0)
+    assert (partition["downstream_offset"], partition["exactness"], partition["written"]) == (
+        80,
+        "exact",
+        True,
+    )
+    assert row["rto_seconds"] >= 0
+
+
+def test_the_steps_that_are_rehearsed_are_the_steps_that_are_done(planned):
+    rehearsed, done = (row_of(planned("-g", "app", *more))["steps"] for more in ([], ["--execute", "--yes"]))
+    assert [step["sentence"] for step in rehearsed] == [step["sentence"] for step in done]
+    assert {step["state"] for step in done} == {"done"}
+
+
+def test_afterwards_it_says_what_to_do_next(planned):
+    assert "start the consumers of app with bootstrap.servers=west-1:9092" in (
+        planned("-g", "app", "--execute", "--yes").err
+    )
+
+
+def test_a_selector_is_required(planned):
+    assert planned().code == 2
+
+
+def test_execute_where_nobody_can_be_asked_needs_yes(planned, scene):
+    assert (planned("-g", "app", "--execute").code, scene.drained) == (3, [])
+
+
+def test_an_active_group_is_three_and_its_members_are_named(planned, scene):
+    scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    ended = planned("-g", "app", "--execute", "--yes")
+    (error,) = json.loads(ended.out)["errors"]
+    assert (ended.code, error["code"], "app-1 on 10.0.0.7" in error["message"]) == (
+        3,
+        "active_on_source",
+        True,
+    )
+
+
+def test_an_unknown_group_is_three(planned):
+    ended = planned("-g", "typo")
+    assert (ended.code, row_of(ended)["groups"][0]["partitions"][0]["reason"]) == (3, "unknown_group")
+
+
+def test_a_drain_that_runs_out_of_time_is_four_with_nothing_written(planned, scene, monkeypatch):
+    def drain(flow, until, timeout_seconds):
+        raise GateError(f"not within {timeout_seconds} s")
+
+    monkeypatch.setattr(scene, "drain", drain)
+    ended = planned("-g", "app", "--execute", "--yes", "--timeout", "8s")
+    row = row_of(ended)
+    assert (ended.code, row["state"], row["point_of_no_return_passed"]) == (4, "failed", False)
+    assert json.loads(ended.out)["errors"][0]["message"] == "not within 8.0 s"
+    assert scene.target.groups.committed == {}
+
+
+def test_the_table_has_a_line_for_each_group_and_partition(mmtool, scene):
+    out = mmtool("failover", "planned", "-c", scene.config, "-g", "app").out
+    assert [line.split()[0] for line in out.splitlines()][-1] == "app"

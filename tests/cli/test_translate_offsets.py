@@ -1,0 +1,204 @@
+"""``mmtool translate-offsets`` as a script sees it, on clusters in memory."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from mmtool.errors import UnreachableError, UsageError
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import TopicPartition
+
+KEYS = [
+    "group",
+    "topic",
+    "partition",
+    "upstream_offset",
+    "target_topic",
+    "downstream_offset",
+    "exactness",
+    "reread_max",
+    "skip_max",
+    "reason",
+    "target_offset_before",
+    "written",
+]
+REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """Two partitions, fully mirrored with one hole; app has read part of both."""
+    made = Scene(tmp_path)
+    made.has("orders", 21, 10)
+    made.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21)
+    made.mirrored("orders", 1, [(0, 0, 10)], 10)
+    made.commits("app", "orders", 12, 10)
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: made.clusters)
+    return made
+
+
+@pytest.fixture
+def translate(mmtool, scene):
+    def run(*arguments):
+        return mmtool("translate-offsets", "-c", scene.config, *arguments)
+
+    return run
+
+
+@pytest.fixture
+def rows(translate):
+    def run(*arguments, code=0):
+        ended = translate("-o", "json", *arguments)
+        assert ended.code == code, ended
+        return json.loads(ended.out)["data"]
+
+    return run
+
+
+def offsets(data):
+    return [
+        (row["group"], row["partition"], row["upstream_offset"], row["downstream_offset"]) for row in data
+    ]
+
+
+def test_rows_have_the_contracts_keys(rows):
+    assert [list(row) for row in rows()] == [KEYS, KEYS]
+
+
+def test_without_a_selector_every_group_is_read(rows, scene):
+    scene.commits("other", "orders", 3)
+    assert offsets(rows())[:2] == [("app", 0, 12, 11), ("app", 1, 10, 10)]
+    assert offsets(rows())[2] == ("other", 0, 3, 3)
+
+
+def test_a_rehearsal_writes_nothing(rows, scene):
+    assert [row["written"] for row in rows("-g", "app")] == [False, False]
+    assert scene.target.groups.committed == {}
+
+
+def test_execute_writes_and_shows_what_was_there_before(rows, scene):
+    scene.commits("app", "east.orders", 4, 4, cluster=scene.target)
+    data = rows("-g", "app", "--execute", "--yes")
+    assert [(row["target_offset_before"], row["written"]) for row in data] == [(4, True), (4, True)]
+    assert scene.target.groups.committed["app"] == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
+
+
+def test_execute_without_a_selector_is_a_usage_error(translate, scene):
+    ended = translate("--execute", "--yes")
+    assert (ended.code, scene.target.groups.committed) == (2, {})
+
+
+def test_execute_where_nobody_can_be_asked_needs_yes(translate, scene):
+    ended = translate("-g", "app", "--execute")
+    assert (ended.code, scene.target.groups.committed) == (3, {})
+    assert "commit 2 offsets of group app on west?" in ended.err
+
+
+def test_an_unknown_group_is_a_row_and_three(rows):
+    (row,) = rows("-g", "typo", code=3)
+    assert (row["group"], row["exactness"], row["reason"]) == ("typo", "refused", "unknown_group")
+
+
+def test_one_refused_group_among_written_ones_is_six(rows, scene):
+    scene.target.groups.members["busy"] = (Member("busy-1", "/10.0.0.7"),)
+    scene.commits("busy", "orders", 1)
+    data = rows("--all-groups", "--execute", "--yes", code=6)
+    assert {(row["group"], row["written"]) for row in data} == {("app", True), ("busy", False)}
+
+
+def test_a_flow_that_never_ran_is_three_with_its_reason(rows, scene):
+    scene.state.stored.clear()
+    assert {(row["exactness"], row["reason"]) for row in rows(code=3)} == {("refused", "never_ran")}
+
+
+def test_a_refusal_says_which_reason_and_what_helps(translate, scene):
+    scene.state.stored.clear()
+    ended = translate()
+    assert "error: refused: 2 never_ran (group app)" in ended.err
+    assert "run `mmtool replicate` first" in ended.err
+
+
+def test_commits_outside_the_flow_are_listed_and_change_no_exit_code(rows, scene):
+    scene.source.add_topic("logs", "id-logs", 5)
+    scene.commits("app", "logs", 5)
+    outside = next(row for row in rows() if row["topic"] == "logs")
+    assert (outside["exactness"], outside["reason"], outside["target_topic"]) == (
+        "refused",
+        "not_mirrored",
+        None,
+    )
+
+
+def test_only_the_topics_that_were_asked_for_are_spoken_of(rows, scene):
+    scene.has("orders-2", 5)
+    scene.mirrored("orders-2", 0, [(0, 0, 5)], 5)
+    scene.commits("app", "orders-2", 5)
+    assert {row["topic"] for row in rows("--topic", "orders-2")} == {"orders-2"}
+
+
+def test_a_topic_that_the_flow_does_not_mirror_is_a_usage_error(translate, scene):
+    scene.source.add_topic("logs", "id-logs", 5)
+    assert translate("--topic", "logs").code == 2
+
+
+def test_a_flow_that_matches_no_topic_is_a_usage_error(translate, scene):
+    scene.source.ids.clear()
+    assert translate().code == 2
+
+
+def test_reverse_leads_from_the_target_back(rows, scene):
+    scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
+    data = rows("--reverse", "-g", "app", "--execute", "--yes", "--allow-rewind")
+    assert [(row["topic"], row["upstream_offset"], row["downstream_offset"]) for row in data] == [
+        ("orders", 12, 11),
+        ("orders", 10, 10),
+    ]
+    assert scene.source.groups.committed["app"][TopicPartition("orders", 0)] == Commit(12)
+
+
+def test_a_rewind_is_refused_until_it_is_allowed(rows, scene):
+    scene.commits("app", "east.orders", 15, cluster=scene.target)
+    refused = rows("-g", "app", "--execute", "--yes", code=3)[0]
+    assert (refused["reason"], refused["target_offset_before"]) == ("would_rewind", 15)
+    assert rows("-g", "app", "--allow-rewind", "--execute", "--yes")[0]["written"] is True
+
+
+def test_the_reset_file_for_one_group_has_three_columns(translate, tmp_path):
+    translate("-g", "app", "--csv", tmp_path / "reset.csv")
+    assert (tmp_path / "reset.csv").read_text() == "east.orders,0,11\neast.orders,1,10\n"
+
+
+def test_the_reset_file_for_more_has_the_group_first_and_no_refused_rows(translate, scene, tmp_path):
+    scene.commits("ahead", "orders", 30)
+    translate("--csv", tmp_path / "reset.csv")
+    assert (tmp_path / "reset.csv").read_text() == "app,east.orders,0,11\napp,east.orders,1,10\n"
+
+
+def test_csv_output_has_a_header_and_the_same_keys(translate):
+    lines = list(csv.DictReader(io.StringIO(translate("-o", "csv").out)))
+    assert (list(lines[0]), lines[0]["downstream_offset"]) == (KEYS, "11")
+
+
+def test_a_cluster_that_does_not_answer_is_nine_before_anything_else(translate, scene):
+    scene.state.stored.clear()
+    scene.target.go_away(UnreachableError("cluster west does not answer"))
+    assert translate().code == 9
+
+
+def test_an_alias_clash_is_a_usage_error(translate, scene):
+    scene.state.clash = UsageError("east is another cluster there", code="alias_clash")
+    assert translate().code == 2
+
+
+def test_both_aliases_on_one_cluster_is_a_configuration_error(translate, scene):
+    scene.target.cluster_id = scene.source.cluster_id
+    assert translate().code == 2
+
+
+def test_several_flows_are_listed(mmtool, scene):
+    scene.config.write_text(scene.config.read_text() + "west->east.enabled = true\n")
+    ended = mmtool("translate-offsets", "-c", scene.config)
+    assert (ended.code, "east->west, west->east" in ended.err) == (2, True)

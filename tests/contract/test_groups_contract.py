@@ -1,0 +1,241 @@
+"""What consumer groups promise, on the fake and on a real broker alike."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import TopicPartition as LibraryPartition
+from confluent_kafka.admin import AdminClient
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.ports import Bounds
+from mmtool.lab.topics import create_topic
+from mmtool.plan.group_facts import ABSENT, Commit, Member
+from mmtool.testing.clusters import FakeCluster
+from mmtool.translation.types import ClusterId, TopicPartition
+
+SECONDS = 20.0
+
+
+@dataclass
+class OnFake:
+    """A cluster in memory."""
+
+    cluster: FakeCluster
+    missing: str = "UNKNOWN_TOPIC_OR_PART"
+
+    def create(self, topic, partitions):
+        self.cluster.add_topic(topic, f"id-{topic}", *[0] * partitions)
+
+    def produce(self, topic, partition, count):
+        place = TopicPartition(topic, partition)
+        log = self.cluster.logs[place]
+        self.cluster.logs[place] = Bounds(log.log_start, log.log_end + count)
+
+    def join(self, group, topic):
+        groups = self.cluster.groups
+        groups.members[group] = (Member("app-1", "/127.0.0.1"),)
+        return SimpleNamespace(close=lambda: groups.members.pop(group))
+
+
+class OnBroker:
+    """A real one."""
+
+    def __init__(self, lab):
+        self.bootstrap, self.cluster_id = lab.bootstrap, lab.cluster_id
+        self.cluster = KafkaCluster(
+            ClusterSettings(alias="lab", bootstrap_servers=self.bootstrap), timeout_seconds=SECONDS
+        )
+
+    def create(self, topic, partitions):
+        create_topic(self.bootstrap, topic, partitions)
+
+    def produce(self, topic, partition, count):
+        producer = Producer({"bootstrap.servers": self.bootstrap})
+        for _ in range(count):
+            producer.produce(topic, b"x", partition=partition)
+        producer.flush(SECONDS)
+
+    def join(self, group, topic, **config):
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": group, "client.id": "app-1"} | config
+        )
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + SECONDS
+        while not consumer.assignment() and time.monotonic() < deadline:
+            consumer.poll(0.1)
+        assert consumer.assignment()
+        return consumer
+
+
+@pytest.fixture
+def fake():
+    return OnFake(FakeCluster("lab", ClusterId("fake-cluster")))
+
+
+@pytest.fixture
+def broker(fleet):
+    return OnBroker(fleet["source"])
+
+
+@pytest.fixture(params=["fake", "broker"])
+def side(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def topic(side, topic_name):
+    name = topic_name("groups")
+    side.create(name, 2)
+    return name
+
+
+@pytest.fixture
+def group(topic_name):
+    return topic_name("app")
+
+
+def at(topic, partition=0):
+    return TopicPartition(topic, partition)
+
+
+def test_a_group_that_nobody_made_is_absent_and_has_no_commits(side, group):
+    groups = side.cluster.groups
+    assert groups.describe([group]) == {group: ABSENT}
+    assert groups.commits([group]) == {group: {}}
+    assert group not in groups.list_groups()
+
+
+def test_what_is_committed_is_read_back_with_its_metadata(side, topic, group):
+    offsets = {at(topic, 0): Commit(0, "stream-time"), at(topic, 1): Commit(7)}
+    assert side.cluster.groups.alter(group, offsets) == {}
+    assert side.cluster.groups.fresh().commits([group]) == {group: offsets}
+
+
+def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
+    groups = side.cluster.groups
+    groups.alter(group, {at(topic): Commit(1)})
+    assert groups.list_groups()[group] == "Empty"
+    assert groups.describe([group])[group].idle
+
+
+def test_a_later_commit_replaces_only_the_partitions_that_it_names(side, topic, group):
+    groups = side.cluster.groups
+    groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(1)})
+    groups.alter(group, {at(topic, 1): Commit(2)})
+    assert groups.commits([group])[group] == {at(topic, 0): Commit(1), at(topic, 1): Commit(2)}
+
+
+def test_a_partition_that_is_not_there_fails_alone(side, topic, group):
+    groups = side.cluster.groups
+    problems = groups.alter(group, {at(topic, 0): Commit(1), at(topic, 9): Commit(1)})
+    assert {place: problem.name for place, problem in problems.items()} == {
+        at(topic, 9): "UNKNOWN_TOPIC_OR_PART"
+    }
+    assert groups.commits([group])[group] == {at(topic, 0): Commit(1)}
+
+
+def test_a_group_with_members_is_not_idle_names_them_and_takes_no_commit(side, topic, group):
+    groups = side.cluster.groups
+    consumer = side.join(group, topic)
+    standing = groups.describe([group])[group]
+    problems = groups.alter(group, {at(topic): Commit(1)})
+    consumer.close()
+    assert (standing.idle, standing.state) == (False, "Stable")
+    assert [str(member) for member in standing.members] == ["app-1 on 127.0.0.1"]
+    assert [problem.name for problem in problems.values()] == ["UNKNOWN_MEMBER_ID"]
+
+
+def test_many_groups_are_read_together(side, topic, topic_name):
+    names = [topic_name("many") for _ in range(250)]
+    groups = side.cluster.groups
+    for number, name in enumerate(names):
+        groups.alter(name, {at(topic): Commit(number)})
+    read = groups.commits(names)
+    assert read == {name: {at(topic): Commit(number)} for number, name in enumerate(names)}
+    assert set(groups.list_groups()) >= set(names)
+    assert all(standing.idle for standing in groups.describe(names).values())
+
+
+def test_a_cluster_tells_its_topics_and_the_bounds_of_their_logs(side, topic):
+    side.produce(topic, 1, 3)
+    assert side.cluster.topics()[topic].partitions == 2
+    assert side.cluster.bounds([at(topic, 0), at(topic, 1), at(topic, 9)]) == {
+        at(topic, 0): Bounds(0, 0),
+        at(topic, 1): Bounds(0, 3),
+    }
+    assert side.cluster.bounds([at(topic, 1)], committed=True) == {at(topic, 1): Bounds(0, 3)}
+
+
+def test_the_clients_and_the_wire_agree_on_a_topics_id(broker, topic_name):
+    name = topic_name("ids")
+    broker.create(name, 1)
+
+    async def asked():
+        wire = wire_cluster(ClusterSettings(alias="lab", bootstrap_servers=broker.bootstrap))
+        await wire.start()
+        try:
+            return wire.cluster_id, (await wire.refresh([name]))[name].topic_id
+        finally:
+            await wire.close()
+
+    expected = (broker.cluster.probe(), broker.cluster.topics()[name].topic_id)
+    assert (asyncio.run(asked()), broker.cluster_id) == (expected, expected[0])
+
+
+def test_a_group_of_the_new_protocol_is_seen_with_its_members(broker, topic_name):
+    topic, group = topic_name("kip848"), topic_name("new")
+    broker.create(topic, 2)
+    consumer = broker.join(group, topic, **{"group.protocol": "consumer"})
+    groups = broker.cluster.groups
+    busy = groups.describe([group])[group]
+    problems = groups.alter(group, {at(topic): Commit(1)})
+    consumer.close()
+    idle = groups.describe([group])[group]
+    assert (busy.idle, [str(member) for member in busy.members]) == (False, ["app-1 on 127.0.0.1"])
+    assert (len(problems), idle.idle, groups.list_groups()[group]) == (1, True, "Empty")
+    assert groups.alter(group, {at(topic): Commit(1)}) == {}
+    assert groups.commits([group])[group] == {at(topic): Commit(1)}
+
+
+def test_a_commit_under_an_open_transaction_is_not_called_stable(broker, topic_name):
+    topic, group = topic_name("pending"), topic_name("eos")
+    broker.create(topic, 1)
+    groups = broker.cluster.groups
+    groups.alter(group, {at(topic): Commit(1)})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": group})
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.send_offsets_to_transaction(
+        [LibraryPartition(topic, 0, 5)], consumer.consumer_group_metadata(), SECONDS
+    )
+    assert groups.commits([group])[group] == {at(topic): Commit(1)}
+    with pytest.raises(RefusedError, match="transaction open"):
+        groups.commits([group], stable=True)
+    producer.commit_transaction(SECONDS)
+    consumer.close()
+    assert groups.commits([group], stable=True)[group] == {at(topic): Commit(5)}
+
+
+@pytest.mark.parametrize("side", ["broker"], indirect=True)
+def test_what_is_written_carries_no_leader_epoch(broker, side, topic, group):
+    """Written offsets carry none: a consumer would wait for ever for an epoch of another cluster."""
+    broker.cluster.groups.alter(group, {at(topic): Commit(1)})
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(SECONDS)
+    assert [partition.leader_epoch for partition in answer.topic_partitions] == [None]
+
+
+def test_a_cluster_that_is_away_is_nine_within_its_time():
+    away = KafkaCluster(ClusterSettings(alias="gone", bootstrap_servers="127.0.0.1:1"), timeout_seconds=0.5)
+    began = time.monotonic()
+    with pytest.raises(UnreachableError, match="cluster gone"):
+        away.probe()
+    assert time.monotonic() - began < 3
