@@ -29,6 +29,7 @@ from mmtool.plan.failover import (
 )
 from mmtool.plan.offsets import Direction, GroupPlan, Rules, unknown_group
 from mmtool.translation.answers import SourceLog
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -124,7 +125,14 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> Rehearsal:
         *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
     ]
     plan = plan_planned(new_operation_id(), _names(flow), groups, plans)
-    return Rehearsal(flow, plan, selection_warnings(selected))
+    return Rehearsal(flow, plan, (*selection_warnings(selected), *_idle_warnings(flow, groups)))
+
+
+def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
+    """Groups that this flow has nothing for: moving them is easy, and perhaps not what was meant."""
+    idle = [g.group for g in groups if not {place.topic for place in g.commits} & flow.topics.keys()]
+    name = flow.clusters.settings.name
+    return [f"no commit on a topic of {name}, so nothing to move: {', '.join(idle)}"] if idle else []
 
 
 def new_operation_id() -> str:
@@ -187,7 +195,7 @@ class _Steps:
         """The groups stand still; where the source ends is asked after that."""
         self.began = self.clock()
         self.groups = self._read()
-        _refuse(active_guards(self.groups, self.flow.clusters.source.alias))
+        _refuse(active_guards(self.groups, _names(self.flow)))
         self.until = drain_goal(self.groups, self._source_logs())
 
     def drain(self) -> None:
@@ -208,7 +216,7 @@ class _Steps:
         """Every offset can be written, and the groups still stand where they stood."""
         _refuse(blocking_guards(self.found.plans, after_drain=True))
         now = self._read()
-        _refuse(active_guards(now, self.flow.clusters.source.alias))
+        _refuse(active_guards(now, _names(self.flow)))
         _refuse(moved_meanwhile(self.groups, now))
 
     def write(self) -> None:
@@ -288,8 +296,9 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     )
 
 
-_REMEDIES = {
+_REMEDIES: dict[str, str] = {
     "active_on_source": "stop the group's consumers on the source, and wait until their session has ended",
+    Reason.ACTIVE_ON_TARGET: "stop the group's consumers on the target, and wait until their session has ended",
     "source_commits_moved": "somebody consumes with assign(): stop it, then run again",
 }
 

@@ -10,20 +10,23 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from mmtool.errors import RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.clients import librdkafka_config
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.patience import ask, result
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
 
 _SPARE_SECONDS = 5.0
+_PER_REQUEST = 5_000
+"""Topics or partitions in one call: the library sends one request to each broker for all of them."""
 _WORD = 1 << 64
 
 
@@ -58,10 +61,11 @@ class KafkaCluster:
 
     def topics(self) -> dict[str, TopicFacts]:
         names = [name for name, topic in self._metadata("listing topics").topics.items() if not topic.error]
-        if not names:
-            return {}
-        asked = self._client.describe_topics(TopicCollection(names), request_timeout=self._seconds)
-        answers = {name: self._answer(future, f"describing {name}") for name, future in asked.items()}
+
+        def send(some: list[str]) -> Any:
+            return self._client.describe_topics(TopicCollection(some), request_timeout=self._seconds)
+
+        answers = ask(names, send, self._take, self._seconds, at_once=_PER_REQUEST)
         return {
             name: TopicFacts(name, topic_id_of(answer.topic_id), len(answer.partitions))
             for name, answer in answers.items()
@@ -73,22 +77,33 @@ class KafkaCluster:
     ) -> dict[TopicPartition, Bounds]:
         """See `ClusterPort.bounds`. Starts are asked before ends: retention can only make the gap larger."""
         starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
-        ends = self._offsets(starts, OffsetSpec.latest(), committed=committed)
+        ends = self._offsets(list(starts), OffsetSpec.latest(), committed=committed)
         return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}
 
     def _offsets(
-        self, partitions: Iterable[TopicPartition], spec: Any, *, committed: bool
+        self, partitions: Collection[TopicPartition], spec: Any, *, committed: bool
     ) -> dict[TopicPartition, int]:
-        wanted = {LibraryPartition(place.topic, place.partition): spec for place in partitions}
-        if not wanted:
-            return {}
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        asked = self._client.list_offsets(wanted, isolation_level=level, request_timeout=self._seconds)
-        answers = {
-            TopicPartition(p.topic, p.partition): self._answer(future, f"asking for offsets of {p.topic}")
-            for p, future in asked.items()
-        }
+
+        def send(some: list[TopicPartition]) -> dict[TopicPartition, Any]:
+            asked = self._client.list_offsets(
+                {LibraryPartition(place.topic, place.partition): spec for place in some},
+                isolation_level=level,
+                request_timeout=self._seconds,
+            )
+            return {TopicPartition(p.topic, p.partition): future for p, future in asked.items()}
+
+        answers = ask(partitions, send, self._take, self._seconds, at_once=_PER_REQUEST)
         return {place: answer.offset for place, answer in answers.items() if answer is not None}
+
+    def _take(self, key: object, future: Any) -> Any:
+        """A future's answer, or None when what was asked about is not there."""
+
+        def failure(error: Any) -> MmtoolError | None:
+            gone = kind_of(error.code()) is Kind.GONE
+            return None if gone else failure_of(self._settings, error, f"asking about {key}")
+
+        return result(future, self._seconds + _SPARE_SECONDS, failure)
 
     def _metadata(self, what: str) -> Any:
         try:
@@ -98,15 +113,6 @@ class KafkaCluster:
             self._client.poll(0)
             said = [heard for heard in self._said if kind_of(heard.code()) is Kind.DENIED]
             raise failure_of(self._settings, said[0] if said else error.args[0], what) from error
-
-    def _answer(self, future: Any, what: str) -> Any:
-        """A future's answer, or None when what was asked about is not there."""
-        try:
-            return future.result(self._seconds + _SPARE_SECONDS)
-        except KafkaException as error:
-            if kind_of(error.args[0].code()) is Kind.GONE:
-                return None
-            raise failure_of(self._settings, error.args[0], what) from error
 
 
 def check_cluster_id(settings: ClusterSettings, answered: str) -> None:

@@ -108,6 +108,11 @@ def kind_of(code: int) -> Kind:
     return _BY_CODE.get(code, Kind.BROKEN)
 
 
+def is_passing(error: Any) -> bool:
+    """Whether a broker has answered "not now", so that asking again helps; librdkafka's own are final."""
+    return kind_of(error.code()) is Kind.AWAY and not error.name().startswith("_")
+
+
 _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
     Kind.DENIED: (NotAuthorisedError, "grant the right to mmtool's principal"),

@@ -15,7 +15,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mmtool.plan.group_facts import GroupFacts
+    from mmtool.plan.group_facts import GroupFacts, GroupStanding
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.translation.answers import SourceLog
 
@@ -95,7 +95,7 @@ def plan_planned(
 ) -> FailoverPlan:
     """The plan for groups as they stand, with translations as far as the mirror goes."""
     facts, found = tuple(groups), tuple(plans)
-    guards = (*active_guards(facts, names.source), *blocking_guards(found, after_drain=False))
+    guards = (*active_guards(facts, names), *blocking_guards(found, after_drain=False))
     return FailoverPlan(operation_id, names.flow, found, steps_of(names, found), guards)
 
 
@@ -129,13 +129,25 @@ def _listed(names: list[str]) -> str:
     return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown or "no topic"
 
 
-def active_guards(groups: Iterable[GroupFacts], source: str) -> tuple[Guard, ...]:
-    """Groups with members on the source: their commits still move, and they would work on both sides."""
-    return tuple(
-        Guard("active_on_source", f"group {group.group} is active on {source} ({group.here.sentence})")
-        for group in groups
-        if not group.here.idle
+def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:
+    """Groups with members: on the source their commits still move, on the target they would be pulled about.
+
+    Asked of the groups and not of the verdicts, so that a mirror which is behind hides nobody.
+    """
+    facts = tuple(groups)
+    there = [group for group in facts if not group.there.idle]
+    return (
+        *(
+            _active("active_on_source", group.group, names.source, group.here)
+            for group in facts
+            if not group.here.idle
+        ),
+        *(_active(Reason.ACTIVE_ON_TARGET, group.group, names.target, group.there) for group in there),
     )
+
+
+def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
+    return Guard(code, f"group {group} is active on {cluster} ({standing.sentence})")
 
 
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
@@ -144,7 +156,9 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
         Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {verdict.refusal.sentence}")
         for plan in plans
         for verdict in plan.blocking
-        if verdict.refusal is not None and (after_drain or not drain_cures(verdict))
+        if verdict.refusal is not None
+        and verdict.refusal is not Reason.ACTIVE_ON_TARGET  # said once for the group, with its members
+        and (after_drain or not drain_cures(verdict))
     )
 
 

@@ -49,9 +49,8 @@ class OnBroker:
 
     def __init__(self, lab):
         self.bootstrap, self.cluster_id = lab.bootstrap, lab.cluster_id
-        self.cluster = KafkaCluster(
-            ClusterSettings(alias="lab", bootstrap_servers=self.bootstrap), timeout_seconds=SECONDS
-        )
+        self.settings = ClusterSettings(alias="lab", bootstrap_servers=self.bootstrap)
+        self.cluster = KafkaCluster(self.settings, timeout_seconds=SECONDS)
 
     def create(self, topic, partitions):
         create_topic(self.bootstrap, topic, partitions)
@@ -178,7 +177,7 @@ def test_the_clients_and_the_wire_agree_on_a_topics_id(broker, topic_name):
     broker.create(name, 1)
 
     async def asked():
-        wire = wire_cluster(ClusterSettings(alias="lab", bootstrap_servers=broker.bootstrap))
+        wire = wire_cluster(broker.settings)
         await wire.start()
         try:
             return wire.cluster_id, (await wire.refresh([name]))[name].topic_id
@@ -218,7 +217,7 @@ def test_a_commit_under_an_open_transaction_is_not_called_stable(broker, topic_n
     )
     assert groups.commits([group])[group] == {at(topic): Commit(1)}
     with pytest.raises(RefusedError, match="transaction open"):
-        groups.commits([group], stable=True)
+        KafkaCluster(broker.settings, timeout_seconds=1).groups.commits([group], stable=True)
     producer.commit_transaction(SECONDS)
     consumer.close()
     assert groups.commits([group], stable=True)[group] == {at(topic): Commit(5)}

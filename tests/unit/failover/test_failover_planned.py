@@ -219,3 +219,17 @@ def test_metadata_goes_along(scene, ran):
     commits[SOURCE[0]] = replace(commits[SOURCE[0]], metadata="stream-time")
     ran()
     assert scene.target.groups.committed["app"][REMOTE[0]] == Commit(50, "stream-time")
+
+
+def test_a_group_that_is_active_on_the_target_is_seen_before_anything_is_mirrored(scene):
+    scene.state.stored.clear()
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    refusal = rehearse(scene.look(), APP).refusal
+    assert (refusal.code, "app-1 on 10.0.0.7" in refusal.message) == ("active_on_target", True)
+
+
+def test_a_group_that_has_nothing_in_this_flow_is_pointed_out(scene):
+    scene.source.add_topic("logs", "id-logs", 5)
+    scene.commits("elsewhere", "logs", 5)
+    rehearsal = rehearse(scene.look(), GroupSelection(("elsewhere",)))
+    assert (rehearsal.plan.executable, "nothing to move: elsewhere" in rehearsal.warnings[0]) == (True, True)
