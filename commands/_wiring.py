@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-import typer
-
-from mmtool.errors import MmtoolError, UsageError
-from mmtool.output import OutputFormat, Result, emit, hide, warn
+from mmtool.errors import UsageError
+from mmtool.output import hide, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,22 +101,3 @@ def require_selector(chosen: GroupSelection, doing: str) -> None:
             f"{doing} needs to be told which groups",
             remedy="name them: -g NAME, --groups REGEX or --all-groups",
         )
-
-
-def finish(result: Result, output: OutputFormat, error: MmtoolError | None = None) -> None:
-    """Write the result, and end with the error's exit code when there is one; the error is printed with it.
-
-    Raises:
-        typer.Exit: There is one.
-    """
-    if error is None:
-        emit(result, output)
-        return
-    _end(result, output, error)
-
-
-def _end(result: Result, output: OutputFormat, error: MmtoolError) -> NoReturn:
-    from dataclasses import replace
-
-    emit(replace(result, errors=(*result.errors, error)), output)
-    raise typer.Exit(error.exit_code)

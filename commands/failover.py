@@ -10,8 +10,8 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import connect, engine_drain, finish, one_flow, require_selector, selection
-from mmtool.output import Column, OutputFormat, Result, talk
+from mmtool.commands._wiring import connect, engine_drain, one_flow, require_selector, selection
+from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError

@@ -9,8 +9,8 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import connect, finish, one_flow, require_selector, selection
-from mmtool.output import Column, OutputFormat, Result
+from mmtool.commands._wiring import connect, one_flow, require_selector, selection
+from mmtool.output import Column, OutputFormat, Result, finish
 
 if TYPE_CHECKING:
     from mmtool.insight.translation import Translation
