@@ -55,7 +55,7 @@ def decode(value: bytes) -> dict[str, Any]:
     try:
         body = json.loads(value)
         stated = body.pop("crc")
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise UnreadableDocumentError(f"not one of mmtool's documents: {value[:60]!r}") from error
     if body.get("v") != VERSION:
         raise UnreadableDocumentError(f"version {body.get('v')} is not {VERSION}: written by another mmtool")
@@ -230,8 +230,8 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
 
 
 def decode_control(key: bytes, value: bytes) -> Document | None:
-    """The document of one control record; None for a key of a later mmtool's, which is left alone."""
-    name = key.decode()
+    """The document of one control record; None for a key that is not ours or a later mmtool's: it is left alone."""
+    name = key.decode(errors="replace")
     for kind in CONTROL_DOCUMENTS:
         if name == kind.PREFIX or (kind.PREFIX.endswith("/") and name.startswith(kind.PREFIX)):
             return kind.decode(value)

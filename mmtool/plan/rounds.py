@@ -33,7 +33,7 @@ def pack(loads: Iterable[ShardLoad], tasks: int) -> list[list[ShardLoad]]:
     piles: list[list[ShardLoad]] = [[] for _ in range(min(tasks, len(ordered)))]
     weights: dict[int, float] = defaultdict(float)
     for load in ordered:
-        lightest = min(range(len(piles)), key=lambda index: (weights[index], index))
+        lightest = min(range(len(piles)), key=lambda index: (weights[index], len(piles[index]), index))
         piles[lightest].append(load)
         weights[lightest] += load.weight
     return piles

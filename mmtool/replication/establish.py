@@ -24,9 +24,11 @@ from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.resume import DivergedError, resume
+from mmtool.replication.resume import DivergedError, count_unbooked, resume
 from mmtool.replication.stateful import producer_record, write_documents
+from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from mmtool.replication.claims import Claim
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import Block
+    from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
@@ -74,6 +77,7 @@ async def establish(
     ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
     blocks = await _blocks(flow, shards, count)
     fenced = _writable(flow, blocks, in_doubt, count)
+    unbooked = await _ask_unbooked(flow, [b for p, b in blocks.items() if shard_of(*p, count) in in_doubt])
     claims = await take_shards(flow.target, ids, fenced)
     while in_doubt:
         # behind the fence: what the last owner stored meanwhile is read, and what it began meanwhile is fenced too
@@ -85,7 +89,7 @@ async def establish(
     await _register(flow, claims)
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
-        await _resume_all(flow, standing, claims, in_doubt, count)
+        await _resume_all(flow, standing, claims, in_doubt, count, unbooked)
     records = [
         ShardRecord(shard, claim.producer_id, claim.epoch, open=True, owner=owner)
         for shard, claim in claims.items()
@@ -151,6 +155,7 @@ async def _resume_all(
     claims: Mapping[int, Claim],
     in_doubt: Collection[int],
     count: int,
+    unbooked: Mapping[TopicPartition, int | Unknown],
 ) -> None:
     """Brings the books of every doubtful partition up to the target's log, and stores them."""
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
@@ -165,7 +170,10 @@ async def _resume_all(
         tp = TopicPartition(block.about.target_topic, block.about.partition)
         async with limit:
             try:
-                return shard, await _resume_one(flow, block, claims[shard], tp, starts, ends)
+                left = unbooked.get(tp, UNKNOWN)
+                return shard, await _resume_one(
+                    flow, block, claims[shard], left, (starts.get(tp), ends.get(tp))
+                )
             except DivergedError as error:
                 standing.halted[place] = str(error)
             except ConnectionLostError as error:
@@ -185,25 +193,39 @@ async def _resume_all(
         )
 
 
+async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
+    """For partitions whose target has deleted the place behind the stored runs: what its leader remembers."""
+    ends = {TopicPartition(b.about.target_topic, b.about.partition): b for b in blocks}
+    starts = await list_offsets(flow.target, dict.fromkeys(ends, EARLIEST), read_committed=False)
+    return {
+        tp: await count_unbooked(flow.target, block)
+        for tp, block in ends.items()
+        if starts.get(tp, 0) > block.tail.downstream_end.position
+    }
+
+
 async def _resume_one(
     flow: FlowContext,
     block: Block,
     claim: Claim,
-    tp: TopicPartition,
-    starts: Mapping[TopicPartition, int],
-    ends: Mapping[TopicPartition, int],
+    unbooked: int | Unknown,
+    bounds: tuple[int | None, int | None],
 ) -> list[Block]:
-    topic_id = flow.target.topic_id(tp.topic)
-    if tp not in starts or tp not in ends or topic_id is None:
-        raise DivergedError(f"target partition {tp} is gone: `mmtool flow forget` drops its mirror")
+    start, end = bounds
+    topic = block.about.target_topic
+    topic_id = flow.target.topic_id(topic)
+    if start is None or end is None or topic_id is None:
+        raise DivergedError(
+            f"target partition {topic}-{block.about.partition} is gone: `mmtool flow forget` drops its mirror"
+        )
     recorder = await resume(
         flow.source,
         flow.target,
         block,
         topic_id,
-        DownstreamOffset(starts[tp]),
-        DownstreamOffset(ends[tp]),
+        TargetLog(DownstreamOffset(start), DownstreamOffset(end)),
         claim,
+        unbooked=unbooked,
         read_committed=flow.settings.isolation == "read_committed",
     )
     recorder.claimed(WriterState(claim.producer_id, claim.epoch, 0))

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, MatchedRange, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import read_range
-from mmtool.translation.known import UNKNOWN
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.claims import Claim
+    from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
@@ -38,10 +41,10 @@ async def resume(
     target: WireCluster,
     block: Block,
     target_topic_id: TopicId,
-    log_start: DownstreamOffset,
-    log_end: DownstreamOffset,
+    bounds: TargetLog,
     claim: Claim,
     *,
+    unbooked: int | Unknown,
     read_committed: bool,
 ) -> MapRecorder:
     """The books of one partition, brought up to what the target holds.
@@ -53,10 +56,11 @@ async def resume(
         target: Where it went.
         block: The last stored block.
         target_topic_id: The target topic's own id.
-        log_start: The target partition's first offset.
-        log_end: The target partition's log end.
+        bounds: The target partition's log, behind the fence.
         claim: Whose records are counted: every epoch of its producer id, and of the one that the block names
             (an expired transactional id comes back with a new one).
+        unbooked: Records that the target's leader remembered behind the stored ones, asked before the fence. It
+            matters only where the target has deleted the beginning of the tail.
         read_committed: How the flow reads the source.
 
     Raises:
@@ -65,6 +69,7 @@ async def resume(
     """
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.downstream_end.position
+    log_start, log_end = bounds.log_start, bounds.log_end
     if log_end < stored_end:
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} ends at {log_end}, but {stored_end} was mirrored to:"
@@ -74,13 +79,11 @@ async def resume(
     if block.tail.writer is not UNKNOWN:
         ours.add(block.tail.writer.producer_id)
     tail = await _own_tail(target, block, target_topic_id, range(max(log_start, stored_end), log_end), ours)
-    if log_start > stored_end and log_start >= log_end and not tail:
-        tail_gone = log_end - stored_end
-        if tail_gone > 1:  # our own fencing marker is all that may be missing
-            raise DivergedError(
-                f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-                " before they were booked; `mmtool flow rebuild` counts them on the source"
-            )
+    if log_start > stored_end and not _is_whole(block, tail, unbooked):
+        raise DivergedError(
+            f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
+            " before they were booked; `mmtool flow rebuild` counts them on the source"
+        )
     if not tail:
         return recorder
     matched = await _walk(source, block, tail, read_committed=read_committed)
@@ -90,6 +93,41 @@ async def resume(
             raise AssertionError("a stored block names its writer before the first record is sent")
         recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
     return recorder
+
+
+def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:
+    """Whether nothing of ours was among the records that the target has already deleted."""
+    writer = block.tail.writer
+    if not tail:
+        return unbooked == 0
+    first = tail[0].header
+    return (
+        writer is not UNKNOWN
+        and (first.producer_id, first.producer_epoch) == (writer.producer_id, writer.epoch)
+        and first.base_sequence == writer.next_sequence
+    )
+
+
+async def count_unbooked(target: WireCluster, block: Block) -> int | Unknown:
+    """How many records a partition's leader has taken from the block's writer since it was stored.
+
+    Asked before the fence, whose marker makes the leader forget (DescribeProducers, KIP-664). UNKNOWN where the
+    leader has forgotten the producer, or does not know the request.
+    """
+    writer, about = block.tail.writer, block.about
+    if writer is UNKNOWN:
+        return UNKNOWN
+    try:
+        request = DescribeProducersRequest(about.target_topic, [about.partition])
+        answers = await target.send_to_leader(about.target_topic, about.partition, request, purpose="scan")
+    except (ConnectionLostError, UnsupportedByBrokerError):
+        return UNKNOWN
+    states = [s for answer in answers for s in answer.producers if s.producer_id == writer.producer_id]
+    if not states or states[0].epoch > writer.epoch:
+        return UNKNOWN
+    if states[0].epoch < writer.epoch:
+        return 0
+    return (states[0].last_sequence + 1 - writer.next_sequence) % (1 << 31)
 
 
 async def _own_tail(

@@ -37,6 +37,7 @@ IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
 _SEQUENCES = 1 << 31
+_REMEMBERED_MS = 3_600_000
 _PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _COALESCED_BYTES = 64 << 10
 _FEW_RECORDS = 16
@@ -77,7 +78,9 @@ class Sent:
 class PartitionMirror:
     """The state of one partition's mirror.
 
-    A. Batches are sent in upstream order, at most five unanswered, numbered without gaps.
+    A. Batches are sent in upstream order, numbered without gaps, at most five unanswered; only one until the
+       partition has acknowledged one of ours, for a partition that remembers nothing of a producer takes any
+       first number, and would append the second batch when the first was refused.
     B. While any answer is a retriable error or missing, nothing new is sent; once all are in, what is missing
        is sent again with the same bytes and numbers.
     C. A record reaches the offset runs once, in order, and only with the offset that the target answered.
@@ -116,6 +119,9 @@ class PartitionMirror:
         self.behind_since_ms = 0
         self.queued = False
         self.dirty = True
+        self._remembered = False
+        self._offered_ms = 0
+        self._diverged = False
         self._read_committed = read_committed
 
     # --- fetched ------------------------------------------------------------------------------------------
@@ -132,6 +138,10 @@ class PartitionMirror:
         self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
         end, start = UpstreamOffset(self.source_end), UpstreamOffset(self.log_start)
         self._recorder.saw_source(SeenOffset(end, now_ms), SeenOffset(start, now_ms))
+        if fetched.records:
+            # brokers forget idle producers (producer.id.expiration.ms, a day)
+            self._remembered &= now_ms - self._offered_ms < _REMEMBERED_MS
+            self._offered_ms = now_ms
         before = self.held_bytes
         try:
             self._take(fetched)
@@ -208,7 +218,8 @@ class PartitionMirror:
         fates = [sent.fate for sent in self._in_flight]
         if Fate.MISSING in fates:
             return False
-        return Fate.AGAIN in fates or bool(self._unsent and len(fates) < IN_FLIGHT)
+        limit = IN_FLIGHT if self._remembered else 1
+        return Fate.AGAIN in fates or bool(self._unsent and len(fates) < limit)
 
     @property
     def untouched(self) -> bool:
@@ -283,8 +294,8 @@ class PartitionMirror:
 
     def _settle(self) -> None:
         """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
-        while self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
-            self._book(self._in_flight.popleft())
+        while not self._diverged and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
+            self._book(self._in_flight[0])
         fates = [sent.fate for sent in self._in_flight]
         if Fate.MISSING in fates and Fate.PENDING not in fates:
             for sent in self._in_flight:
@@ -299,8 +310,11 @@ class PartitionMirror:
                 self._append(segment, downstream, sent)
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
+            self._diverged = True  # nothing behind it is booked: the frontier stays before it
             self.halt(f"diverged: the target answered offset {sent.base_offset} for new records ({broken})")
             return
+        self._in_flight.popleft()
+        self._remembered = True
         self.downstream_end = downstream
         self._advance(batch.upstream_next)
         self.held_bytes -= batch.size
