@@ -1,0 +1,136 @@
+"""A stage for ``mmtool replicate``: clusters, running producers, the command as a process, and the verdict."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Self
+
+from mmtool.config import load_settings
+from mmtool.errors import GateError
+from mmtool.lab.checker import compare_topics
+from mmtool.lab.topics import create_topic
+from mmtool.testing.exactness import wrong_translations
+from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
+from mmtool.testing.writers import RunningWriter, wait_for_new_records
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.lab.fleet import Fleet
+    from mmtool.testing.exactness import Wrong
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """``mmtool replicate`` from the fleet's ``source`` to its ``target``, with files below ``directory``."""
+
+    fleet: Fleet
+    directory: Path
+
+    def properties(self, topics: str, **extra: str) -> Path:
+        """A properties file that mirrors ``topics``; ``extra`` wins."""
+        path = self.directory / f"mm2-{next(_numbers)}.properties"
+        settings = {"source->target.topics": topics, "refresh.topics.interval.seconds": "2", **extra}
+        path.write_text(self.fleet.properties([("source", "target")], **settings))
+        return path
+
+    def flow(self, properties: Path) -> FlowSettings:
+        """The one flow of a properties file."""
+        (flow,) = load_settings(properties, os.environ).flows
+        return flow
+
+    def start(
+        self, properties: Path, *options: str, environ: Mapping[str, str] | None = None
+    ) -> MmtoolProcess:
+        """A running ``replicate``; a context manager."""
+        arguments = ("replicate", "-c", str(properties), "--every", "1", *options)
+        return MmtoolProcess(self._folder(), *arguments, environ=environ)
+
+    def catch_up(self, properties: Path, *options: str, environ: Mapping[str, str] | None = None) -> Answer:
+        """One ``replicate --until-caught-up`` to its end."""
+        arguments = ("replicate", "-c", str(properties), "--until-caught-up", *options)
+        return run_mmtool(self._folder(), *arguments, environ=environ)
+
+    def _folder(self) -> Path:
+        return self.directory / f"run-{next(_numbers)}"
+
+
+@dataclass
+class Stage:
+    """Two topics with running producers, one of them transactional, and commands that mirror them.
+
+    A context manager: at its end producers stop and processes are killed.
+    """
+
+    bench: Bench
+    prefix: str
+    partitions: int = 3
+    records_per_second: float = 300.0
+    _writers: ExitStack = field(default_factory=ExitStack)
+    _processes: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.topics = [f"{self.prefix}-plain", f"{self.prefix}-tx"]
+        self.properties = self.bench.properties(f"{self.prefix}-.*")
+        self.flow = self.bench.flow(self.properties)
+        self.targets = [self.flow.remote_topic(topic) for topic in self.topics]
+
+    def __enter__(self) -> Self:
+        bootstrap = self.bench.fleet["source"].bootstrap
+        for topic, transactions in zip(self.topics, (0, 12), strict=True):
+            create_topic(bootstrap, topic, self.partitions)
+            writer = RunningWriter(
+                bootstrap, topic, self.partitions, self.records_per_second, transactions=transactions
+            )
+            self._writers.enter_context(writer)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._processes.close()
+        self._writers.close()
+
+    def start(self, *options: str) -> MmtoolProcess:
+        """``mmtool replicate`` with this stage's properties file, always the same."""
+        return self._processes.enter_context(self.bench.start(self.properties, *options))
+
+    def wait_for_new_records(self, timeout: float) -> float:
+        """Until both mirrored topics move; the seconds it took."""
+        return wait_for_new_records(self.bench.fleet["target"].bootstrap, self.targets, timeout)
+
+    def stop_writing(self) -> None:
+        """Ends the producers; everything is acknowledged then."""
+        self._writers.close()
+
+    def differences(self) -> dict[str, str]:
+        """Partitions whose records differ, and how; empty when both sides hold the same."""
+        source, target = (self.bench.fleet[side].bootstrap for side in ("source", "target"))
+        return {
+            f"{topic}-{partition}": str(verdict)
+            for topic, remote in zip(self.topics, self.targets, strict=True)
+            for partition, verdict in compare_topics(source, topic, target, remote).items()
+            if not verdict.is_identical
+        }
+
+    def wait_until_identical(self, timeout: float) -> None:
+        """Until the mirror has caught up with the producers, which have stopped.
+
+        Raises:
+            GateError: It did not; the message tells how the partitions differ.
+        """
+        deadline = time.monotonic() + timeout
+        while differences := self.differences():
+            if time.monotonic() > deadline:
+                raise GateError(f"after {timeout:.0f} s the mirror differs: {differences}")
+
+    def wrong_translations(self) -> tuple[int, Sequence[Wrong]]:
+        """As ``mmtool.testing.exactness.wrong_translations``, of both topics."""
+        fleet = self.bench.fleet
+        return wrong_translations(self.flow, fleet["source"], fleet["target"], self.topics)

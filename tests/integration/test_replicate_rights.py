@@ -1,0 +1,119 @@
+"""A target that denies something: named at start, or the topics concerned are halted and the others mirrored."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.testing.replicating import Bench
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+GUARDED = Shape(
+    properties={
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",  # what has no rule is free, brokers' own talk included
+    }
+)
+ANY = AclOperation.ALL
+
+
+@pytest.fixture(scope="module")
+def bench(fleet, tmp_path_factory):
+    """The session's source, and a target of our own that asks for rights."""
+    directory = tmp_path_factory.mktemp("rights")
+    with Cluster("target", directory / "target", GUARDED) as target:
+        yield Bench(Fleet([fleet["source"], target]), directory)
+
+
+def rule(kind, name, operation, permission):
+    pattern = ResourcePatternType.PREFIXED
+    return AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
+
+
+@pytest.fixture
+def deny(bench):
+    """``deny(kind, prefix, operation)`` takes one right away from everybody, until the test ends."""
+    admin = AdminClient({"bootstrap.servers": bench.fleet["target"].bootstrap})
+
+    def take_away(kind, prefix, operation):
+        rules = [
+            rule(kind, prefix, ANY, AclPermissionType.ALLOW),
+            rule(kind, prefix, operation, AclPermissionType.DENY),
+        ]
+        for done in admin.create_acls(rules).values():
+            done.result(20)
+
+    yield take_away
+    every = AclBindingFilter(
+        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    admin.delete_acls([every])[every].result(20)
+
+
+def written_topic(bench, stem, partitions):
+    name = f"rights-{os.getpid()}-{stem}"
+    bootstrap = bench.fleet["source"].bootstrap
+    create_topic(bootstrap, name, partitions)
+    produce(bootstrap, Load(name, 30 * partitions, partitions, 200))
+    return name
+
+
+@pytest.fixture
+def stubborn(bench, deny, request):
+    """A topic whose counterpart has too few partitions and may not grow."""
+    name = written_topic(bench, f"stubborn{abs(hash(request.node.name)) % 1000}", 3)
+    create_topic(bench.fleet["target"].bootstrap, f"source.{name}", 1)
+    deny(ResourceType.TOPIC, f"source.{name}", AclOperation.ALTER)
+    return name
+
+
+def test_a_topic_that_cannot_grow_is_halted_and_the_others_are_mirrored(bench, stubborn):
+    other = written_topic(bench, "growing", 2)
+    answer = bench.catch_up(bench.properties(f"{stubborn},{other}"), "-o", "json")
+    halted = [row for row in answer.rows if row["state"] == "halted"]
+    ends = end_offsets(bench.fleet["target"].bootstrap, f"source.{other}")
+    assert (answer.code, sum(ends.values())) == (6, 60)
+    assert [(row["topic"], row["target_topic"]) for row in halted] == [(stubborn, f"source.{stubborn}")]
+    assert "has 1 partitions, 3 are needed" in halted[0]["reason"]
+    assert "AUTHORIZATION" in halted[0]["reason"]
+    assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
+
+
+def test_nothing_that_can_run_is_refused(bench, stubborn):
+    answer = bench.catch_up(bench.properties(stubborn))
+    assert (answer.code, "are needed" in answer.stderr) == (3, True), answer.stderr
+    assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "prefix", "operation", "words"),
+    [
+        (ResourceType.TRANSACTIONAL_ID, "mmtool.", AclOperation.WRITE, ("transactional id mmtool.", "WRITE")),
+        (ResourceType.GROUP, "mmtool.", AclOperation.READ, ("group mmtool.", "READ")),
+        (ResourceType.TOPIC, "mmtool-", AclOperation.WRITE, ("mmtool-", "WRITE")),
+    ],
+    ids=["transactional-id", "group", "own-topics"],
+)
+def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operation, words):
+    topic = written_topic(bench, f"right{int(kind.value)}", 1)
+    deny(kind, prefix, operation)
+    answer = bench.catch_up(bench.properties(topic))
+    errors = [line for line in answer.said if line.startswith("error:")]
+    assert (answer.code, len(errors)) == (9, 1), answer.stderr
+    assert [word for word in words if word not in errors[0]] == []
+    assert answer.seconds < 25  # the right is named within 10 s; the rest is for a busy machine
