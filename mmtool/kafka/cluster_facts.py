@@ -75,7 +75,22 @@ class KafkaCluster:
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, Bounds]:
-        """See `ClusterPort.bounds`. Starts are asked before ends: retention can only make the gap larger."""
+        """See `ClusterPort.bounds`.
+
+        The library remembers for a while that a topic was not there; a client that has never asked knows
+        better, so what is missing is asked again through a new one.
+        """
+        found = self._bounds(partitions, committed=committed)
+        missing = [place for place in partitions if place not in found]
+        if missing:
+            fresh = KafkaCluster(self._settings, self._seconds)
+            found |= fresh._bounds(missing, committed=committed)
+        return found
+
+    def _bounds(
+        self, partitions: Collection[TopicPartition], *, committed: bool
+    ) -> dict[TopicPartition, Bounds]:
+        """Starts are asked before ends: retention can only make the gap larger."""
         starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
         ends = self._offsets(list(starts), OffsetSpec.latest(), committed=committed)
         return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}

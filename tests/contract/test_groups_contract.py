@@ -172,6 +172,13 @@ def test_a_cluster_tells_its_topics_and_the_bounds_of_their_logs(side, topic):
     assert side.cluster.bounds([at(topic, 1)], committed=True) == {at(topic, 1): Bounds(0, 3)}
 
 
+def test_a_topic_that_was_not_there_is_found_as_soon_as_it_is(side, topic_name):
+    name = topic_name("later")
+    before = side.cluster.bounds([at(name)])
+    side.create(name, 1)
+    assert (before, side.cluster.bounds([at(name)])) == ({}, {at(name): Bounds(0, 0)})
+
+
 def test_the_clients_and_the_wire_agree_on_a_topics_id(broker, topic_name):
     name = topic_name("ids")
     broker.create(name, 1)

@@ -1,0 +1,199 @@
+"""A planned failover from end to end: real clusters, the real command, and the records as witnesses.
+
+Every application reads what it has not read on the source, and then goes on at the target: together it has
+read each committed record exactly once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError
+from confluent_kafka import TopicPartition as LibraryPartition
+from confluent_kafka.admin import AdminClient
+
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.testing.processes import run_mmtool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SECONDS = 30.0
+PARTITIONS = 3
+GROUPS = {"fresh": 0, "slow": 137, "quick": 555, "done": None}
+"""How many records each application reads on the source; None reads to the end."""
+
+
+def consumer_of(bootstrap, group):
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "max.poll.interval.ms": 60_000,
+            "log_level": 2,
+        }
+    )
+
+
+def read(bootstrap, group, topics, at_most=None):
+    """What an application reads until it has enough or there is no more; it commits and goes away."""
+    consumer, found, ended = consumer_of(bootstrap, group), [], set()
+    consumer.subscribe(topics)
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and (at_most is None or len(found) < at_most):
+        message = consumer.poll(0.5)
+        if message is None:
+            continue
+        if message.error() is None:
+            found.append((message.key(), message.value()))
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            ended.add((message.topic(), message.partition()))
+        if ended and len(ended) == len(consumer.assignment()):
+            break
+    positions = [at for at in consumer.position(consumer.assignment()) if at.offset >= 0]
+    if positions:
+        consumer.commit(offsets=positions, asynchronous=False)
+    consumer.close()
+    return found
+
+
+def committed(bootstrap, group):
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(SECONDS)
+    return {(p.topic, p.partition): p.offset for p in answer.topic_partitions}
+
+
+@dataclass
+class Moved:
+    """A finished failover and what came before it."""
+
+    topics: list[str]
+    groups: dict[str, str]
+    read_before: dict[str, list]
+    properties: object
+    rehearsal: object
+    answer: object
+
+
+def commit_at_start(bootstrap, group, topics):
+    """An application that has subscribed and read nothing: its positions are committed all the same."""
+    consumer = consumer_of(bootstrap, group)
+    offsets = [LibraryPartition(topic, number, 0) for topic in topics for number in range(PARTITIONS)]
+    consumer.commit(offsets=offsets, asynchronous=False)
+    consumer.close()
+
+
+@pytest.fixture(scope="module")
+def moved(bench, tmp_path_factory):
+    """Plain and transactional records, groups at four positions, one failover without a running replicate."""
+    source = bench.fleet["source"].bootstrap
+    stem = f"moved-{time.monotonic_ns()}"
+    topics = [f"{stem}-plain", f"{stem}-tx"]
+    for topic, transactions in zip(topics, (None, Transactions(topics[1], 20, 3)), strict=True):
+        create_topic(source, topic, PARTITIONS)
+        produce(source, Load(topic, 600, PARTITIONS, 100, keys="sequence", transactions=transactions))
+    groups = {name: f"{stem}-{name}" for name in GROUPS}
+    commit_at_start(source, groups["fresh"], topics)
+    before = {
+        name: [] if most == 0 else read(source, groups[name], topics, most) for name, most in GROUPS.items()
+    }
+    properties = bench.properties(f"{stem}-.*")
+    folder = tmp_path_factory.mktemp("failover")
+    line = ["failover", "planned", "-c", str(properties), "--groups", f"{stem}-.*", "-o", "json"]
+    rehearsal = run_mmtool(folder / "rehearsal", *line)
+    answer = run_mmtool(folder / "executed", *line, "--execute", "--yes")
+    return Moved(topics, groups, before, properties, rehearsal, answer)
+
+
+def partitions(answer):
+    (row,) = answer.rows
+    return [partition for group in row["groups"] for partition in group["partitions"]]
+
+
+def test_the_rehearsal_of_a_flow_that_never_ran_is_executable_and_changes_nothing(moved):
+    assert (moved.rehearsal.code, moved.rehearsal.rows[0]["state"]) == (0, "planned"), moved.rehearsal.stderr
+    reasons = Counter(partition["reason"] for partition in partitions(moved.rehearsal))
+    assert set(reasons) <= {"known after drain", "no_commit"}
+
+
+def test_it_completes_and_proves_that_nothing_is_lost_or_read_again(moved):
+    assert moved.answer.code == 0, moved.answer.stderr
+    row = moved.answer.rows[0]
+    assert (row["state"], row["point_of_no_return_passed"]) == ("completed", True)
+    assert (row["rpo_records"], row["reread_records"], row["diverged_records"]) == (0, 0, 0)
+    assert all(
+        p["exactness"] == "exact" for p in partitions(moved.answer) if p["upstream_offset"] is not None
+    )
+
+
+def test_what_is_reported_is_what_the_target_holds(moved, bench):
+    for group in moved.answer.rows[0]["groups"]:
+        told = {
+            (p["target_topic"], p["partition"]): p["downstream_offset"]
+            for p in group["partitions"]
+            if p["written"]
+        }
+        assert committed(bench.fleet["target"].bootstrap, group["group"]) == told
+
+
+def test_afterwards_the_translation_of_every_commit_is_the_same(moved, bench, tmp_path):
+    line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "-o", "json"]
+    translated = run_mmtool(tmp_path / "again", *line)
+    expected = {
+        (group["group"], p["topic"], p["partition"]): (p["upstream_offset"], p["downstream_offset"])
+        for group in moved.answer.rows[0]["groups"]
+        for p in group["partitions"]
+    }
+    found = {
+        (row["group"], row["topic"], row["partition"]): (row["upstream_offset"], row["downstream_offset"])
+        for row in translated.rows
+    }
+    assert (translated.code, found) == (0, expected), translated.stderr
+
+
+def test_the_way_back_leads_to_where_the_same_records_are_next(moved, bench, tmp_path):
+    """Not the same offsets: behind the last record there are markers, which hold nothing to read."""
+    line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "--reverse", "-o", "json"]
+    back = run_mmtool(tmp_path / "back", *line, "--allow-rewind")
+    source = bench.fleet["source"].bootstrap
+    offsets = {topic: [(r.partition, r.offset) for r in read_topic(source, topic)] for topic in moved.topics}
+    upstream = {
+        (group["group"], p["topic"], p["partition"]): p["upstream_offset"]
+        for group in moved.answer.rows[0]["groups"]
+        for p in group["partitions"]
+    }
+    wrong = [
+        row
+        for row in back.rows
+        if row["reason"] != "no_commit"
+        and _left(offsets, row, row["upstream_offset"])
+        != _left(offsets, row, upstream[row["group"], row["topic"], row["partition"]])
+    ]
+    assert (back.code, wrong) == (0, []), back.stderr
+
+
+def test_applications_go_on_exactly_where_they_stopped(moved, bench):
+    """The last test of this file: it consumes on the target."""
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+    remote = [bench.flow(moved.properties).remote_topic(topic) for topic in moved.topics]
+    everything = Counter((r.key, r.value) for topic in moved.topics for r in read_topic(source, topic))
+    for name, group in moved.groups.items():
+        after = read(target, group, remote)
+        assert Counter(moved.read_before[name]) + Counter(after) == everything, name
+        assert len(after) == everything.total() - len(moved.read_before[name]), name
+
+
+def _named(moved):
+    return [word for group in moved.groups.values() for word in ("-g", group)]
+
+
+def _left(offsets, row, commit):
+    """How many records of a partition are still to be read from there."""
+    return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])
