@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, RefusedError, StoppedError
 from mmtool.failover.states import START, Event, Phase, Standing, advance
+from mmtool.failover.stopping import Stops
 from mmtool.plan.failover import POINT_OF_NO_RETURN, StepName
 
 if TYPE_CHECKING:
@@ -83,13 +83,13 @@ def run(plan: FailoverPlan, actions: Mapping[StepName, Callable[[], None]], log:
         actions: What each step does; raises when it cannot be done.
         log: Is told of every step before it is begun.
     """
-    operation = Operation(plan).after(Event.BEGIN)
+    operation, stops = Operation(plan).after(Event.BEGIN), Stops()
     for step in plan.steps:
         if step.name is POINT_OF_NO_RETURN:
             operation = operation.after(Event.PAST_RETURN)
         operation = operation.with_step(step, StepState.RUNNING)
         log.intended(operation, step)
-        error = _attempt(actions[step.name])
+        error = _attempt(actions[step.name], stops, finish=operation.point_of_no_return_passed)
         if error is not None:
             operation = _failed(operation, step, error)
             log.failed(operation, step, error)
@@ -99,13 +99,14 @@ def run(plan: FailoverPlan, actions: Mapping[StepName, Callable[[], None]], log:
     return operation.after(Event.FINISH)
 
 
-def _attempt(action: Callable[[], None]) -> MmtoolError | None:
+def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> MmtoolError | None:
     try:
-        action()
+        with stops.shielded() if finish else stops.listening():
+            action()
     except MmtoolError as error:
         return error
     except KeyboardInterrupt:
-        return StoppedError(signal.SIGINT)
+        return StoppedError(stops.heard)
     return None
 
 

@@ -1,5 +1,6 @@
 """The planned failover on clusters in memory: what it does, in which order, and when it does not."""
 
+import signal
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -200,12 +201,20 @@ def test_what_reads_back_differently_is_seven(scene, ran):
     assert ran().operation.error.exit_code == 7
 
 
-def test_an_interrupt_ends_the_step_and_is_reported(ran):
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_anything_is_written_ends_it_and_is_reported(scene, ran, signum, code):
     def drain(flow, until, timeout_seconds):
-        raise KeyboardInterrupt
+        signal.raise_signal(signum)
 
     ended = ran(drain)
-    assert (ended.operation.error.exit_code, ended_row(ended)["state"]) == (130, "failed")
+    assert (ended.operation.error.exit_code, ended_row(ended)["state"]) == (code, "failed")
+    assert scene.target.groups.committed == {}
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_offsets_are_written_waits_until_they_are_read_back(scene, ran, signum):
+    scene.target.groups.before_reading_back = lambda: signal.raise_signal(signum)
+    assert ended_row(ran())["state"] == "completed"
 
 
 def test_the_next_steps_name_what_a_human_needs(ran):

@@ -1,0 +1,61 @@
+"""Ctrl-C and SIGTERM while an operation runs: before the point of no return they end it, after it they wait.
+
+Steps that write take a second or two and are finished forward; stopping between a write and its check would
+leave nobody knowing what stands.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+    Handler = Callable[[int, FrameType | None], object]
+
+
+class Stops:
+    """Who asked for an end.
+
+    Attributes:
+        heard: The signal that a KeyboardInterrupt stands for.
+    """
+
+    def __init__(self) -> None:
+        self.heard = signal.SIGINT
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGTERM ends a step in the way of Ctrl-C, which asyncio turns into a clean cancellation."""
+        with _handled({signal.SIGTERM: self._terminate}):
+            yield
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """Both are noted and nothing else."""
+        with _handled({signal.SIGTERM: self._note, signal.SIGINT: self._note}):
+            yield
+
+    def _terminate(self, signum: int, frame: FrameType | None) -> None:
+        self._note(signum, frame)
+        signal.raise_signal(signal.SIGINT)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.heard = signal.Signals(signum)
+
+
+@contextmanager
+def _handled(handlers: dict[signal.Signals, Handler]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's affair
+        yield
+        return
+    before = {signum: signal.signal(signum, handler) for signum, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
