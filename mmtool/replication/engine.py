@@ -204,6 +204,7 @@ class Engine:
         self._round += 1
         for run in self.runs:
             run.retry_halted()
+            await run.renew_claims()
         tasks = self._plan()
         job = asyncio.create_task(asyncio.to_thread(run_round, self._session, tasks))
         told: Command | None = None

@@ -90,12 +90,29 @@ async def establish(
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
         await _resume_all(flow, standing, claims, in_doubt, count, unbooked)
+    await _put_on_record(flow, claims, owner)
+    return standing
+
+
+async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[int, ShardAssignment]:
+    """Claims shards that are ours once more, between two rounds: nothing is in flight, nothing to fence.
+
+    Brokers forget transactional ids that were not used for a week; a flow that ran for longer on one claim could
+    not be fenced by its next owner, who would get another producer id. Sequences start at 0 again.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
+    claims = await take_shards(flow.target, ids, {})
+    await _register(flow, claims)
+    await _put_on_record(flow, claims, owner)
+    return _assignments(claims)
+
+
+async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:
     records = [
         ShardRecord(shard, claim.producer_id, claim.epoch, open=True, owner=owner)
         for shard, claim in claims.items()
     ]
     await write_documents(flow, flow.identity.control_topic, records)
-    return standing
 
 
 def doubtful(control: ControlView) -> set[int]:

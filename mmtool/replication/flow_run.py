@@ -25,7 +25,7 @@ from mmtool.plan.documents import (
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
-from mmtool.replication.establish import Standing, doubtful, establish
+from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.feed import ControlFeed
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.ownership import Ownership
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
     from mmtool.translation.types import TopicId
+
+_RENEW_SECONDS = 86_400.0
 
 
 class FlowRun:
@@ -77,6 +79,7 @@ class FlowRun:
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
         self._control_end = 0
+        self._claimed_at = 0.0
         self._watcher: asyncio.Task[None] | None = None
 
     @property
@@ -119,8 +122,17 @@ class FlowRun:
         self._sequences.clear()
         self._fresh.clear()
         self.halted = dict(self.standing.halted)
+        self._claimed_at = time.monotonic()
         self._control_end = control.end
         self._watch()
+
+    async def renew_claims(self) -> None:
+        """Claims every shard again once a day, between rounds."""
+        if time.monotonic() - self._claimed_at < _RENEW_SECONDS:
+            return
+        self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
+        self._sequences.clear()
+        self._claimed_at = time.monotonic()
 
     def _adopt(self, control: ControlView) -> None:
         """A flow keeps the shard count of its first start: a partition must never change its shard."""
