@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mmtool.errors import RefusedError
+from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.errors import failure_of
 
 if TYPE_CHECKING:
@@ -84,9 +84,15 @@ class TopicAdmin:
         """Creates mmtool's own topics.
 
         Raises:
-            RefusedError: when the target refuses one, with the broker's reason.
+            NotAuthorisedError: without CREATE on it.
+            RefusedError: when the target refuses one for another reason, which is the broker's.
         """
         for topic, reason in self.create(topics).items():
+            if "AUTHORIZATION_FAILED" in reason:
+                raise NotAuthorisedError(
+                    f"cluster {self._cluster.alias} denies CREATE on topic {topic}: {reason}",
+                    remedy="grant mmtool's principal CREATE, READ and WRITE on topics mmtool-*",
+                )
             raise RefusedError(
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
                 remedy="check CREATE on topics mmtool-*, and offset-syncs.topic.replication.factor",

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
 from mmtool.replication.assignment import TaskAssignment
@@ -81,9 +81,11 @@ class Engine:
             UsageError: no topic matches, and there is a goal to reach.
             UnreachableError, NotAuthorisedError, RefusedError: at the start; later the engine waits and goes on.
         """
-        starting = asyncio.create_task(asyncio.to_thread(self._start_spark))
+        starting: asyncio.Task[Any] | None = None
         clean = False
         try:
+            await self._look()
+            starting = asyncio.create_task(asyncio.to_thread(self._start_spark))
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
@@ -94,9 +96,10 @@ class Engine:
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
-            with suppress(Exception):
-                session = await starting
-                await asyncio.to_thread(session.stop)
+            if starting is not None:
+                with suppress(Exception):
+                    session = await starting
+                    await asyncio.to_thread(session.stop)
 
     # --- before the first round ---------------------------------------------------------------------------
 
@@ -114,9 +117,15 @@ class Engine:
             return parallelism(self._session)
         return max(1, (os.cpu_count() or 1) // 2)
 
-    async def _take_over(self) -> None:
+    async def _look(self) -> None:
+        """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
         contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
         self.runs = [FlowRun(context) for context in contexts]
+        for run in self.runs:
+            await run.check(needs_topics=self.options.until_caught_up)
+
+    async def _take_over(self) -> None:
+        """Becomes the owner of every flow, while Spark starts."""
         joining = asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs))
         await self._or_stop(joining)
         if not joining.done():
@@ -142,16 +151,7 @@ class Engine:
             if self.options.until is not None:
                 self._goals[run.name] = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
-                self._check_matches(run)
                 self._goals[run.name] = await run.goal()
-
-    def _check_matches(self, run: FlowRun) -> None:
-        if run.view.matched == 0:
-            raise UsageError(
-                f"flow {run.name} matches no topic of cluster {run.flow.source.alias}",
-                remedy=f"check {run.name}.topics and topics.exclude, and that the topics exist",
-                code="no_topic",
-            )
 
     def _warn(self) -> None:
         for run in self.runs:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from os import getpid
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
@@ -87,6 +88,22 @@ class FlowRun:
         return self.flow.identity.name
 
     # --- taking and leaving -------------------------------------------------------------------------------
+
+    async def check(self, *, needs_topics: bool) -> None:
+        """Looks before anything is touched: this is the flow that is stored here, and there is something to mirror.
+
+        Raises:
+            UsageError: the alias stands for another cluster by now, or no topic matches.
+            RefusedError: the stored state cannot be read.
+        """
+        control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
+        check_identity(self.flow, control)
+        if needs_topics and not await self._topics.matches():
+            raise UsageError(
+                f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",
+                remedy=f"check {self.name}.topics and topics.exclude, and that the topics exist",
+                code="no_topic",
+            )
 
     async def join(self, *, standby: bool) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""

@@ -66,6 +66,10 @@ class MirrorTopics:
         self._target = TopicAdmin(flow.settings.target)
         self._limits: dict[str, int] = {}
 
+    async def matches(self) -> bool:
+        """Whether the source has any topic that the flow mirrors; changes nothing."""
+        return bool(await self._wanted())
+
     async def refresh(self) -> TopicsView:
         """Looks at both clusters, and gives every mirrored topic its partitions on the target."""
         source = await self._wanted()

@@ -23,11 +23,8 @@ def verify_crc(view: BatchView) -> None:
         CorruptBatchError: Naming the offsets that cannot be trusted.
     """
     header = view.header
-    if header.magic == MAGIC:
-        fits = header.crc == crc32c(bytes(view.memory[CHECKED_FROM:]))
-    else:
-        fits = legacy_crc_fits(view)
-    if not fits:
+    current = header.magic == MAGIC
+    if not (header.crc == crc32c(bytes(view.memory[CHECKED_FROM:])) if current else legacy_crc_fits(view)):
         raise CorruptBatchError(
             f"offsets {header.base_offset} to {header.last_offset}: the checksum does not fit the bytes",
             remedy="let another replica lead the source partition, or move past the range with flow seek",

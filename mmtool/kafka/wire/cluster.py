@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 _PATIENCE_SECONDS = 60.0
+_CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_LIMIT_SECONDS = 1.0
 
@@ -75,7 +76,7 @@ class WireCluster:
                 connection.close()
             return
         raise UnreachableError(
-            f"cluster {self.alias} does not answer at {self._bootstrap}: {failure}",
+            f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {failure}",
             remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
         )
 
@@ -172,7 +173,8 @@ class WireCluster:
         from aiokafka.errors import AuthenticationFailedError, KafkaError
 
         try:
-            return await create_conn(host, port, **self._options)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                return await create_conn(host, port, **self._options)
         except AuthenticationFailedError as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {error}",

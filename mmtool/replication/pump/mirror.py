@@ -15,7 +15,7 @@ from mmtool.kafka.batches import (
     iter_batches,
     split,
 )
-from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -271,6 +271,9 @@ class PartitionMirror:
             sent.fate = Fate.MISSING
         elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
             self._shrink(sent)
+        elif code in DENIED:
+            sent.fate = Fate.MISSING
+            self.halt(f"WRITE on target topic {self.assignment.target_topic} is denied: grant it")
         else:
             sent.fate = Fate.MISSING
             where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
