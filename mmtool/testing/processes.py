@@ -12,14 +12,16 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Role = Literal["driver", "jvm", "daemon", "worker"]
+Role = Literal["driver", "jvm", "daemon", "worker", "helper"]
+"""The command itself; Spark's JVM (for a moment the script that becomes it); the process that forks Python
+workers; a Python worker, in which the pump runs; what else it started, such as ``java -version``."""
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 120.0
 
@@ -127,9 +129,18 @@ class MmtoolProcess:
 
     def kill_all(self) -> None:
         """SIGKILL to all of it, repeated until nothing is left that was being forked meanwhile."""
-        while self.kill("driver", "jvm", "daemon", "worker"):
+        while self.kill(*get_args(Role)):
             self._process.wait()
             time.sleep(_POLL_SECONDS)
+
+    def wait_until_gone(self, timeout: float = 15.0) -> float:
+        """Until no process of the session lives; the seconds it took.
+
+        Raises:
+            GateError: Something outlived the command.
+        """
+        left = "everything that mmtool started to end"
+        return wait_until(lambda: not (self.alive or self._members()), left, timeout)
 
     def peak_rss(self, pid: int) -> int:
         """The largest resident set that a process has had, in bytes; 0 when it is gone."""
@@ -166,7 +177,7 @@ def _stat(folder: Path) -> tuple[str, int, int]:
 
 def _role(command: bytes, parent: int) -> Role:
     if b"pyspark.daemon" not in command and b"pyspark/daemon" not in command:
-        return "jvm"  # java itself, and for a moment the shell script that becomes it
+        return "jvm" if b"spark" in command else "helper"
     with suppress(OSError):
         if b"java" in Path(f"/proc/{parent}/cmdline").read_bytes().split(b"\0")[0]:
             return "daemon"

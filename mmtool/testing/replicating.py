@@ -13,7 +13,7 @@ from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic
-from mmtool.testing.exactness import wrong_translations
+from mmtool.testing.exactness import flow_identity, wrong_translations
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
 from mmtool.testing.writers import RunningWriter, wait_for_new_records
 
@@ -100,6 +100,16 @@ class Stage:
     def start(self, *options: str) -> MmtoolProcess:
         """``mmtool replicate`` with this stage's properties file, always the same."""
         return self._processes.enter_context(self.bench.start(self.properties, *options))
+
+    def members(self) -> list[str]:
+        """Client ids of the flow's ownership group: its owner, and who would like to be."""
+        from confluent_kafka.admin import AdminClient
+
+        fleet = self.bench.fleet
+        group = flow_identity(fleet["source"], fleet["target"]).ownership_group
+        admin = AdminClient({"bootstrap.servers": fleet["target"].bootstrap})
+        described = admin.describe_consumer_groups([group])[group].result(20)
+        return [member.client_id for member in described.members]
 
     def wait_for_new_records(self, timeout: float) -> float:
         """Until both mirrored topics move; the seconds it took."""

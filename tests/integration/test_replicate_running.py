@@ -1,0 +1,131 @@
+"""A running ``mmtool replicate``: one owner, clean stops, and what it picks up by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.batches import CONTROL
+from mmtool.testing.replicating import Stage
+from mmtool.testing.segments import stored_batches
+from mmtool.testing.writers import wait_for_new_records
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+REFRESH_SECONDS = 2  # in the stage's properties file
+PATIENCE_SECONDS = 60
+
+
+def markers(stage):
+    """Control batches in the mirrored topics."""
+    target = stage.bench.fleet["target"]
+    places = [(topic, partition) for topic in stage.targets for partition in range(stage.partitions)]
+    return [
+        f"{topic}-{partition}@{batch.base_offset}"
+        for topic, partition in places
+        for batch in stored_batches(target, topic, partition)
+        if batch.flags & CONTROL
+    ]
+
+
+def picked_up(stage, topic, partitions, measured):
+    """New partitions of a source topic get their records mirrored within the refresh interval and 5 s."""
+    source, target = (stage.bench.fleet[side].bootstrap for side in ("source", "target"))
+    started = time.monotonic()
+    produce(source, Load(topic, 1000 * partitions, partitions, 100))
+    remote = stage.flow.remote_topic(topic)
+
+    def all_there():
+        ends = end_offsets(target, remote)
+        return len(ends) == partitions and all(ends.values())
+
+    wait_until(all_there, f"{partitions} partitions of {remote} with records", PATIENCE_SECONDS)
+    measured(f"{topic}, {partitions} partitions: mirrored {time.monotonic() - started:.1f} s after they came")
+    return time.monotonic() - started
+
+
+def test_one_process_owns_a_flow_and_hands_it_over_without_a_marker(bench, measured):
+    """A second one exits 10 and names the owner; a standby takes over after a clean stop; signals are codes."""
+    with Stage(bench, f"owner-{os.getpid()}") as stage:
+        owner = stage.start()
+        stage.wait_for_new_records(PATIENCE_SECONDS)
+        second, standby = stage.start(), stage.start("--standby")
+
+        answer = second.wait()
+        measured(f"a second replicate was refused after {answer.seconds:.1f} s")
+        assert (answer.code, answer.stdout) == (10, "")
+        assert re.search(rf"error: .*mmtool/\S*{socket.gethostname()}.*{owner.pid}\b", answer.stderr), (
+            answer.stderr
+        )
+        assert (owner.alive, standby.alive) == (True, True)
+
+        interrupted_at = time.monotonic()
+        assert owner.stop(signal.SIGINT).code == 130
+        measured(f"SIGINT: clean end after {time.monotonic() - interrupted_at:.1f} s")
+        seconds = stage.wait_for_new_records(PATIENCE_SECONDS)
+        measured(f"standby took over {seconds:.1f} s after the owner's clean end")
+
+        terminated_at = time.monotonic()
+        assert standby.stop(signal.SIGTERM).code == 143
+        measured(f"SIGTERM: clean end after {time.monotonic() - terminated_at:.1f} s")
+
+        stage.stop_writing()
+        assert bench.catch_up(stage.properties).code == 0
+        assert (stage.differences(), markers(stage)) == ({}, [])
+        assert stage.wrong_translations()[1][:5] == []
+
+
+def test_a_standby_that_is_told_to_stop_leaves_the_owner_alone(bench):
+    """It never held the flow, so it claims nothing and fences nobody."""
+    with Stage(bench, f"idle-{os.getpid()}") as stage:
+        owner = stage.start()
+        stage.wait_for_new_records(PATIENCE_SECONDS)
+        standby = stage.start("--standby")
+        wait_until(lambda: len(stage.members()) == 2, "the standby to join", PATIENCE_SECONDS)
+        time.sleep(1)
+        assert standby.stop(signal.SIGTERM).code == 143
+        for _ in range(3):
+            stage.wait_for_new_records(PATIENCE_SECONDS)
+        said = owner.stop(signal.SIGTERM).stderr
+        assert ("lost its claim" in said, "round failed" in said, markers(stage)) == (False, False, [])
+
+
+def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(bench, measured):
+    """Within the refresh interval and five seconds; an end by signal while nothing happens is clean as well."""
+    with Stage(bench, f"grow-{os.getpid()}", records_per_second=50.0) as stage:
+        running = stage.start()
+        stage.wait_for_new_records(PATIENCE_SECONDS)
+        source, added = bench.fleet["source"].bootstrap, f"grow-{os.getpid()}-added"
+
+        create_topic(source, added, 2)
+        first = picked_up(stage, added, 2, measured)
+        admin = AdminClient({"bootstrap.servers": source})
+        admin.create_partitions([NewPartitions(added, 5)])[added].result(20)
+        second = picked_up(stage, added, 5, measured)
+
+        assert (first < REFRESH_SECONDS + 5, second < REFRESH_SECONDS + 5) == (True, True)
+        wait_for_new_records(bench.fleet["target"].bootstrap, stage.targets, PATIENCE_SECONDS)
+        stage.stop_writing()
+        stage.wait_until_identical(30)
+        assert (running.stop(signal.SIGTERM).code, markers(stage)) == (143, [])
+
+
+@pytest.mark.parametrize(
+    ("part", "signum", "code"), [("jvm", signal.SIGTERM, 143), ("daemon", signal.SIGINT, 130)]
+)
+def test_a_stop_during_the_start_is_clean_and_leaves_nothing_running(bench, part, signum, code):
+    """While the JVM comes up and the flow is claimed, or while the first round begins."""
+    with bench.start(bench.properties(f"owner-{os.getpid()}-.*")) as process:
+        wait_until(lambda: process.pids(part), f"the {part}", PATIENCE_SECONDS)
+        answer = process.stop(signum)
+        process.wait_until_gone(5)
+    assert (answer.code, "Traceback" in answer.stderr) == (code, False), answer.stderr
