@@ -1,0 +1,166 @@
+"""A partition of an idempotent broker in memory, and mirrors to try on it.
+
+The rules are those that `tests/integration/test_broker_rules_producers.py` tries on real brokers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmtool.kafka.batches import Record, decode, view_of
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchedPartition
+from mmtool.kafka.wire.produce import ProducedPartition
+from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
+from mmtool.replication.pump.mirror import PartitionMirror
+from mmtool.translation.blocks import MirroredPartition, MirrorStart
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.kafka.batches import BatchHeader
+    from mmtool.translation.sync_emission import SyncEmitter
+
+_REMEMBERED = 5
+_SEQUENCES = 1 << 31
+_NOTHING_YET = -1
+
+SOURCE_ID = TopicId("AAAAAAAAAAAAAAAAAAAAAQ")
+TARGET_ID = TopicId("AAAAAAAAAAAAAAAAAAAAAg")
+SHARD = ShardAssignment(shard=0, producer_id=4711, epoch=3, runs_sequence=0)
+
+
+class _Appended(NamedTuple):
+    first: int
+    last: int
+    base_offset: int
+
+
+@dataclass
+class _Writer:
+    epoch: int
+    recent: deque[_Appended] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    @property
+    def last(self) -> int:
+        return self.recent[-1].last if self.recent else _NOTHING_YET
+
+
+@dataclass
+class FakeLog:
+    """One partition: what is in it, and whom it remembers (KIP-98, KIP-360).
+
+    Attributes:
+        records: By downstream offset.
+        end: The log end; markers take an offset and hold no record.
+        limit: ``max.message.bytes``.
+        poison: Values that the broker refuses with INVALID_TIMESTAMP, for whatever reason.
+    """
+
+    records: dict[int, Record] = field(default_factory=dict)
+    end: int = 0
+    limit: int = 1 << 20
+    poison: set[bytes] = field(default_factory=set)
+    writers: dict[int, _Writer] = field(default_factory=dict)
+
+    def append(self, batch: bytes) -> ProducedPartition:
+        """The broker's answer to one batch."""
+        view = view_of(batch)
+        code, base = self._judge(view.header, list(decode(view)))
+        return produced(code, base)
+
+    def _judge(self, header: BatchHeader, records: list[Record]) -> tuple[int, int]:
+        if header.size > self.limit:
+            return Code.MESSAGE_TOO_LARGE, -1
+        known = self.writers.get(header.producer_id)
+        if known is not None and header.producer_epoch < known.epoch:
+            return Code.INVALID_PRODUCER_EPOCH, -1
+        last = (header.base_sequence + header.record_count - 1) % _SEQUENCES
+        for seen in known.recent if known is not None and known.epoch == header.producer_epoch else ():
+            if (seen.first, seen.last) == (header.base_sequence, last):
+                return Code.NONE, seen.base_offset
+        if not self._in_sequence(known, header):
+            return Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
+        if any(record.value in self.poison for record in records):
+            return Code.INVALID_TIMESTAMP, -1
+        base = self._keep(records)
+        if known is None or known.epoch != header.producer_epoch:
+            self.writers[header.producer_id] = known = _Writer(header.producer_epoch)
+        known.recent.append(_Appended(header.base_sequence, last, base))
+        return Code.NONE, base
+
+    @staticmethod
+    def _in_sequence(known: _Writer | None, header: BatchHeader) -> bool:
+        if known is None:
+            return True  # a producer that is not remembered may begin anywhere
+        if known.epoch != header.producer_epoch:
+            return header.base_sequence == 0
+        return header.base_sequence == (known.last + 1) % _SEQUENCES
+
+    def _keep(self, records: Iterable[Record]) -> int:
+        base = self.end
+        for record in records:
+            self.records[self.end] = record
+            self.end += 1
+        return base
+
+    def mark(self, producer_id: int, epoch: int) -> None:
+        """A transaction marker: fences every older epoch, remembers no batch."""
+        self.writers[producer_id] = _Writer(epoch)
+        self.end += 1
+
+
+def produced(code: int, base_offset: int = -1, message: str = "") -> ProducedPartition:
+    """One partition's answer."""
+    return ProducedPartition("", TARGET_ID, 0, code, base_offset, 0, message)
+
+
+def fetched(
+    *batches: bytes,
+    end: int,
+    log_start: int = 0,
+    aborted: Iterable[tuple[int, int]] = (),
+    high_watermark: int | None = None,
+) -> FetchedPartition:
+    """One partition's fetch answer; ``end`` is the last stable offset."""
+    high = end if high_watermark is None else high_watermark
+    records = memoryview(b"".join(batches))
+    return FetchedPartition("", SOURCE_ID, 0, Code.NONE, high, end, log_start, list(aborted), records)
+
+
+def assigned(
+    *, upstream: int = 0, downstream: int = 0, partition: int = 0, **changes: Any
+) -> PartitionAssignment:
+    """A partition that begins at these two offsets."""
+    about = MirroredPartition(
+        ClusterId("source"), ClusterId("target"), SOURCE_ID, partition, "orders", "source.orders"
+    )
+    start = MirrorStart(UpstreamOffset(upstream), DownstreamOffset(downstream))
+    (block,) = MapRecorder.begin(about, start).take()
+    told: dict[str, Any] = {
+        "topic": "orders",
+        "topic_id": SOURCE_ID,
+        "partition": partition,
+        "target_topic": "source.orders",
+        "target_topic_id": TARGET_ID,
+        "shard": SHARD.shard,
+        "block": block,
+        "next_sequence": 0,
+        "stored": False,
+        "max_batch_bytes": 1 << 20,
+    }
+    return PartitionAssignment(**told | changes)
+
+
+def mirror_of(
+    assignment: PartitionAssignment | None = None,
+    *,
+    read_committed: bool = True,
+    syncs: SyncEmitter | None = None,
+) -> PartitionMirror:
+    """A mirror at its beginning."""
+    return PartitionMirror(assignment or assigned(), SHARD, read_committed=read_committed, syncs=syncs)

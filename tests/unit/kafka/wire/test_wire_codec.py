@@ -1,0 +1,145 @@
+"""Primitive types, as Kafka's protocol guide writes them."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+from io import BytesIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.kafka.wire import codec
+from mmtool.kafka.wire.codec import Cursor
+from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.offsets import ListOffsetsRequest
+from mmtool.kafka.wire.produce import ProduceRequest
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.transactions import DescribeProducersRequest, FindTransactionCoordinatorRequest
+
+_TEXT = st.text(max_size=300)
+
+
+@pytest.mark.parametrize(
+    ("value", "raw"),
+    [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2_097_151, "ffff7f")],
+)
+def test_an_unsigned_varint_is_seven_bits_a_byte_lowest_first(value, raw):
+    assert codec.uvarint(value) == bytes.fromhex(raw)
+
+
+@given(st.integers(0, (1 << 32) - 1), st.binary(max_size=4))
+def test_a_varint_is_read_back_and_what_follows_is_left(value, rest):
+    cursor = Cursor(codec.uvarint(value) + rest)
+    assert (cursor.uvarint(), bytes(cursor.take(len(rest)))) == (value, rest)
+
+
+@given(st.none() | _TEXT)
+def test_a_string_is_read_back_in_both_forms(text):
+    read = Cursor(codec.string(text)).string(), Cursor(codec.compact_string(text)).compact_string()
+    assert read == (text, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "compact"),
+    [(None, "ffff", "00"), ("", "0000", "01"), ("ab", "00026162", "036162"), ("é", "0002c3a9", "03c3a9")],
+)
+def test_strings_as_bytes(text, plain, compact):
+    assert (codec.string(text).hex(), codec.compact_string(text).hex()) == (plain, compact)
+
+
+@given(st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=200))
+def test_an_array_is_read_back_in_both_forms(numbers):
+    encoded = [codec.int32(number) for number in numbers]
+    plain, compact = Cursor(codec.array(encoded)), Cursor(codec.compact_array(encoded))
+    assert (plain.array(plain.int32), compact.compact_array(compact.int32)) == (numbers, numbers)
+
+
+@pytest.mark.parametrize("raw", ["ffffffff", "00000000"])
+def test_a_null_array_reads_as_an_empty_one(raw):
+    cursor = Cursor(bytes.fromhex(raw))
+    assert cursor.array(cursor.int32) == []
+
+
+@pytest.mark.parametrize(("raw", "found"), [("00", b""), ("01", b""), ("03abcd", b"\xab\xcd")])
+def test_null_records_read_as_none_at_all(raw, found):
+    assert bytes(Cursor(bytes.fromhex(raw)).compact_records()) == found
+
+
+@given(st.integers(0, (1 << 128) - 1).map(lambda number: uuid.UUID(int=number)))
+def test_a_topic_id_is_kafka_s_own_text_and_back(identifier):
+    text = codec.topic_id_from_bytes(identifier.bytes)
+    assert text == urlsafe_b64encode(identifier.bytes).decode().rstrip("=")
+    assert codec.topic_id_to_bytes(text) == identifier.bytes
+
+
+@pytest.mark.parametrize("text", ["", "orders", "A" * 21, "A" * 23])
+def test_what_is_no_topic_id_is_refused(text):
+    with pytest.raises(ValueError):  # noqa: PT011  the library's own words, which differ by what is wrong
+        codec.topic_id_to_bytes(text)
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.binary(max_size=200)), max_size=4), st.integers(0, 255))
+def test_tagged_fields_are_passed_over(fields, rest):
+    tags = b"".join(codec.uvarint(tag) + codec.uvarint(len(raw)) + raw for tag, raw in fields)
+    cursor = Cursor(codec.uvarint(len(fields)) + tags + bytes((rest,)))
+    cursor.tags()
+    assert bytes(cursor.take(1)) == bytes((rest,))
+
+
+# --- versions ---------------------------------------------------------------------------------------------
+
+
+def produce():
+    return ProduceRequest([], 1000)
+
+
+@pytest.mark.parametrize(
+    ("broker", "version"),
+    [((0, 7), 7), ((0, 8), 8), ((3, 12), 8), ((3, 13), 13), ((3, 99), 13), ((7, 7), 7)],
+)
+def test_the_newest_version_that_both_sides_know_is_spoken(broker, version):
+    assert repr(produce().prepare({0: broker})) == f"ProduceRequest v{version}"
+
+
+@pytest.mark.parametrize("versions", [{0: (0, 6)}, {0: (14, 20)}, {0: (9, 12)}, {}])
+def test_a_broker_without_a_common_version_is_refused_by_name(versions):
+    with pytest.raises(UnsupportedByBrokerError, match="ProduceRequest"):
+        produce().prepare(versions)
+
+
+def test_a_header_names_api_version_correlation_and_client():
+    request = FindTransactionCoordinatorRequest("t").prepare({10: (0, 6)})
+    assert request.build_request_header(7, "me").encode().hex() == "000a" + "0002" + "00000007" + "00026d65"
+
+
+def test_a_header_of_a_flexible_version_ends_in_tags():
+    request = DescribeProducersRequest("t", [0]).prepare({61: (0, 0)})
+    assert request.build_request_header(7, "me").encode().hex() == "003d0000" + "00000007" + "00026d65" + "00"
+
+
+@pytest.mark.parametrize(
+    ("request_", "versions", "raw", "left"),
+    [
+        (ListOffsetsRequest({}, read_committed=True), {2: (0, 5)}, "00000007abcd", "abcd"),
+        (DescribeProducersRequest("t", [0]), {61: (0, 0)}, "0000000700abcd", "abcd"),
+    ],
+    ids=["plain", "flexible"],
+)
+def test_an_answer_s_header_is_as_long_as_its_version_has_it(request_, versions, raw, left):
+    buffer = BytesIO(bytes.fromhex(raw))
+    header = request_.prepare(versions).parse_response_header(buffer)
+    assert (header.correlation_id, buffer.read().hex()) == (7, left)
+
+
+# --- error codes ------------------------------------------------------------------------------------------
+
+
+def test_an_error_code_has_kafka_s_name_or_its_number():
+    assert (name_of(47), name_of(9999)) == ("INVALID_PRODUCER_EPOCH", "error 9999")
+
+
+def test_no_error_code_is_retried_that_means_no():
+    final = FENCED | DENIED | {Code.NONE, Code.MESSAGE_TOO_LARGE, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}
+    assert RETRIABLE & final == frozenset()

@@ -1,0 +1,175 @@
+"""Documents on the target are read back as they were written, or refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.kafka.state_log import ControlView
+from mmtool.plan.documents import (
+    CONTROL_DOCUMENTS,
+    Command,
+    ControlRecord,
+    FlowRecord,
+    OwnerRecord,
+    PositionRecord,
+    ProducerRecord,
+    ShardRecord,
+    State,
+    UnreadableDocumentError,
+    decode,
+    decode_control,
+    encode,
+)
+
+_LONG = st.integers(-(1 << 63), (1 << 63) - 1)
+FLOW = FlowRecord("src", "tgt", "A", "B", 32)
+OWNER = OwnerRecord("me", "host", 4711, 1_750_000_000_000)
+SHARD = ShardRecord(3, 17, 2, open=True, owner="me")
+CONTROL = ControlRecord("me", Command.STOP, 7)
+PRODUCER = ProducerRecord(17, "src-tgt", "src", "tgt", 3)
+
+
+def position(partition=0, frontier=5, end=9, **changes):
+    told = {
+        "owner": "me",
+        "topic": "orders",
+        "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ",
+        "partition": partition,
+        "target_topic": "A.orders",
+        "upstream_position": frontier,
+        "downstream_position": 5,
+        "source_end": end,
+        "source_log_start": 0,
+        "records": 5,
+        "mirrored_bytes": 500,
+        "state": State.RUNNING,
+        "reason": "",
+        "observed_ms": 1,
+        "behind_since_ms": 1,
+    }
+    return PositionRecord(**told | changes)
+
+
+ALL = [FLOW, OWNER, SHARD, CONTROL, position(), PRODUCER]
+
+
+@pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
+def test_a_document_is_read_back_as_it_was_written(document):
+    assert type(document).decode(document.encode()) == document
+
+
+@pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
+def test_a_key_begins_with_its_kind(document):
+    assert document.key.decode().startswith(type(document).PREFIX)
+
+
+def test_the_bytes_of_a_document_are_canonical():
+    """Another language can write them: sorted keys, no spaces, CRC-32 over the object without `crc`."""
+    body = b'{"epoch":2,"open":true,"owner":"me","producer_id":17,"shard":3,"v":1}'
+    assert SHARD.encode() == body.replace(b'"epoch"', b'"crc":%d,"epoch"' % crc32(body))
+
+
+@given(st.dictionaries(st.text(max_size=8).filter(lambda k: k not in {"v", "crc"}), _LONG | st.text()))
+def test_any_object_survives(body):
+    assert decode(encode(body)) == body
+
+
+@given(st.integers(0, 10_000), st.integers(1, 255))
+def test_a_document_with_one_byte_changed_is_refused(at, change):
+    value = bytearray(position().encode())
+    value[at % len(value)] ^= change
+    with pytest.raises(UnreadableDocumentError):
+        decode(bytes(value))
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"null", b"7", b'"x"', b"[]", b"{}", b"\xff\xfe", b"{", b'{"v":1}', b'{"crc":1}']
+)
+def test_what_is_no_document_is_refused(value):
+    with pytest.raises(UnreadableDocumentError):
+        decode(value)
+
+
+def test_another_version_is_refused_and_named():
+    body = {**json.loads(SHARD.encode()), "v": 2}
+    del body["crc"]
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    value = json.dumps({**body, "crc": crc32(canonical)}, sort_keys=True, separators=(",", ":")).encode()
+    with pytest.raises(UnreadableDocumentError, match="version 2 is not 1"):
+        ShardRecord.decode(value)
+
+
+def test_keys_that_a_later_mmtool_added_are_passed_over():
+    body = {field.name: getattr(SHARD, field.name) for field in fields(SHARD)}
+    assert ShardRecord.decode(encode({**body, "colour": "blue"})) == SHARD
+
+
+def test_a_document_without_one_of_its_keys_is_refused_and_the_key_named():
+    with pytest.raises(UnreadableDocumentError, match="ShardRecord lacks 'owner'"):
+        ShardRecord.decode(encode({"shard": 3, "producer_id": 17, "epoch": 2, "open": True}))
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [(d.key, type(d)) for d in (FLOW, OWNER, SHARD, CONTROL, position())],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_the_key_tells_the_kind(key, kind):
+    (document,) = [d for d in ALL if type(d) is kind]
+    assert decode_control(key, document.encode()) == document
+
+
+@pytest.mark.parametrize("key", [b"pause/orders", b"flows", b"owners", b"\xff\xfe", b""])
+def test_a_key_of_somebody_else_is_left_alone(key):
+    assert decode_control(key, b"whatever") is None
+
+
+def test_every_control_document_has_a_kind_of_its_own():
+    prefixes = [kind.PREFIX for kind in CONTROL_DOCUMENTS]
+    assert sorted(set(prefixes)) == sorted(prefixes)
+
+
+@given(_LONG, _LONG)
+def test_lag_is_the_offsets_to_the_end_and_never_negative(frontier, end):
+    assert position(frontier=frontier, end=end).lag_records == max(end - frontier, 0)
+
+
+# --- the control topic, record by record ------------------------------------------------------------------
+
+
+def view_of(*documents):
+    view = ControlView()
+    for offset, document in enumerate(documents):
+        view.apply(document.key, document.encode(), offset)
+    return view
+
+
+def test_the_view_holds_the_last_word_of_each_key():
+    closed = ShardRecord(3, 17, 2, open=False, owner="me")
+    view = view_of(FLOW, OWNER, SHARD, position(0, 5), closed, position(0, 6), position(1, 1))
+    assert (view.flow, view.owner, view.shards) == (FLOW, OWNER, {3: closed})
+    assert [p.upstream_position for p in view.positions.values()] == [6, 1]
+
+
+def test_the_view_ends_behind_the_last_record_whatever_it_is():
+    view = ControlView()
+    view.apply(b"unknown/1", b"?", 41)
+    assert view.end == 42
+
+
+def test_owners_words_are_kept_by_key_until_they_are_cleared_away():
+    view = view_of(CONTROL)
+    assert view.controls == {b"control/me"}
+    view.apply(b"control/me", None, 1)
+    assert view.controls == set()
+
+
+def test_a_damaged_record_is_refused_by_the_view():
+    with pytest.raises(UnreadableDocumentError):
+        ControlView().apply(b"flow", b"{}", 0)

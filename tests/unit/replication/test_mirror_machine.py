@@ -1,0 +1,244 @@
+"""A partition's mirror against a broker that fails in every way it can: nothing lost, doubled or reordered."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.documents import State
+from mmtool.replication.pump.mirror import IN_FLIGHT, Fate, InDoubtError
+from mmtool.testing.batches import TRANSACTIONAL, PlainRecord, batch_of, marker
+from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+
+BEFORE_APPEND = (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT)
+AFTER_APPEND = (Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT)
+START = 3
+CROWD = SHARD.producer_id + 1
+
+
+class MirrorMachine(RuleBasedStateMachine):
+    """One source log, one mirror, one target log, and a network between the last two."""
+
+    fresh = True  # whether the target's partition has never seen our producer id
+
+    def __init__(self):
+        super().__init__()
+        self.source = []  # (first offset, next offset, bytes)
+        self.aborted = []  # (producer id, first offset, marker's offset)
+        self.expected = []
+        self.source_end = 0
+        self.target = FakeLog()
+        self.target.append(batch_of([PlainRecord(0, value=b"foreign")], producer=(CROWD, 0, 0)).write())
+        if not self.fresh:
+            self.target.mark(SHARD.producer_id, SHARD.epoch - 1)
+        self.before = self.target.end
+        self.mirror = mirror_of(assigned(upstream=START, downstream=self.before))
+        self.requests = deque()  # on their way, in order: (sent, bytes)
+        self.answers = deque()  # on their way back, in order: (sent, answer)
+        self.ghosts = deque()  # of broken connections: the broker may still find them in its socket
+        self.booked = {}
+        self.over = False
+        self.source_grows(5)
+
+    # --- the source ---------------------------------------------------------------------------------------
+
+    def _append(self, records, last_offset=None, **batch):
+        plain = batch_of(records, **batch)
+        if last_offset is not None:
+            plain = replace(plain, last_offset=last_offset)
+        self.source.append((plain.base_offset, plain.last_offset + 1, plain.write()))
+        self.source_end = plain.last_offset + 1
+
+    def _records(self, offsets):
+        return [PlainRecord(at, 1000 + at, None, b"%d" % at) for at in offsets]
+
+    def _expect(self, offsets):
+        self.expected += [at for at in offsets if at >= START]
+
+    @rule(count=st.integers(1, 20), codec=st.sampled_from(["none", "none", "lz4"]))
+    def source_grows(self, count, codec="none"):
+        offsets = range(self.source_end, self.source_end + count)
+        self._append(self._records(offsets), codec=codec)
+        self._expect(offsets)
+
+    @rule(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=6), rest=st.integers(0, 3))
+    def source_was_compacted(self, gaps, rest):
+        offsets, at = [], self.source_end
+        for gap in gaps:
+            offsets.append(at)
+            at += gap
+        self._append(self._records(offsets), last_offset=offsets[-1] + rest)
+        self._expect(offsets)
+
+    @rule(count=st.integers(1, 5))
+    def source_aborts_a_transaction(self, count):
+        start, pid = self.source_end, 1000 + len(self.aborted)
+        self._append(self._records(range(start, start + count)), flags=TRANSACTIONAL, producer=(pid, 0, 0))
+        at = self.source_end
+        self.source.append((at, at + 1, marker(at, pid, 0)))
+        self.aborted.append((pid, start, at))
+        self.source_end = at + 1
+
+    @precondition(lambda self: self.mirror.fetch_position < self.source_end and self._runs)
+    @rule(count=st.integers(1, 4))
+    def fetch(self, count):
+        position = self.mirror.fetch_position
+        found = [batch for batch in self.source if batch[1] > position][:count]
+        aborted = [(pid, first) for pid, first, ended in self.aborted if ended >= position]
+        before = self.mirror.held_bytes
+        more = self.mirror.offer(
+            fetched(*(b for _, _, b in found), end=self.source_end, aborted=aborted), now_ms=1
+        )
+        assert self.mirror.held_bytes == before + more
+
+    # --- the network --------------------------------------------------------------------------------------
+
+    @property
+    def _runs(self):
+        return not self.over and self.mirror.state != State.HALTED
+
+    @precondition(lambda self: self._runs and self.mirror.sendable)
+    @rule()
+    def send(self):
+        open_before = {id(s): bytes(s.batch.payload) for s in self.mirror._in_flight}
+        all_clear = all(s.fate in (Fate.PENDING, Fate.APPENDED) for s in self.mirror._in_flight)
+        sent = self.mirror.next_to_send()
+        payload = bytes(sent.batch.payload)
+        assert all_clear or open_before[id(sent)] == payload, "B: what is missing goes first, unchanged"
+        self.requests.append((sent, payload))
+
+    @precondition(lambda self: self.requests)
+    @rule()
+    def broker_answers(self):
+        sent, payload = self.requests.popleft()
+        self.answers.append((sent, self.target.append(payload)))
+
+    @precondition(lambda self: self.requests)
+    @rule(code=st.sampled_from(BEFORE_APPEND))
+    def broker_fails_before_it_appends(self, code):
+        sent, _ = self.requests.popleft()
+        self.answers.append((sent, produced(code)))
+
+    @precondition(lambda self: self.requests)
+    @rule(code=st.sampled_from(AFTER_APPEND))
+    def broker_fails_after_it_appended(self, code):
+        sent, payload = self.requests.popleft()
+        answer = self.target.append(payload)
+        self.answers.append((sent, produced(code) if answer.error_code == Code.NONE else answer))
+
+    @precondition(lambda self: self.answers)
+    @rule()
+    def answer_arrives(self):
+        sent, answer = self.answers.popleft()
+        if self.over:
+            return
+        try:
+            self.mirror.answered(sent, answer)
+        except InDoubtError:
+            self.over = True
+
+    @precondition(lambda self: self.requests or self.answers)
+    @rule(read=st.integers(0, 5), ghosts=st.booleans())
+    def connection_breaks(self, read, ghosts):
+        lost = [sent for sent, _ in (*self.answers, *self.requests)]
+        for _ in range(min(read, len(self.requests))):
+            self.target.append(self.requests.popleft()[1])
+        if ghosts:
+            self.ghosts += [payload for _, payload in self.requests]
+        self.answers.clear()
+        self.requests.clear()
+        for sent in lost:
+            if not self.over:
+                self.mirror.lost(sent)
+
+    @precondition(lambda self: self.ghosts)
+    @rule()
+    def broker_finds_an_old_request(self):
+        self.target.append(self.ghosts.popleft())
+
+    @rule(limit=st.sampled_from([200, 300, 1 << 20]))
+    def limit_changes(self, limit):
+        self.target.limit = limit
+
+    # --- promises -----------------------------------------------------------------------------------------
+
+    @property
+    def _landed(self):
+        return {at: int(r.value) for at, r in self.target.records.items() if at >= self.before}
+
+    @invariant()
+    def the_target_holds_the_source_s_records_in_order_and_once(self):
+        landed = list(self._landed.values())
+        assert landed == self.expected[: len(landed)]
+
+    @invariant()
+    def at_most_five_are_unanswered_and_numbered_without_gaps(self):
+        in_flight = list(self.mirror._in_flight)
+        assert sum(sent.fate is Fate.PENDING for sent in in_flight) <= IN_FLIGHT
+        numbers = [(sent.sequence, sent.sequence + sent.batch.record_count) for sent in in_flight]
+        assert all(one[1] == two[0] for one, two in pairwise(numbers))
+
+    @invariant()
+    def a_record_is_booked_once_and_where_the_target_has_it(self):
+        landed = self._landed
+        for block in self.mirror.take_blocks():
+            for run in block.runs:
+                for step in range(run.count):
+                    up, down = run.upstream_start + step, run.downstream_start + step
+                    assert self.booked.setdefault(up, down) == down
+                    assert landed[down] == up
+        assert list(self.booked) == sorted(self.booked)
+
+    @invariant()
+    def everything_below_the_frontier_is_booked(self):
+        assert [at for at in self.expected if at < self.mirror.frontier] == sorted(self.booked)
+
+    @invariant()
+    def held_bytes_are_those_of_the_batches_held(self):
+        held = [*self.mirror._unsent, *(sent.batch for sent in self.mirror._in_flight)]
+        assert self.mirror.held_bytes == sum(batch.size for batch in held)
+
+    def teardown(self):
+        """Once everything works again, everything arrives."""
+        self.target.limit = 1 << 20
+        for _ in range(2000):
+            if self.ghosts:
+                self.broker_finds_an_old_request()
+            elif self.answers:
+                self.answer_arrives()
+            elif self.requests:
+                self.broker_answers()
+            elif not self._runs:
+                return
+            elif self.mirror.sendable:
+                self.send()
+            elif self.mirror.fetch_position < self.source_end:
+                self.fetch(4)
+            else:
+                break
+        assert list(self._landed.values()) == self.expected
+        self.a_record_is_booked_once_and_where_the_target_has_it()
+        assert sorted(self.booked) == self.expected
+        assert (self.mirror.frontier, self.mirror.held_bytes) == (self.source_end, 0)
+        assert self.mirror.settled
+
+
+class TakenOverMachine(MirrorMachine):
+    """A partition that was fenced, or carries batches of an older claim: it refuses gaps."""
+
+    fresh = False
+
+
+EFFORT = settings(
+    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+TestFreshPartition = MirrorMachine.TestCase
+TestFreshPartition.settings = EFFORT
+TestTakenOverPartition = TakenOverMachine.TestCase
+TestTakenOverPartition.settings = EFFORT

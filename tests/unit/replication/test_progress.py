@@ -1,0 +1,122 @@
+"""Numbers that an operator decides on: lag in records and seconds, rates, time to go."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.kafka.state_log import ControlView
+from mmtool.plan.documents import PositionRecord, ShardRecord, State
+from mmtool.replication import progress
+from mmtool.replication.establish import doubtful
+from mmtool.replication.progress import RateMeter, lag_seconds, row_of
+
+
+def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING):
+    return PositionRecord(
+        owner="me",
+        topic="orders",
+        topic_id="id",
+        partition=partition,
+        target_topic="A.orders",
+        upstream_position=at,
+        downstream_position=at,
+        source_end=end,
+        source_log_start=0,
+        records=records,
+        mirrored_bytes=records * 100,
+        state=state,
+        reason="",
+        observed_ms=0,
+        behind_since_ms=since,
+    )
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A hand to turn: ``clock[0]`` are the seconds of the monotonic clock."""
+    hand = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: hand[0])
+    return hand
+
+
+@pytest.mark.parametrize(
+    ("at", "since", "seconds"),
+    [(9, 0, 0.0), (9, 1000, 0.0), (5, 1000, 2.5), (5, 9000, 0.0), (5, 0, None)],
+    ids=["caught up", "just caught up", "behind", "a clock ahead of ours", "behind, nobody knows since when"],
+)
+def test_lag_in_seconds_is_since_when_the_frontier_is_behind(at, since, seconds):
+    assert lag_seconds(position(at=at, since=since), now_ms=3500) == seconds
+
+
+def test_the_first_sample_knows_no_rate(clock):
+    shown = RateMeter().snapshot("A->B", [position(records=50)], now_ms=1)
+    assert (shown.records, shown.records_per_second, shown.eta_seconds) == (50, 0.0, None)
+
+
+def test_rates_are_over_the_last_ten_seconds(clock):
+    meter = RateMeter()
+    for second, records in [(0, 0), (5, 1000), (12, 2400)]:
+        clock[0] = 100.0 + second
+        shown = meter.snapshot("A->B", [position(records=records)], now_ms=1)
+    assert (shown.records_per_second, shown.bytes_per_second) == (200.0, 20_000.0)
+
+
+def test_the_time_to_go_is_what_the_shrinking_lag_promises(clock):
+    meter = RateMeter()
+    for second, at in [(0, 0), (2, 500)]:
+        clock[0] = 100.0 + second
+        shown = meter.snapshot("A->B", [position(at=at, end=1000)], now_ms=1)
+    assert (shown.lag_records, shown.eta_seconds) == (500, 2.0)
+
+
+def test_a_growing_lag_promises_no_time(clock):
+    meter = RateMeter()
+    for second, end in [(0, 1000), (2, 2000)]:
+        clock[0] = 100.0 + second
+        shown = meter.snapshot("A->B", [position(at=0, end=end)], now_ms=1)
+    assert shown.eta_seconds is None
+
+
+def test_halted_partitions_are_counted_and_do_not_lag(clock):
+    seen = [position(0, at=0, end=10), position(1, at=0, end=1000, state=State.HALTED)]
+    shown = RateMeter().snapshot("A->B", seen, now_ms=1)
+    assert (shown.lag_records, shown.partitions, dict(shown.states)) == (10, 2, {"running": 1, "halted": 1})
+
+
+def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):
+    seen = [position(0, since=1000), position(1, since=3000)]
+    assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds == 3.0
+
+
+def test_a_flow_without_partitions_has_no_lag_in_seconds(clock):
+    assert RateMeter().snapshot("A->B", [], now_ms=1).lag_seconds is None
+
+
+def test_a_row_has_the_contract_s_keys():
+    assert list(row_of("A", "B", position(), now_ms=1)) == [
+        "source",
+        "target",
+        "topic",
+        "partition",
+        "target_topic",
+        "upstream_position",
+        "downstream_position",
+        "records",
+        "bytes",
+        "lag_records",
+        "lag_seconds",
+        "state",
+        "reason",
+    ]
+
+
+def test_shards_that_were_not_closed_are_in_doubt():
+    view = ControlView()
+    for shard, is_open in [(0, True), (1, False), (2, True)]:
+        record = ShardRecord(shard, 17, 0, open=is_open, owner="me")
+        view.apply(record.key, record.encode(), shard)
+    assert doubtful(view) == {0, 2}
+
+
+def test_a_flow_that_never_ran_has_nothing_in_doubt():
+    assert doubtful(ControlView()) == set()
