@@ -4,7 +4,7 @@
 #   make test         the standard test suite, real brokers included
 #   make lint         ruff, formatting, mypy
 #   make test-chaos   seeded faults, minutes long
-#   make bench        against MirrorMaker 2 on this machine
+#   make bench        against MirrorMaker 2 on this machine (BENCH=--quick: 3 minutes)
 #   make completions  docs   write the generated files again
 #   make clean        everything that can be built again
 
@@ -33,7 +33,7 @@ test-chaos: .venv/.stamp
 	$(PYTEST) -m chaos --durations=15
 
 bench: .venv/.stamp
-	$(PYTEST) -m bench -s
+	$(BIN)/python benchmarks/side_by_side.py $(BENCH)
 
 completions: .venv/.stamp
 	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool > completions/mmtool

@@ -1,0 +1,95 @@
+"""The two copiers, each as its users start it, from the same properties file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.process import LeashedProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.lab.fleet import Fleet
+
+MM2 = "MirrorMaker 2"
+MMTOOL = "mmtool"
+
+_HEAP = ("-Xms256m", "-Xmx2g")  # what Kafka's own connect-mirror-maker.sh gives it
+
+# What tuning guides ask for: large batches, several requests in flight, large fetches.
+_TUNING = {
+    "tasks.max": "4",
+    "a.consumer.max.poll.records": "5000",
+    "a.consumer.max.partition.fetch.bytes": str(4 << 20),
+    "a.consumer.fetch.max.bytes": str(64 << 20),
+    "a.consumer.receive.buffer.bytes": str(2 << 20),
+    "a->b.producer.override.batch.size": str(256 << 10),
+    "a->b.producer.override.buffer.memory": str(64 << 20),
+    "a->b.producer.override.max.request.size": str(8 << 20),
+    "a->b.producer.override.send.buffer.bytes": str(2 << 20),
+    "a->b.producer.override.enable.idempotence": "true",
+    "a->b.producer.override.max.in.flight.requests.per.connection": "5",
+}
+
+
+class Copier(Protocol):
+    """One running copy process and its children."""
+
+    started: float  # monotonic seconds
+
+    @property
+    def pid(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+def properties_for(fleet: Fleet, topic: str, codec: str, linger_ms: int) -> str:
+    """The flow a->b of one topic, tuned for MirrorMaker 2; mmtool needs none of it and reads the same file."""
+    return fleet.properties(
+        [("a", "b")],
+        **_TUNING,
+        **{
+            "a->b.topics": topic,
+            "a->b.producer.override.linger.ms": str(linger_ms),
+            "a->b.producer.override.compression.type": codec,
+        },
+    )
+
+
+def start(name: str, properties: str, directory: Path) -> Copier:
+    """The copier of that name, on its way."""
+    return _Mm2(properties, directory) if name == MM2 else _Mmtool(properties, directory)
+
+
+class _Mm2:
+    def __init__(self, properties: str, directory: Path) -> None:
+        self.started = time.monotonic()
+        self._mirror = MirrorMaker(properties, directory, jvm=_HEAP)
+        self._mirror.start()
+
+    @property
+    def pid(self) -> int:
+        return self._mirror.pid
+
+    def stop(self) -> None:
+        self._mirror.stop()
+
+
+class _Mmtool:
+    def __init__(self, properties: str, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = directory / "connect-mirror-maker.properties"
+        file.write_text(properties)
+        self.started = time.monotonic()
+        command = [sys.executable, "-m", "mmtool", "replicate", "-c", str(file)]
+        self._process = LeashedProcess(command, directory / "mmtool.log")
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def stop(self) -> None:
+        self._process.terminate(30)

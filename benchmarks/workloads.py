@@ -1,0 +1,58 @@
+"""What is copied: two topics that real ones lie between, filled once and read by every copier in turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic
+
+PARTITIONS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """``records`` of ``record_bytes`` each; ``wanted`` is how many times MirrorMaker 2's rate is promised."""
+
+    name: str
+    records: int
+    record_bytes: int
+    codec: str
+    wanted: float
+
+    @property
+    def topic(self) -> str:
+        return f"bench-{self.record_bytes}-{self.codec}"
+
+    def scaled(self, share: float) -> Workload:
+        return Workload(self.name, int(self.records * share), self.record_bytes, self.codec, self.wanted)
+
+
+WORKLOADS = (
+    Workload("1 KB uncompressed", 1_000_000, 1000, "none", 2.0),
+    Workload("100 B lz4", 3_000_000, 100, "lz4", 6.0),
+)
+
+
+def fill(bootstrap: str, workload: Workload) -> float:
+    """Create the topic and write it; seconds."""
+    create_topic(bootstrap, workload.topic, PARTITIONS)
+    return produce(bootstrap, _load(workload, workload.records)).seconds
+
+
+def warm_up(bootstrap: str) -> None:
+    """Let a broker's JVM compile what producing needs, so that the first copier does not pay for the rest."""
+    for workload in WORKLOADS:
+        create_topic(bootstrap, workload.topic, PARTITIONS)
+        produce(bootstrap, _load(workload, 200_000))
+
+
+def _load(workload: Workload, records: int) -> Load:
+    return Load(
+        workload.topic,
+        records,
+        PARTITIONS,
+        record_bytes=workload.record_bytes,
+        codec=workload.codec,
+        linger_ms=50.0,
+    )
