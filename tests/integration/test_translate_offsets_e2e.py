@@ -1,0 +1,134 @@
+"""``translate-offsets`` and ``failover planned`` against real clusters, beside a mirror that runs."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from confluent_kafka import Consumer
+
+from mmtool.config import ClusterSettings
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.processes import run_mmtool
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SECONDS = 30.0
+
+
+def commit(bootstrap, group, topic, *offsets):
+    groups = KafkaGroups(ClusterSettings(alias="source", bootstrap_servers=bootstrap), SECONDS)
+    places = {TopicPartition(topic, number): Commit(offset) for number, offset in enumerate(offsets)}
+    assert groups.alter(group, places) == {}
+
+
+@pytest.fixture(scope="module")
+def source(bench):
+    return bench.fleet["source"].bootstrap
+
+
+@pytest.fixture(scope="module")
+def target(bench):
+    return bench.fleet["target"].bootstrap
+
+
+@pytest.fixture(scope="module")
+def stem():
+    return f"asked-{time.monotonic_ns()}"
+
+
+@pytest.fixture(scope="module")
+def properties(bench, stem, source):
+    """1,000 records in two partitions, mirrored once; group ``<stem>-app`` has read 300 and 500."""
+    create_topic(source, stem, 2)
+    produce(source, Load(stem, 1_000, 2, 100))
+    commit(source, f"{stem}-app", stem, 300, 500)
+    path = bench.properties(f"{stem}.*")
+    answer = bench.catch_up(path)
+    assert answer.code == 0, answer.stderr
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, properties):
+    def asked(*words, **how):
+        return run_mmtool(
+            tmp_path / f"run-{time.monotonic_ns()}", *map(str, words), "-c", str(properties), **how
+        )
+
+    return asked
+
+
+def test_every_commit_is_answered_exactly(run, stem):
+    answer = run("translate-offsets", "-g", f"{stem}-app", "-o", "json")
+    found = [(row["partition"], row["downstream_offset"], row["exactness"]) for row in answer.rows]
+    assert (answer.code, found) == (0, [(0, 300, "exact"), (1, 500, "exact")]), answer.stderr
+
+
+def test_an_answer_takes_seconds_not_minutes(run, stem, measured):
+    answer = run("translate-offsets", "-g", f"{stem}-app")
+    measured(f"{answer.seconds:.2f} s for translate-offsets of one group, process start included")
+    assert answer.seconds < 15
+
+
+def test_a_commit_past_the_mirror_is_refused_until_it_has_caught_up(run, stem, source):
+    produce(source, Load(stem, 10, 1, 100))
+    commit(source, f"{stem}-ahead", stem, 505)
+    answer = run("translate-offsets", "-g", f"{stem}-ahead", "-o", "json")
+    assert (answer.code, [row["reason"] for row in answer.rows]) == (3, ["beyond_mirror", "no_commit"])
+
+
+def test_a_failover_watches_the_replicate_that_runs(bench, run, properties, stem, source, measured):
+    produce(source, Load(stem, 10, 1, 100))
+    commit(source, f"{stem}-moves", stem, 520, 400)
+    with bench.start(properties) as replicate:
+        replicate.wait_line("caught up|lag|rec/s")
+        answer = run("failover", "planned", "-g", f"{stem}-moves", "--execute", "--yes", "-o", "json")
+        still_runs = replicate.alive
+    assert answer.code == 0, answer.stderr
+    row = answer.rows[0]
+    measured(f"{row['rto_seconds']:.2f} s to recover one group beside a running replicate")
+    offsets = [p["downstream_offset"] for p in row["groups"][0]["partitions"]]
+    assert (still_runs, row["state"], offsets) == (True, "completed", [520, 400])
+
+
+def test_a_group_that_consumes_is_refused_with_its_host(run, stem, source):
+    consumer = Consumer({"bootstrap.servers": source, "group.id": f"{stem}-busy", "client.id": "busy-1"})
+    consumer.subscribe([stem])
+    deadline = time.monotonic() + SECONDS
+    while not consumer.assignment() and time.monotonic() < deadline:
+        consumer.poll(0.1)
+    answer = run("failover", "planned", "-g", f"{stem}-busy", "-o", "json", "--execute", "--yes")
+    consumer.close()
+    (error,) = json.loads(answer.stdout)["errors"]
+    assert (answer.code, error["code"]) == (3, "active_on_source")
+    assert "busy-1 on 127.0.0.1" in error["message"]
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_cluster_that_is_away_is_nine_within_the_time_given(run, properties, side, tmp_path):
+    text = properties.read_text() + f"\n{side}.bootstrap.servers = 127.0.0.1:1\n"
+    away = tmp_path / "away.properties"
+    away.write_text(text)
+    began = time.monotonic()
+    answer = run_mmtool(
+        tmp_path / "away", "translate-offsets", "-c", str(away), "--timeout", "2s", "-o", "json"
+    )
+    (error,) = json.loads(answer.stdout)["errors"]
+    assert (answer.code, error["code"], side in error["message"]) == (9, "unreachable", True)
+    assert time.monotonic() - began < 10
+
+
+def test_another_alias_for_the_same_clusters_is_two(bench, properties, tmp_path):
+    renamed = properties.read_text().replace("source", "elsewhere")
+    path = tmp_path / "renamed.properties"
+    path.write_text(renamed)
+    answer = run_mmtool(tmp_path / "renamed", "translate-offsets", "-c", str(path), "-o", "json")
+    (error,) = json.loads(answer.stdout)["errors"]
+    assert (answer.code, error["code"]) == (2, "alias_clash"), answer.stderr
+    assert "source->target" in error["message"]
