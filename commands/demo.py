@@ -1,0 +1,72 @@
+"""``mmtool demo``: the tour, with the proof at its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands._options import Output
+from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from mmtool.lab.demo_stage import Stage
+    from mmtool.lab.state import StateDirectory
+
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters up, and say what to try next.")]
+StateDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--state-dir",
+        metavar="DIR",
+        help="With --keep: where clusters, logs and mmtool.properties are kept;"
+        " $XDG_STATE_HOME/mmtool/demo without it.",
+    ),
+]
+
+COLUMNS = (
+    Column("group"),
+    Column("read_on_east"),
+    Column("read_on_west"),
+    Column("committed_records"),
+    Column("skipped"),
+    Column("reread", "RE-READ"),
+    Column("verdict"),
+)
+
+
+def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
+    """Two clusters, real data, replication, a planned failover, and the proof that nothing is lost."""
+    from mmtool.lab import demo_stage
+    from mmtool.lab.state import StateDirectory, default_directory
+
+    if not keep:
+        with demo_stage.folder() as folder:
+            _play(demo_stage.temporary(folder), folder, output)
+        return
+    directory = StateDirectory((state_dir or default_directory().with_name("demo")).absolute())
+    _play(demo_stage.kept(directory), directory.path, output)
+    _tell_next_steps(directory)
+
+
+def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat) -> None:
+    from mmtool.lab.demo_story import STEPS, tour
+    from mmtool.output.steps import Steps
+
+    with Steps(STEPS) as steps:
+        done = tour(stage, logs, steps)
+    finish(Result("demo", done.rows, COLUMNS), output, done.error)
+    talk(done.summary)
+
+
+def _tell_next_steps(directory: StateDirectory) -> None:
+    talk("the clusters go on running; try next:")
+    talk(f"  export MMTOOL_CONFIG={directory.properties}")
+    talk("  mmtool config show")
+    talk("  mmtool translate-offsets -g billing --reverse     where its offsets on west are on east")
+    talk("  mmtool replicate                                  mirror what you write on east, until Ctrl-C")
+    talk(f"  mmtool lab status --state-dir {directory.path}")
+    talk(f"  mmtool lab down --state-dir {directory.path}")

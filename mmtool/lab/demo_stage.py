@@ -1,0 +1,192 @@
+"""Where the demo plays: two clusters that end with it, or a lab that stays; and the real commands on them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import MmtoolError, RefusedError, StoppedError
+from mmtool.lab import session
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.process import LeashedProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from mmtool.lab.state import StateDirectory
+
+EAST, WEST = "east", "west"
+_END_SECONDS = 20.0
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Two running clusters.
+
+    Attributes:
+        directory: Logs of brokers and commands.
+        bootstrap: Of each cluster, by its alias.
+        properties: The file that connects them, the same for mmtool and MirrorMaker 2.
+    """
+
+    directory: Path
+    bootstrap: dict[str, str]
+    properties: Path
+
+    def line(self, *words: str) -> list[str]:
+        """``mmtool WORDS`` with this stage's configuration, as this very installation runs it."""
+        return [sys.executable, "-m", "mmtool", *words, "-c", str(self.properties)]
+
+
+@contextlib.contextmanager
+def temporary(directory: Path) -> Iterator[Stage]:
+    """Clusters on a leash: however this process ends, they end with it. Logs of a failure are left."""
+    fleet = Fleet.of(directory, EAST, WEST)
+    try:
+        fleet.start()
+        properties = directory / "mmtool.properties"
+        properties.write_text(fleet.properties([(EAST, WEST)]))
+        yield Stage(directory, {cluster.name: cluster.bootstrap for cluster in fleet}, properties)
+    except BaseException:
+        fleet.kill()
+        fleet.remove_data()
+        raise
+    fleet.kill()  # nothing that they hold is wanted again
+
+
+@contextlib.contextmanager
+def kept(directory: StateDirectory) -> Iterator[Stage]:
+    """A detached lab that goes on after a demo that went to its end; one that did not takes it along.
+
+    Raises:
+        RefusedError: A lab runs there already.
+    """
+    if directory.is_running():
+        raise RefusedError(
+            f"a lab runs in {directory.path}",
+            remedy=f"stop it: mmtool lab down --state-dir {directory.path}",
+            code="lab_running",
+        )
+    session.down(directory)  # what a lab that was killed has left
+    try:
+        state, _ = session.up(directory, session.LabRequest((EAST, WEST)))
+        bootstrap = {broker.cluster: broker.bootstrap for broker in state.brokers}
+        yield Stage(directory.path, bootstrap, directory.properties)
+    except (KeyboardInterrupt, StoppedError):
+        session.down(directory)
+        raise
+    except BaseException:
+        session.down(directory, keep_data=True)  # with the logs
+        raise
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder that is left when something failed in it, and removed otherwise."""
+    path = Path(tempfile.mkdtemp(prefix="mmtool-demo-"))
+    try:
+        yield path
+    except (KeyboardInterrupt, StoppedError):
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP become errors, so that everything is taken down as after Ctrl-C."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise StoppedError(signal.Signals(number))
+
+    before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Replicating:
+    """``mmtool replicate`` as a process that is killed when this one dies; its talk is in a log."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._process = LeashedProcess(
+            stage.line("replicate", "--every", "2"), stage.directory / "replicate.log"
+        )
+        self._shown = 0
+
+    def check(self) -> None:
+        """Raise when it has ended, with its own error and exit code."""
+        if not self._process.alive:
+            code, log = self._process.wait(), self._process.log
+            raise failure_of("mmtool replicate", code, log.read_text(errors="replace"))
+
+    def news(self) -> list[str]:
+        """The lines that it has said since the last time."""
+        lines = self._process.log.read_text(errors="replace").split("\n")[:-1]
+        fresh, self._shown = lines[self._shown :], len(lines)
+        return fresh
+
+    def stop(self) -> None:
+        """A clean stop, as Ctrl-C would be."""
+        self._process.terminate(_END_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command that answers with JSON said, and how long it took."""
+
+    row: dict[str, Any]
+    seconds: float
+
+
+def ask(stage: Stage, name: str, *words: str) -> Answer:
+    """Run ``mmtool WORDS -o json`` to its end; both streams are kept as files named ``name``.
+
+    Raises:
+        MmtoolError: It ended with another code than 0; the error has that code.
+    """
+    out, err = (stage.directory / f"{name}.{kind}" for kind in ("json", "log"))
+    began = time.monotonic()
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            [*stage.line(*words), "-o", "json"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+        )
+        try:
+            code = process.wait()
+        except BaseException:
+            _end(process)
+            raise
+    if code != 0:
+        raise failure_of(f"mmtool {' '.join(words[:2])}", code, err.read_text(errors="replace"))
+    return Answer(json.loads(out.read_text())["data"][0], time.monotonic() - began)
+
+
+def failure_of(what: str, code: int, said: str) -> MmtoolError:
+    """A command's own last error as ours, with its exit code."""
+    told = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
+    last = told or said.strip().splitlines() or ["it said nothing"]
+    error = MmtoolError(f"{what} ended with {code}: {last[-1]}", code="command_failed")
+    error.exit_code = code
+    return error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,354 @@
+"""The tour: two clusters, applications at work, replication, a planned failover, and the proof.
+
+Every figure that is told was measured in this very run. The clusters, the applications and the judge are
+here; replication and failover are the real commands, each a process of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
+from mmtool.lab import demo_stage as staging
+from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
+from mmtool.lab.checker import histories
+from mmtool.lab.demo_consumers import Application, Habit, Reading, count
+from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, Writer
+from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
+from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from mmtool.lab.demo_worker import Worker
+    from mmtool.lab.topics import Isolation
+
+HABITS = (Habit("billing", 1.0), Habit("shipping", 0.5), Habit("reporting", 0.08))
+STEPS = 8
+_ORDERS = Volume(history=36_000, handful=3_000, per_second=400)
+_PAYMENTS = Volume(history=12_000, handful=300, per_second=150)
+_REMOTE = {f"{EAST}.{topic}": topic for topic in TOPICS}  # MM2's DefaultReplicationPolicy
+_SAME = {topic: topic for topic in TOPICS}
+_POLL_SECONDS = 0.25
+_WAIT_SECONDS = 120.0  # Spark starts in 8 s alone; the rest is for machines that do other things as well
+_TOGETHER_SECONDS = 2.0
+
+
+class Teller(Protocol):
+    """Who shows the story."""
+
+    title: str
+    number: int
+
+    def begin(self, title: str, why: str = "") -> None:
+        """The next step."""
+
+    def note(self, sentence: str) -> None:
+        """Something found."""
+
+    def live(self, sentence: str) -> None:
+        """How far it is."""
+
+    def done(self, sentence: str = "done") -> None:
+        """The step has ended."""
+
+
+@dataclass(slots=True)
+class Tour:
+    """What a finished tour has measured. Times in seconds."""
+
+    logs: Path
+    proofs: list[GroupProof] = field(default_factory=list)
+    failover_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def error(self) -> CheckFailedError | None:
+        """What the proof found wrong."""
+        wrong = [proof for proof in self.proofs if not proof.holds]
+        if not wrong:
+            return None
+        first = wrong[0]
+        return CheckFailedError(
+            f"group {first.group} did not read every record once: {first.verdict}"
+            + (f" ({len(wrong)} groups in all)" if len(wrong) > 1 else ""),
+            remedy=f"logs: {self.logs}",
+            code="not_exact",
+        )
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """A row per group."""
+        return [
+            {
+                "group": proof.group,
+                "read_on_east": proof.read_before,
+                "read_on_west": proof.read_after,
+                "committed_records": proof.committed,
+                "skipped": proof.skipped,
+                "reread": proof.reread,
+                "foreign": proof.foreign,
+                "verdict": proof.verdict,
+                "failover_seconds": round(self.failover_seconds, 3),
+                "seconds": round(self.seconds, 3),
+            }
+            for proof in self.proofs
+        ]
+
+    @property
+    def summary(self) -> str:
+        """The whole tour in one line."""
+        skipped, reread = (sum(getattr(p, what) for p in self.proofs) for what in ("skipped", "reread"))
+        return (
+            f"{len(self.proofs)} groups, {self.proofs[0].committed:,} records, {skipped} skipped,"
+            f" {reread} re-read, failover took {self.failover_seconds:.1f} s, the whole tour {self.seconds:.0f} s"
+        )
+
+
+def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour:
+    """Play the whole of it, and take down what the stage does not keep.
+
+    Raises:
+        MmtoolError: A step failed; the message says which, the remedy where the logs are.
+    """
+    story = _Story(tell, logs)
+    with staging.ended_by_signals():
+        try:
+            with ExitStack() as stack:
+                story.play(stack, stage)
+        except (StoppedError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            raise _placed(error, tell, logs) from error
+    return story.tour
+
+
+def _placed(error: Exception, tell: Teller, logs: Path) -> MmtoolError:
+    """The same error, with the step it happened in and the folder of logs; its exit code stays."""
+    known = error if isinstance(error, MmtoolError) else MmtoolError(f"{type(error).__name__}: {error}")
+    remedy = "; ".join(filter(None, (known.remedy, f"logs: {logs}")))
+    told = MmtoolError(f"step {tell.number} ({tell.title}): {known.message}", remedy=remedy, code=known.code)
+    told.exit_code = known.exit_code
+    return told
+
+
+class _Story:
+    """The steps, and what each leaves for the next."""
+
+    def __init__(self, tell: Teller, logs: Path) -> None:
+        self.tell, self.began, self.tour = tell, time.monotonic(), Tour(logs)
+        self.stage: Stage
+        self.writers: list[Writer]
+        self.readers: list[Application]
+        self.replicating: Replicating
+        self.after: dict[str, Reading]
+        self.watched: list[Callable[[], None]] = []
+
+    def play(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
+        self.clusters(stack, stage)
+        self.applications(stack)
+        self.replicate(stack)
+        self.stop_applications()
+        self.rehearse()
+        self.failover()
+        self.go_on()
+        self.proof()
+
+    def clusters(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
+        self.tell.begin(
+            f"start two Kafka clusters, {EAST} and {WEST}", f"Kafka {KAFKA_VERSION}, KRaft, a broker each"
+        )
+        if not is_cached():
+            self.tell.note("downloading Kafka first, once: about 45 MB, half a minute")
+        self.stage = stack.enter_context(stage)
+        self.tell.done(", ".join(f"{alias} at {at}" for alias, at in self.stage.bootstrap.items()))
+
+    def applications(self, stack: ExitStack) -> None:
+        east = self.stage.bootstrap[EAST]
+        self.tell.begin(
+            f"start applications on {EAST}",
+            f"producers of {ORDERS} (plain) and {PAYMENTS} (transactions, every fifth aborted); three consumer groups",
+        )
+        for topic in TOPICS:
+            create_topic(east, topic, PARTITIONS)
+        self.writers = [
+            Writer(east, ORDERS, _ORDERS),
+            Writer(east, PAYMENTS, _PAYMENTS, transactional=True),
+        ]
+        self.readers = [Application(east, habit, _SAME, self.written) for habit in HABITS]
+        for worker in self.workers():
+            stack.callback(worker.stopping.set)
+            self.watched.append(worker.start().check)
+        self.tell.done("they run: first a history as fast as they can, then at a steady rate")
+
+    def replicate(self, stack: ExitStack) -> None:
+        """Until the mirror holds what was written when the history was complete, and a little longer."""
+        self.tell.begin(
+            f"mmtool replicate -c {self.stage.properties.name}",
+            "the data path is a Spark job; Spark starts first, which takes some 8 s on an idle machine",
+        )
+        began = time.monotonic()
+        self.replicating = Replicating(self.stage)
+        stack.callback(self.replicating.stop)
+        self.watched.extend([self.replicating.check, self._relay])
+        self.wait("the history to be written", lambda: all(writer.has_history for writer in self.writers))
+        goal = self.written()
+        self.wait(f"{goal} records on {WEST}", lambda: self.mirrored() >= goal)
+        caught_up = time.monotonic() - began
+        until = time.monotonic() + _TOGETHER_SECONDS
+        self.wait("some more records", lambda: time.monotonic() > until)
+        self.tell.done(
+            f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command was typed;"
+            f" it follows the producers, {_ORDERS.per_second + _PAYMENTS.per_second} records/s"
+        )
+
+    def stop_applications(self) -> None:
+        """Producers first; then each group commits where it is, and leaves."""
+        self.tell.begin("stop the applications", f"so that {EAST} stands still; replicate goes on")
+        for worker in self.workers():
+            worker.finish()
+        total = self.written()
+        self.tell.note(f"written: {total:,} committed records, {self.aborted():,} in aborted transactions")
+        for reader in self.readers:
+            read = count(reader.reading)
+            self.tell.note(f"{reader.habit.group:<10} has read {read:>7,} of them{_behind_marker(reader)}")
+        self.tell.done("every group has committed its position and has no members")
+
+    def rehearse(self) -> None:
+        self.tell.begin("mmtool failover planned, the rehearsal", "what would happen; nothing is changed")
+        row = ask(self.stage, "rehearsal", *self.move()).row
+        for step in row["steps"]:
+            self.tell.note(f"{step['name']:<13} {step['sentence']}")
+        self.tell.done(f"it is {row['state']}, as operation {row['operation_id']} would be")
+
+    def failover(self) -> None:
+        words = [*self.move(), "--execute", "--yes", "--timeout", "120s"]
+        self.tell.begin(f"mmtool {' '.join(words[:-2])}", "three groups, both topics, at once")
+        answer = ask(self.stage, "failover", *words)
+        for group in answer.row["groups"]:
+            self.tell.note(_moved(group))
+        self.tour.failover_seconds = answer.seconds
+        self.tell.done(
+            f"{answer.row['state']}, {answer.row['rpo_records']} records lost,"
+            f" {answer.row['reread_records']} to be read again; {answer.row['rto_seconds']:.1f} s from the first"
+            " check to the last offset read back"
+        )
+
+    def go_on(self) -> None:
+        """The same groups, the same code, another cluster; each reads to the end and stops."""
+        self.tell.begin(f"go on consuming on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
+        west = self.stage.bootstrap[WEST]
+        readers = [Application(west, Habit(h.group, 1.0), _REMOTE, self.written) for h in HABITS]
+        for reader in readers:
+            reader.worker.start().stopping.set()  # to the end, and no further
+        for reader in readers:
+            reader.worker.wait()
+        self.after = {reader.habit.group: reader.reading for reader in readers}
+        read = ", ".join(f"{group} {count(reading):,}" for group, reading in self.after.items())
+        self.tell.done(f"read on {WEST}: {read}")
+        self.replicating.check()
+        self.replicating.stop()
+
+    def proof(self) -> None:
+        self.tell.begin(
+            "prove it from the records",
+            "a reader of its own reads both logs; every record is compared whole, with the number in it",
+        )
+        with ThreadPoolExecutor(2) as pool:
+            logs = pool.map(
+                _read_log,
+                self.stage.bootstrap.values(),
+                (_SAME, _REMOTE),
+                ("read_committed", "read_uncommitted"),
+            )
+            east, west = logs
+        self._ledger_agrees(east)
+        wrong = differences(east, west)
+        if wrong:
+            place, verdict = next(iter(wrong.items()))
+            raise CheckFailedError(f"{place} differs on {WEST}: {verdict}", code="not_identical")
+        self.tell.note(
+            f"{WEST} holds the same {count(west):,} records: keys, values, headers, times, order; none aborted"
+        )
+        self.tour.proofs = [
+            prove(reader.habit.group, east, reader.reading, self.after[reader.habit.group])
+            for reader in self.readers
+        ]
+        self.tour.seconds = time.monotonic() - self.began
+        self.tell.done("each group's records before and after the failover, held against the log:")
+
+    def _ledger_agrees(self, log: Reading) -> None:
+        """What the producers were told is committed is what a reader finds: the measure itself is right."""
+        for writer in self.writers:
+            found = numbers(log[writer.topic])
+            if found != {partition: known for partition, known in writer.committed.items() if known}:
+                raise CheckFailedError(f"{writer.topic} on {EAST} is not what was written", code="ledger")
+
+    def move(self) -> list[str]:
+        return ["failover", "planned", *(word for habit in HABITS for word in ("-g", habit.group))]
+
+    def written(self) -> int:
+        return sum(writer.written for writer in self.writers)
+
+    def workers(self) -> list[Worker]:
+        return [*(w.worker for w in self.writers), *(r.worker for r in self.readers)]
+
+    def aborted(self) -> int:
+        return sum(writer.aborted for writer in self.writers)
+
+    def mirrored(self) -> int:
+        """Records on west, by its log ends: a mirror holds no markers."""
+        west = self.stage.bootstrap[WEST]
+        return sum(sum(end_offsets(west, topic).values()) for topic in _REMOTE)
+
+    def wait(self, what: str, done: Callable[[], bool]) -> None:
+        """Until it is so; every part that should be running is watched meanwhile.
+
+        Raises:
+            GateError: It did not come to pass in time.
+        """
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while not done():
+            for look in self.watched:
+                look()
+            if time.monotonic() > deadline:
+                raise GateError(f"waited {_WAIT_SECONDS:.0f} s for {what}", code="timeout")
+            time.sleep(_POLL_SECONDS)
+
+    def _relay(self) -> None:
+        for line in self.replicating.news():
+            if "no Connect workers" not in line:  # the lab's file serves MirrorMaker 2 as well
+                self.tell.live(line)
+
+
+def _read_log(bootstrap: str, topics: Mapping[str, str], isolation: Isolation) -> Reading:
+    return {
+        known: histories(read_topic(bootstrap, topic, isolation=isolation)) for topic, known in topics.items()
+    }
+
+
+def _behind_marker(reader: Application) -> str:
+    """Where that can be seen: something that is no record lies between the last record and the position."""
+    behind = sum(behind for (topic, _), behind in reader.behind_marker.items() if topic == PAYMENTS)
+    if not behind:
+        return ""
+    return f"; right behind a transaction marker in {behind} of {PARTITIONS} partitions of {PAYMENTS}"
+
+
+def _moved(group: dict[str, object]) -> str:
+    partitions = group["partitions"]
+    assert isinstance(partitions, list)
+    written = [p for p in partitions if p["written"]]
+    kinds = ", ".join(sorted({p["exactness"] for p in written}))
+    example = next(p for p in written if p["topic"] == PAYMENTS)
+    return (
+        f"{group['group']:<10} {len(written)} offsets written, {kinds}; {PAYMENTS}-{example['partition']}:"
+        f" {example['upstream_offset']:,} on {EAST} is {example['downstream_offset']:,} on {WEST}"
+    )

@@ -1,0 +1,94 @@
+"""A story told step by step: a spinner and colours on a terminal, plain numbered lines in a log; on stderr."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from mmtool.output import console, human
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console
+    from rich.status import Status
+
+_INDENT = "      "
+
+
+@dataclass(slots=True)
+class Steps:
+    """Tells ``total`` steps; a context manager, because a spinner must be taken down.
+
+    Attributes:
+        total: How many steps there are.
+        clock: Seconds that only go forward.
+        title: Of the step under way; empty before the first.
+        number: Of the step under way, counted from 1; 0 before the first.
+    """
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    title: str = ""
+    number: int = 0
+    _began: float = 0.0
+    _terminal: Console | None = None
+    _spinner: Status | None = None
+
+    def __enter__(self) -> Self:
+        if console.stderr_is_tty() and console.switches.verbosity >= 0:
+            self._terminal = _terminal()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._rest()
+
+    def begin(self, title: str, why: str = "") -> None:
+        """The next step, and in one sentence what for."""
+        self._rest()
+        self.number, self.title, self._began = self.number + 1, title, self.clock()
+        self._print(f"[{self.number}/{self.total}] {title}", "bold")
+        if why:
+            self._print(f"{_INDENT}{why}", "dim")
+        if self._terminal is not None:
+            self._spinner = self._terminal.status("")
+            self._spinner.start()
+
+    def note(self, sentence: str) -> None:
+        """Something that was found; it stays."""
+        self._print(f"{_INDENT}{sentence}", "")
+
+    def live(self, sentence: str) -> None:
+        """How far it is: beside the spinner, and a line in a log."""
+        if self._spinner is None:
+            self.note(sentence)
+            return
+        from rich.text import Text
+
+        self._spinner.update(Text(sentence))
+
+    def done(self, sentence: str = "done") -> None:
+        """The step's end, with the time it took."""
+        seconds = human.duration(self.clock() - self._began)
+        self._rest()
+        self._print(f"{_INDENT}{sentence} ({seconds})", "green")
+
+    def _rest(self) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+        self._spinner = None
+
+    def _print(self, line: str, style: str) -> None:
+        if self._terminal is None:
+            console.talk(line)
+            return
+        from rich.text import Text
+
+        self._terminal.print(Text(line, style))
+
+
+def _terminal() -> Console:
+    from rich.console import Console
+
+    return Console(stderr=True, no_color=not console.color_wanted(stream_is_tty=True), highlight=False)

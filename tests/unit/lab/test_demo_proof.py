@@ -1,0 +1,118 @@
+"""The judge of the demo: it must find what went wrong, or its yes is worth nothing."""
+
+import json
+
+import pytest
+
+from mmtool.errors import CheckFailedError
+from mmtool.lab.checker import Content
+from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
+from mmtool.lab.demo_story import Tour
+from mmtool.lab.records import RecordMaker
+
+MAKER = RecordMaker(100)
+CUT = 4
+
+
+def content(partition, number):
+    return Content(b"k", MAKER.value(partition, number), (("h", b"1"),), 1000 + number)
+
+
+def log():
+    return {
+        "orders": {0: [content(0, n) for n in range(10)], 1: [content(1, n) for n in range(6)]},
+        "payments": {0: [content(0, n) for n in (0, 1, 2, 6, 7)]},
+    }
+
+
+def halves():
+    """What a group read on either side of an exact failover."""
+    before = {topic: {p: records[:CUT] for p, records in parts.items()} for topic, parts in log().items()}
+    after = {topic: {p: records[CUT:] for p, records in parts.items()} for topic, parts in log().items()}
+    return before, after
+
+
+def test_an_exact_failover_has_every_record_once():
+    proof = prove("app", log(), *halves())
+    assert proof == GroupProof("app", 21, 12, 9, skipped=0, reread=0, foreign=0, reordered=False)
+    assert (proof.holds, proof.verdict) == (True, "exact")
+
+
+def test_a_group_that_had_read_everything_reads_nothing_more():
+    assert prove("app", log(), log(), {}).holds
+
+
+def test_a_skipped_record_is_found():
+    before, after = halves()
+    del after["orders"][1][0]
+    proof = prove("app", log(), before, after)
+    assert (proof.skipped, proof.reread, proof.holds, proof.verdict) == (1, 0, False, "1 skipped")
+
+
+def test_a_skipped_partition_is_found():
+    before, after = halves()
+    del before["payments"], after["payments"]
+    assert prove("app", log(), before, after).skipped == 5
+
+
+def test_a_reread_record_is_found():
+    before, after = halves()
+    after["payments"][0].insert(0, before["payments"][0][-1])
+    proof = prove("app", log(), before, after)
+    assert (proof.skipped, proof.reread, proof.holds, proof.verdict) == (0, 1, False, "1 re-read")
+
+
+def test_a_skip_and_a_reread_do_not_cancel_each_other_out():
+    before, after = halves()
+    after["orders"][0][0] = before["orders"][0][0]
+    assert prove("app", log(), before, after).verdict == "1 skipped, 1 re-read"
+
+
+def test_a_record_of_an_aborted_transaction_is_foreign():
+    before, after = halves()
+    after["payments"][0].append(content(0, 3))
+    assert prove("app", log(), before, after).verdict == "1 foreign"
+
+
+def test_a_record_that_was_changed_on_the_way_is_skipped_and_foreign():
+    before, after = halves()
+    after["orders"][0][2] = after["orders"][0][2]._replace(headers=())
+    assert prove("app", log(), before, after).verdict == "1 skipped, 1 foreign"
+
+
+def test_records_in_another_order_are_found():
+    before, after = halves()
+    after["orders"][0].reverse()
+    assert prove("app", log(), before, after).verdict == "reordered"
+
+
+def test_two_logs_are_compared_partition_by_partition():
+    west = log()
+    west["orders"][1].pop()
+    assert (differences(log(), log()), list(differences(log(), west))) == ({}, ["orders-1"])
+
+
+def test_a_record_tells_its_number_itself():
+    assert numbers(log()["payments"]) == {0: [0, 1, 2, 6, 7]}
+
+
+def test_a_record_without_a_number_is_not_counted_as_one():
+    with pytest.raises(ValueError, match="not a record of the lab"):
+        numbers({0: [Content(b"k", json.dumps({"n": 1}).encode(), (), 0)]})
+
+
+def test_the_tour_is_summed_up_in_one_line(tmp_path):
+    tour = Tour(tmp_path, [prove(name, log(), *halves()) for name in ("a", "b")], 3.14, 41.4)
+    assert tour.error is None
+    assert tour.summary == (
+        "2 groups, 21 records, 0 skipped, 0 re-read, failover took 3.1 s, the whole tour 41 s"
+    )
+
+
+def test_a_proof_that_fails_ends_the_tour_with_7_and_names_the_group(tmp_path):
+    before, _ = halves()
+    tour = Tour(tmp_path, [prove("fine", log(), *halves()), prove("broken", log(), before, {})], 3.1, 41.0)
+    error = tour.error
+    assert isinstance(error, CheckFailedError)
+    assert (error.exit_code, error.message) == (7, "group broken did not read every record once: 9 skipped")
+    assert str(tmp_path) in error.remedy
