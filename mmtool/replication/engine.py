@@ -31,6 +31,10 @@ _AGAIN_SECONDS = 2.0
 _FAILURES_IN_A_ROW = 5
 
 
+class _StoppedError(Exception):
+    """Somebody asked to stop while something was still being waited for."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How long to run.
@@ -70,6 +74,7 @@ class Engine:
     runs: list[FlowRun] = field(default_factory=list)
     _round: int = 0
     _session: Any = None
+    _taken: bool = False
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _refresh_at: float = 0.0
 
@@ -92,6 +97,8 @@ class Engine:
                 await self._or_stop(starting)
                 await self._rounds(starting)
             clean = True
+        except _StoppedError:
+            clean = self._taken
         finally:
             for run in self.runs:
                 with suppress(MmtoolError):
@@ -127,24 +134,32 @@ class Engine:
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""
         joining = asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs))
-        await self._or_stop(joining)
-        if not joining.done():
+        try:
+            await self._or_stop(joining)
+        finally:
             joining.cancel()
-            return
+            with suppress(asyncio.CancelledError):
+                await joining
         for run in self.runs:
             await run.take()
             await run.refresh()
+        self._taken = True
         self._warn()
 
     async def _or_stop(self, work: asyncio.Future[Any]) -> None:
-        """Waits for work that may take for ever, but not past a stop."""
+        """Waits for work that may take for ever, but not past a stop.
+
+        Raises:
+            _StoppedError: the stop came first.
+        """
         stopping = asyncio.ensure_future(self.stop.wait())
         try:
             await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                work.result()
         finally:
             stopping.cancel()
+        if not work.done():
+            raise _StoppedError
+        work.result()
 
     async def _set_goals(self) -> None:
         for run in self.runs:
@@ -165,8 +180,6 @@ class Engine:
     # --- rounds -------------------------------------------------------------------------------------------
 
     async def _rounds(self, starting: asyncio.Task[Any]) -> None:
-        if self.stop.is_set():
-            return
         self._session = starting.result()
         failures = 0
         while not self.stop.is_set() and not self._is_done():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
 from mmtool.kafka.wire.transactions import FindTransactionCoordinatorRequest
 
@@ -174,7 +175,8 @@ class WireCluster:
 
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                return await create_conn(host, port, **self._options)
+                opened = await create_conn(host, port, **self._options)
+            return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
         except AuthenticationFailedError as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {error}",

@@ -67,6 +67,9 @@ class ProduceRequest(WireRequest[list[ProducedPartition]]):
     timeout_ms: int
 
     def body(self, version: int) -> bytes:
+        return b"".join(self.pieces(version))
+
+    def pieces(self, version: int) -> list[bytes | bytearray]:
         by_topic = [list(of) for _, of in groupby(self.partitions, key=lambda p: p.topic)]
         parts: list[bytes | bytearray]
         if version >= self.FLEXIBLE_FROM:
@@ -83,7 +86,7 @@ class ProduceRequest(WireRequest[list[ProducedPartition]]):
             parts = [string(None), int16(ACKS_ALL), int32(self.timeout_ms), int32(len(by_topic))]
             for of in by_topic:
                 _topic_by_name(of, parts)
-        return b"".join(parts)
+        return parts
 
     def answer(self, version: int, cursor: Cursor) -> list[ProducedPartition]:
         answers: list[ProducedPartition] = []

@@ -1,21 +1,18 @@
-"""What every request of ours has in common, in the shape that aiokafka's connection sends.
+"""What every request of ours has in common.
 
 aiokafka's own request classes stop at Fetch v11, Produce v8 and InitProducerId v0 and copy every record
-field; ours read answers without copies and know topic ids (KIP-516). aiokafka's connection only needs
-``prepare``, ``build_request_header``, ``encode``, ``parse_response_header`` and ``RESPONSE_TYPE.decode``.
+field; ours read answers without copies and know topic ids (KIP-516).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from io import BytesIO
 
 A = TypeVar("A")
 
@@ -41,11 +38,15 @@ class WireRequest(ABC, Generic[A]):
     def body(self, version: int) -> bytes:
         """The request without its header."""
 
+    def pieces(self, version: int) -> list[bytes | bytearray]:
+        """The same in pieces, where joining them would copy megabytes."""
+        return [self.body(version)]
+
     @abstractmethod
     def answer(self, version: int, cursor: Cursor) -> A:
         """Reads the answer behind its header."""
 
-    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _Versioned[A]:
+    def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Prepared[A]:
         """The request in the newest version that both sides know.
 
         Raises:
@@ -54,23 +55,14 @@ class WireRequest(ABC, Generic[A]):
         low, high = versions.get(self.API_KEY, (0, -1))
         for version in reversed(self.VERSIONS):
             if low <= version <= high:
-                return _Versioned(self, version)
+                return Prepared(self, version)
         raise UnsupportedByBrokerError(
             f"{type(self).__name__} is spoken in versions {self.VERSIONS}, the broker has {low} to {high}"
         )
 
 
-@dataclass(slots=True)
-class _Header:
-    payload: bytes
-    correlation_id: int = 0
-
-    def encode(self) -> bytes:
-        return self.payload
-
-
-class _Versioned(Generic[A]):
-    """A request in one version, as aiokafka's connection wants it."""
+class Prepared(Generic[A]):
+    """A request in one version."""
 
     __slots__ = ("_request", "_version")
 
@@ -82,26 +74,13 @@ class _Versioned(Generic[A]):
     def _flexible(self) -> bool:
         return self._version >= self._request.FLEXIBLE_FROM
 
-    def build_request_header(self, correlation_id: int, client_id: str) -> _Header:
+    def pieces(self, correlation_id: int, client_id: str) -> list[bytes | bytearray]:
         head = int16(self._request.API_KEY) + int16(self._version) + int32(correlation_id) + string(client_id)
-        return _Header(head + NO_TAGS if self._flexible else head)
+        return [head + NO_TAGS if self._flexible else head, *self._request.pieces(self._version)]
 
-    def encode(self) -> bytes:
-        return self._request.body(self._version)
-
-    def parse_response_header(self, buffer: BytesIO) -> _Header:
-        correlation_id = int.from_bytes(buffer.read(4), "big", signed=True)
-        if self._flexible:
-            buffer.read(1)  # no broker sends tags in a response header
-        return _Header(b"", correlation_id)
-
-    @property
-    def RESPONSE_TYPE(self) -> _Versioned[A]:  # noqa: N802  aiokafka's name
-        return self
-
-    def decode(self, buffer: BytesIO) -> A:
-        # getvalue() shares the bytes that the socket filled (getbuffer() would copy them first)
-        return self._request.answer(self._version, Cursor(memoryview(buffer.getvalue())[buffer.tell() :]))
+    def read(self, frame: memoryview) -> A:
+        """The answer; no broker sends tags in a response header."""
+        return self._request.answer(self._version, Cursor(frame[5 if self._flexible else 4 :]))
 
     def __repr__(self) -> str:
         return f"{type(self._request).__name__} v{self._version}"

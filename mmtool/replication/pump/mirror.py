@@ -37,6 +37,7 @@ IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
 _SEQUENCES = 1 << 31
+_NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 _REMEMBERED_MS = 3_600_000
 _PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _COALESCED_BYTES = 64 << 10
@@ -265,7 +266,7 @@ class PartitionMirror:
             sent.base_offset = DownstreamOffset(answer.base_offset)
         elif code in FENCED:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
-        elif code in (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
+        elif code in _NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_oldest(sent)):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
         elif code in RETRIABLE or code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_TOPIC_ID}:
             sent.fate = Fate.MISSING
@@ -279,6 +280,10 @@ class PartitionMirror:
             where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
             self.halt(f"{where}: {name_of(code)} {answer.message}".rstrip())
         self._settle()
+
+    def _is_oldest(self, sent: Sent) -> bool:
+        """All before it is acknowledged, so a number out of order will be so for ever."""
+        return bool(self._in_flight) and self._in_flight[0] is sent
 
     def _shrink(self, sent: Sent) -> None:
         """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
