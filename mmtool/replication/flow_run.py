@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.documents import (
     Command,
@@ -26,8 +26,8 @@ from mmtool.plan.documents import (
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
+from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
-from mmtool.replication.feed import ControlFeed
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
@@ -37,11 +37,10 @@ from mmtool.replication.stateful import (
     syncs_topic,
     write_documents,
 )
+from mmtool.replication.watching import PositionsWatch
 from mmtool.translation.block_codec import decode_block
-from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -59,7 +58,7 @@ class FlowRun:
     """What the driver knows and does for one flow.
 
     Attributes:
-        positions: The last position that a pump of ours wrote, by place.
+        watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
         warnings: Sentences for the operator; each is said once.
     """
@@ -70,8 +69,8 @@ class FlowRun:
         self.ownership = Ownership(flow.settings.target, flow.identity)
         self.standing = Standing({})
         self.view = TopicsView()
-        self.positions: dict[Place, PositionRecord] = {}
         self.halted: dict[Place, str] = {}
+        self.watch = PositionsWatch(flow, self.owner, self.halted)
         self.warnings: list[str] = []
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow)
@@ -81,7 +80,6 @@ class FlowRun:
         self._weights: dict[int, float] = {}
         self._control_end = 0
         self._claimed_at = 0.0
-        self._watcher: asyncio.Task[None] | None = None
 
     @property
     def name(self) -> str:
@@ -138,10 +136,11 @@ class FlowRun:
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
         self._sequences.clear()
         self._fresh.clear()
-        self.halted = dict(self.standing.halted)
+        self.halted.clear()
+        self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
         self._control_end = control.end
-        self._watch()
+        await self.watch.start(control.end)
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds."""
@@ -183,8 +182,7 @@ class FlowRun:
                 ],
                 tombstones=[ControlRecord(self.owner, Command.STOP, 0).key],
             )
-        if self._watcher is not None:
-            self._watcher.cancel()
+        self.watch.stop()
         await self.ownership.release()
         await self.flow.close()
 
@@ -222,46 +220,12 @@ class FlowRun:
         ]
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> None:
-        """First blocks for partitions that were never mirrored: from where, and into which place."""
-        if not unknown:
-            return
-        ups = {TopicPartition(t.name, p) for t, p in unknown}
-        downs = {TopicPartition(t.target_name, p) for t, p in unknown}
-        starts = await self._starts(ups)
-        grown = {
-            TopicPartition(t.name, p)
-            for t, p in unknown
-            if any(topic_id == t.topic_id for topic_id, _ in self.standing.blocks)
-        }
-        if grown:  # a partition added to a mirrored topic is mirrored whole, wherever the topic began
-            starts |= await list_offsets(
-                self.flow.source, dict.fromkeys(grown, EARLIEST), read_committed=False
+        """First blocks for partitions that were never mirrored."""
+        mirrored = {topic_id for topic_id, _ in self.standing.blocks}
+        for topic, partition, block in await first_blocks(self.flow, unknown, mirrored):
+            self._fresh[topic.topic_id, partition] = self._assignment(
+                topic, partition, block=block, next_sequence=0, stored=False
             )
-        ends = await list_offsets(self.flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
-        for topic, partition in unknown:
-            up, down = TopicPartition(topic.name, partition), TopicPartition(topic.target_name, partition)
-            if up in starts and down in ends:
-                start = MirrorStart(UpstreamOffset(starts[up]), DownstreamOffset(ends[down]))
-                self._fresh[topic.topic_id, partition] = self._first(topic, partition, start)
-
-    async def _starts(self, ups: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """``mmtool.start``: where each partition begins; a time that no record has reached yet means the end."""
-        start = self.flow.settings.start
-        if start == "earliest":
-            return await list_offsets(self.flow.source, dict.fromkeys(ups, EARLIEST), read_committed=False)
-        ends = await list_offsets(self.flow.source, dict.fromkeys(ups, LATEST), read_committed=False)
-        if start == "latest":
-            return ends
-        when = int(start.timestamp() * 1000)
-        return ends | await list_offsets(self.flow.source, dict.fromkeys(ups, when), read_committed=False)
-
-    def _first(self, topic: MirroredTopic, partition: int, start: MirrorStart) -> PartitionAssignment:
-        identity = self.flow.identity
-        about = MirroredPartition(
-            identity.source_id, identity.target_id, topic.topic_id, partition, topic.name, topic.target_name
-        )
-        block = MapRecorder.begin(about, start).take()[0]
-        return self._assignment(topic, partition, block=block, next_sequence=0, stored=False)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
         return PartitionAssignment(
@@ -355,38 +319,18 @@ class FlowRun:
 
     def retry_halted(self) -> None:
         """A new round tries halted partitions again, for a right may have been granted; not those that diverged."""
-        self.halted = {
-            place: reason
-            for place, reason in self.halted.items()
-            if place in self.standing.halted or reason.startswith("diverged")
-        }
+        for place, reason in list(self.halted.items()):
+            if place not in self.standing.halted and not reason.startswith("diverged"):
+                del self.halted[place]
 
     # --- watching -----------------------------------------------------------------------------------------
-
-    def _watch(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-        self._watcher = asyncio.create_task(self._follow())
-
-    async def _follow(self) -> None:
-        topic = self.flow.identity.control_topic
-        topic_id = self.flow.target.topic_id(topic)
-        assert topic_id is not None
-        feed = ControlFeed(self.flow.target, topic, topic_id, self._control_end)
-        while True:
-            for document in await feed.next():
-                if isinstance(document, PositionRecord) and document.owner == self.owner:
-                    place: tuple[TopicId, int] = (document.topic_id, document.partition)  # type: ignore[assignment]
-                    self.positions[place] = document
-                    if document.state == State.HALTED:
-                        self.halted[place] = document.reason
 
     def known_positions(self) -> list[PositionRecord]:
         """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
         found = []
         for partition in self.partitions():
             place = (partition.topic_id, partition.partition)
-            found.append(self.positions.get(place) or self._position(partition))
+            found.append(self.watch.positions.get(place) or self._position(partition))
         return found
 
     def _position(self, partition: PartitionAssignment) -> PositionRecord:
@@ -431,7 +375,7 @@ class FlowRun:
 
     def frontier(self, place: Place) -> int:
         """The last frontier known of a partition, 0 before its first."""
-        position = self.positions.get(place)
+        position = self.watch.positions.get(place)
         block = self.standing.blocks.get(place)
         return max(
             position.upstream_position if position else 0, block.tail.upstream_frontier if block else 0

@@ -109,7 +109,9 @@ async def _replicate(
         now_ms = int(time.time() * 1000)
         show(
             [
-                meters.setdefault(run.name, RateMeter()).snapshot(run.name, run.positions.values(), now_ms)
+                meters.setdefault(run.name, RateMeter()).snapshot(
+                    run.name, run.watch.positions.values(), now_ms
+                )
                 for run in runs
             ]
         )

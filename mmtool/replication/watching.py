@@ -1,0 +1,52 @@
+"""What the driver sees of its pumps: the positions that they write each second."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.plan.documents import PositionRecord, State
+from mmtool.replication.feed import ControlFeed
+from mmtool.translation.types import TopicId
+
+if TYPE_CHECKING:
+    from mmtool.replication.context import FlowContext
+    from mmtool.replication.establish import Place
+
+
+class PositionsWatch:
+    """Follows the control topic, and keeps the last position of every partition that this owner's pumps wrote.
+
+    Args:
+        flow: Whose control topic.
+        owner: Whose pumps.
+        halted: Gets the reason of every partition that a pump halted.
+    """
+
+    def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
+        self._flow = flow
+        self._owner = owner
+        self._halted = halted
+        self._task: asyncio.Task[None] | None = None
+        self.positions: dict[Place, PositionRecord] = {}
+
+    async def start(self, offset: int) -> None:
+        """Follows from ``offset`` on."""
+        self.stop()
+        topic = self._flow.identity.control_topic
+        found = await self._flow.target.refresh([topic])
+        feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
+        self._task = asyncio.create_task(self._follow(feed))
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _follow(self, feed: ControlFeed) -> None:
+        while True:
+            for document in await feed.next():
+                if isinstance(document, PositionRecord) and document.owner == self._owner:
+                    place = (TopicId(document.topic_id), document.partition)
+                    self.positions[place] = document
+                    if document.state == State.HALTED:
+                        self._halted[place] = document.reason
