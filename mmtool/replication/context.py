@@ -6,12 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.errors import ConfigError, RefusedError
+from mmtool.errors import ConfigError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.cluster_facts import check_cluster_id
 from mmtool.plan.identity import FlowIdentity
 
 if TYPE_CHECKING:
-    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
 
 
@@ -40,8 +41,8 @@ async def connect(settings: FlowSettings) -> FlowContext:
     target = wire_cluster(settings.target, "driver", role="producer")
     try:
         await asyncio.gather(source.start(), target.start())
-        for cluster, expected in ((source, settings.source), (target, settings.target)):
-            _check_id(cluster, expected)
+        check_cluster_id(settings.source, source.cluster_id)
+        check_cluster_id(settings.target, target.cluster_id)
         _check_distinct(source, target)
     except BaseException:
         await asyncio.gather(source.close(), target.close())
@@ -50,16 +51,6 @@ async def connect(settings: FlowSettings) -> FlowContext:
         source.identify(), target.identify(), settings.source.alias, settings.target.alias
     )
     return FlowContext(settings, identity, source, target)
-
-
-def _check_id(cluster: WireCluster, settings: ClusterSettings) -> None:
-    expected = settings.expected_cluster_id
-    if expected is not None and expected != cluster.cluster_id:
-        raise RefusedError(
-            f"{settings.alias} answers as cluster {cluster.cluster_id}, not {expected}",
-            remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
-            code="wrong_cluster",
-        )
 
 
 def _check_distinct(source: WireCluster, target: WireCluster) -> None:

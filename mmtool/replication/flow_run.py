@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -31,7 +32,6 @@ from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
-    check_identity,
     flow_record,
     internal_topics,
     syncs_topic,
@@ -91,11 +91,13 @@ class FlowRun:
         """Looks before anything is touched: this is the flow that is stored here, and there is something to mirror.
 
         Raises:
-            UsageError: the alias stands for another cluster by now, or no topic matches.
+            UsageError: an alias stands for another cluster by now, or the clusters for another alias, or no
+                topic matches.
             RefusedError: the stored state cannot be read.
         """
-        control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
-        check_identity(self.flow, control)
+        there = await self.flow.target.refresh(None)
+        state = KafkaFlowState(self.flow.settings.target)
+        await asyncio.to_thread(state.check_aliases, self.flow.identity, list(there))
         if needs_topics and not await self._topics.matches():
             raise UsageError(
                 f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",
@@ -128,7 +130,6 @@ class FlowRun:
             in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
         """
         control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
-        check_identity(self.flow, control)
         self._adopt(control)
         await self._announce(control)
         shards = range(self.shard_count)

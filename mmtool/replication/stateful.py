@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.context import FlowContext
@@ -82,26 +81,6 @@ def flow_record(flow: FlowContext) -> FlowRecord:
         target_alias=identity.target_alias,
         shards=flow.settings.shards,
     )
-
-
-def check_identity(flow: FlowContext, control: ControlView) -> None:
-    """Whether the stored flow is this one.
-
-    Raises:
-        UsageError: the control topic of this alias belongs to another pair of clusters.
-    """
-    from mmtool.errors import UsageError
-
-    stored, identity = control.flow, flow.identity
-    if stored is None:
-        return
-    if (stored.source_cluster_id, stored.target_cluster_id) != (identity.source_id, identity.target_id):
-        raise UsageError(
-            f"{identity.control_topic} on {identity.target_alias} is about source cluster"
-            f" {stored.source_cluster_id}, but {identity.source_alias} is now {identity.source_id}",
-            remedy="give the other cluster an alias of its own",
-            code="alias_clash",
-        )
 
 
 def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:
