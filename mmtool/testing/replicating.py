@@ -107,7 +107,7 @@ class Stage:
 
         fleet = self.bench.fleet
         group = flow_identity(fleet["source"], fleet["target"]).ownership_group
-        admin = AdminClient({"bootstrap.servers": fleet["target"].bootstrap})
+        admin = AdminClient({"bootstrap.servers": fleet["target"].bootstrap, "log_level": 2})
         described = admin.describe_consumer_groups([group])[group].result(20)
         return [member.client_id for member in described.members]
 

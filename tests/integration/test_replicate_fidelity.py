@@ -213,7 +213,7 @@ def alter(bootstrap, kind, name, **settings):
         for key, value in settings.items()
     ]
     resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.incremental_alter_configs([resource])[resource].result(20)
 
 
@@ -332,7 +332,7 @@ def test_log_append_times_are_kept_as_create_times(mirrored):
 
 
 def test_topics_get_the_partitions_and_the_settings_of_their_source(mirrored):
-    admin = AdminClient({"bootstrap.servers": mirrored.fleet["target"].bootstrap})
+    admin = AdminClient({"bootstrap.servers": mirrored.fleet["target"].bootstrap, "log_level": 2})
     name = mirrored.target("empty")
     resource = ConfigResource("topic", name)
     configs = admin.describe_configs([resource])[resource].result(20)

@@ -30,7 +30,9 @@ def unchanged(fleet):
 
     def topics():
         return set(
-            AdminClient({"bootstrap.servers": fleet["target"].bootstrap}).list_topics(timeout=20).topics
+            AdminClient({"bootstrap.servers": fleet["target"].bootstrap, "log_level": 2})
+            .list_topics(timeout=20)
+            .topics
         )
 
     before = topics()
@@ -123,7 +125,7 @@ def test_a_missing_file_is_named(bench, tmp_path, unchanged):
 def test_nothing_was_written_for_refused_topics(fleet):
     """The source is read only: what was created for these tests holds nothing."""
     bootstrap = fleet["source"].bootstrap
-    names = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20).topics
+    names = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(timeout=20).topics
     written = [
         name
         for name in names

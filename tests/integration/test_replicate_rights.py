@@ -48,7 +48,7 @@ def rule(kind, name, operation, permission):
 @pytest.fixture
 def deny(bench):
     """``deny(kind, prefix, operation)`` takes one right away from everybody, until the test ends."""
-    admin = AdminClient({"bootstrap.servers": bench.fleet["target"].bootstrap})
+    admin = AdminClient({"bootstrap.servers": bench.fleet["target"].bootstrap, "log_level": 2})
 
     def take_away(kind, prefix, operation):
         rules = [

@@ -108,7 +108,7 @@ def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(bench, measure
 
         create_topic(source, added, 2)
         first = picked_up(stage, added, 2, measured)
-        admin = AdminClient({"bootstrap.servers": source})
+        admin = AdminClient({"bootstrap.servers": source, "log_level": 2})
         admin.create_partitions([NewPartitions(added, 5)])[added].result(20)
         second = picked_up(stage, added, 5, measured)
 
