@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands._options import Output
+from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = Out
     from mmtool.lab import demo_stage
     from mmtool.lab.state import StateDirectory, default_directory
 
+    if state_dir and not keep:
+        raise UsageError("--state-dir is for a demo that stays", remedy="add --keep")
     if not keep:
         with demo_stage.folder() as folder:
             _play(demo_stage.temporary(folder), folder, output)
@@ -65,8 +68,9 @@ def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat
 def _tell_next_steps(directory: StateDirectory) -> None:
     talk("the clusters go on running; try next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
-    talk("  mmtool config show")
-    talk("  mmtool translate-offsets -g billing --reverse     where its offsets on west are on east")
-    talk("  mmtool replicate                                  mirror what you write on east, until Ctrl-C")
+    talk("  mmtool translate-offsets -g shipping --reverse    where it would go on, back on east")
+    talk("  mmtool translate-offsets -g shipping              a guard: west is further on, so it is refused")
+    talk("  mmtool replicate                                  mirror what is written on east, until Ctrl-C")
+    talk("  mmtool config show                                every setting, and where it comes from")
     talk(f"  mmtool lab status --state-dir {directory.path}")
     talk(f"  mmtool lab down --state-dir {directory.path}")

@@ -202,12 +202,17 @@ class _Story:
         goal = self.written()
         self.wait(f"{goal} records on {WEST}", lambda: self.mirrored() >= goal)
         caught_up = time.monotonic() - began
-        until = time.monotonic() + _TOGETHER_SECONDS
-        self.wait("some more records", lambda: time.monotonic() > until)
+        self.tell.note(f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command was typed")
+        pace = self._pace()
         self.tell.done(
-            f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command was typed;"
-            f" it follows the producers, {_ORDERS.per_second + _PAYMENTS.per_second} records/s"
+            f"it follows the producers: {pace:.0f} records/s, {self.written() - self.mirrored():,} behind now"
         )
+
+    def _pace(self) -> float:
+        """Records per second that come to west while everything runs."""
+        began, before = time.monotonic(), self.mirrored()
+        self.wait("some more records", lambda: time.monotonic() - began > _TOGETHER_SECONDS)
+        return (self.mirrored() - before) / (time.monotonic() - began)
 
     def stop_applications(self) -> None:
         """Producers first; then each group commits where it is, and leaves."""
@@ -226,7 +231,7 @@ class _Story:
         row = ask(self.stage, "rehearsal", *self.move()).row
         for step in row["steps"]:
             self.tell.note(f"{step['name']:<13} {step['sentence']}")
-        self.tell.done(f"it is {row['state']}, as operation {row['operation_id']} would be")
+        self.tell.done(f"{row['state']}: it can be executed")
 
     def failover(self) -> None:
         words = [*self.move(), "--execute", "--yes", "--timeout", "120s"]
