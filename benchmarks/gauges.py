@@ -124,11 +124,14 @@ def watch(
 
     Raises:
         TimeoutError: It does not grow to that in three minutes.
+        ChildProcessError: The copier ended.
     """
     samples: list[Sample] = []
     while not samples or samples[-1].records < wanted:
         if time.monotonic() - started > _PATIENCE_SECONDS:
             raise TimeoutError(f"{topic}: {samples[-1].records if samples else 0} of {wanted} records")
+        if not _alive([pid]):
+            raise ChildProcessError(f"the copier of {topic} ended: see its log")
         samples.append(_sample(target, topic, partitions, pid, brokers))
         time.sleep(SAMPLE_SECONDS)
     return _copied(samples, wanted, pid, started)
