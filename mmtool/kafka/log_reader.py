@@ -89,8 +89,9 @@ def _until_the_end(
 
     heard = time.monotonic()
     while open_ones:
-        messages = consumer.consume(_BATCH, _POLL_SECONDS)
+        messages = consumer.consume(1, _POLL_SECONDS)
         if messages:
+            messages += consumer.consume(_BATCH, 0)  # asked for many at once it waits until there are many
             heard = time.monotonic()
         elif time.monotonic() - heard > _STALL_SECONDS:
             raise UnreachableError(

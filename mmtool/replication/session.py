@@ -77,6 +77,7 @@ def spark_log() -> Path:
 def _start_jvm(settings: Mapping[str, str]) -> None:
     """Starts the JVM with its talk in a file: it warns of its own modules on every start."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.java_gateway import launch_gateway
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no public question
@@ -87,6 +88,8 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     with spark_log().open("ab") as log:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": log})
     SparkContext(conf=conf, gateway=gateway)
+    # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
+    AccumulatorTCPServer.handle_error = lambda *_: None
 
 
 def run_round(session: Any, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
