@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -86,11 +87,11 @@ class Engine:
             UsageError: no topic matches, and there is a goal to reach.
             UnreachableError, NotAuthorisedError, RefusedError: at the start; later the engine waits and goes on.
         """
-        starting: asyncio.Task[Any] | None = None
+        starting: asyncio.Future[Any] | None = None
         clean = False
         try:
             await self._look()
-            starting = asyncio.create_task(asyncio.to_thread(self._start_spark))
+            starting = self._start_spark()
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
@@ -103,16 +104,30 @@ class Engine:
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
-            if starting is not None:
+            if starting is not None and starting.done():
                 with suppress(Exception):
-                    session = await starting
-                    await asyncio.to_thread(session.stop)
+                    await asyncio.to_thread(starting.result().stop)
 
     # --- before the first round ---------------------------------------------------------------------------
 
-    def _start_spark(self) -> Any:
-        first = self.settings[0]
-        return open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
+    def _start_spark(self) -> asyncio.Future[Any]:
+        """Starts Spark in a thread that nobody waits for: what ends the start early leaves it behind.
+
+        Its JVM ends with this process, whose pipe it reads.
+        """
+        first, loop = self.settings[0], asyncio.get_running_loop()
+        started: asyncio.Future[Any] = loop.create_future()
+
+        def start() -> None:
+            try:
+                session = open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
+            except BaseException as error:  # noqa: BLE001  whoever waits for Spark must hear of it
+                _in_loop(loop, started.set_exception, error)
+            else:
+                _in_loop(loop, started.set_result, session)
+
+        threading.Thread(target=start, name="spark", daemon=True).start()
+        return started
 
     def _slots(self) -> int:
         """How many tasks a round may have.
@@ -133,7 +148,7 @@ class Engine:
 
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""
-        joining = asyncio.gather(*(run.join(standby=self.options.standby) for run in self.runs))
+        joining = asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in self.runs))
         try:
             await self._or_stop(joining)
         finally:
@@ -143,6 +158,7 @@ class Engine:
         for run in self.runs:
             await run.take()
             await run.refresh()
+            self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
         self._taken = True
         self._warn()
 
@@ -179,7 +195,7 @@ class Engine:
 
     # --- rounds -------------------------------------------------------------------------------------------
 
-    async def _rounds(self, starting: asyncio.Task[Any]) -> None:
+    async def _rounds(self, starting: asyncio.Future[Any]) -> None:
         self._session = starting.result()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
@@ -321,6 +337,12 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None], value: Any) -> None:
+    """``call(value)`` in the loop, unless the loop is gone."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(call, value)
 
 
 def _reason(error: Exception) -> str:

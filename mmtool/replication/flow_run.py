@@ -43,7 +43,7 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.replication.context import FlowContext
@@ -105,7 +105,7 @@ class FlowRun:
                 code="no_topic",
             )
 
-    async def join(self, *, standby: bool) -> None:
+    async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await asyncio.to_thread(self._make_topics)
         own = [t.name for t in internal_topics(self.flow.identity, self.flow.settings)]
@@ -114,7 +114,7 @@ class FlowRun:
             if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
                 break
             await asyncio.sleep(0.1)
-        await self.ownership.acquire(standby=standby)
+        await self.ownership.acquire(standby=standby, say=say)
 
     def _make_topics(self) -> None:
         settings = self.flow.settings

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from os import getpid
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,13 @@ from mmtool.errors import OwnedElsewhereError
 from mmtool.kafka.membership import Seat, seat_holder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.config import ClusterSettings
     from mmtool.plan.identity import FlowIdentity
 
 _NEWCOMER_WAITS_SECONDS = 15.0
+_SILENT_SECONDS = 2.0
 _LOOK_SECONDS = 0.2
 
 
@@ -40,16 +44,24 @@ class Ownership:
         self.held = asyncio.Event()
         self.lost = asyncio.Event()
 
-    async def acquire(self, *, standby: bool) -> None:
+    async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Joins, and waits until this process owns the flow: 15 s, or for ever as a standby.
+
+        ``say`` is told whom it waits for, once it has to wait.
 
         Raises:
             OwnedElsewhereError: a live member holds it; the message names it.
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
         self._seat.start()
+        with suppress(TimeoutError):
+            await self._wait(_SILENT_SECONDS)
+            return
+        owner = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
+        until = "until it ends" if standby else f"{_NEWCOMER_WAITS_SECONDS:g} s at the most"
+        say(f"flow {self._identity.name} is run by {owner}; waiting {until}")
         try:
-            await self._wait(None if standby else _NEWCOMER_WAITS_SECONDS)
+            await self._wait(None if standby else _NEWCOMER_WAITS_SECONDS - _SILENT_SECONDS)
         except TimeoutError:
             owner = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
             await self.release()

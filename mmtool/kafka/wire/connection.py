@@ -50,9 +50,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_over(self, opened: Any) -> None:
         """From aiokafka's streams; its writer must live on, as it closes the transport when it is collected."""
-        self._writer = opened._writer  # noqa: SLF001
+        self._writer = opened._writer  # noqa: SLF001  aiokafka has no public way
         self._transport: asyncio.Transport = self._writer.transport
-        opened._read_task.cancel()  # noqa: SLF001
+        opened._read_task.cancel()  # noqa: SLF001  likewise
         opened._reader = opened._writer = None  # noqa: SLF001  nothing is left for it to close
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=1, low=0)  # pause as soon as anything is left over

@@ -249,6 +249,8 @@ class PartitionMirror:
 
     def lost(self, sent: Sent) -> None:
         """No answer came: the batch may or may not be on the target."""
+        if sent not in self._in_flight:
+            return  # numbered anew meanwhile, because one before it was refused
         sent.fate, sent.unsure = Fate.MISSING, True
         self._settle()
 
@@ -259,6 +261,8 @@ class PartitionMirror:
             FencedError: another owner claimed the shard.
             InDoubtError: the batch is there, but nobody says where.
         """
+        if sent not in self._in_flight:
+            return  # numbered anew meanwhile, because one before it was refused
         code = answer.error_code
         sent.unsure |= code in _PERHAPS_APPENDED
         if code == Code.NONE:

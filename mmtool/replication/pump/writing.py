@@ -56,7 +56,7 @@ class TargetWriter:
 
     def wake(self, mirror: PartitionMirror) -> None:
         """``mirror`` may have something to send."""
-        if mirror.queued or self._closed or not mirror.sendable:
+        if mirror.queued or self._closed or mirror in self._waiting or not mirror.sendable:
             return
         leader = self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
         if leader is None:
@@ -110,8 +110,9 @@ class TargetWriter:
         try:
             self._settle(load, answers)
         except Exception as error:  # noqa: BLE001  whatever it is, the pump cannot go on
-            self._closed = True
-            self._failed(error)
+            if not self._closed:
+                self._closed = True
+                self._failed(error)
             return
         self._freed(held - sum(mirror.held_bytes for mirror, _ in load))
         for mirror, _ in load:
