@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 EAST, WEST = "east", "west"
 _END_SECONDS = 20.0
+_LAST_CODE = 10  # of the contract's; above them are signals
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -175,11 +176,11 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
 
 
 def failure_of(what: str, code: int, said: str) -> MmtoolError:
-    """A command's own last error as ours, with its exit code."""
+    """A command's own last error as ours, with its exit code; one that was killed is unexpected (1)."""
     told = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
-    last = told or said.strip().splitlines() or ["it said nothing"]
-    error = MmtoolError(f"{what} ended with {code}: {last[-1]}", code="command_failed")
-    error.exit_code = code
+    last = told or said.strip().splitlines() or ["nothing"]
+    error = MmtoolError(f"{what} ended with {code}; it last said: {last[-1]}", code="command_failed")
+    error.exit_code = code if 0 < code <= _LAST_CODE else 1
     return error
 
 

@@ -204,9 +204,9 @@ class _Story:
         caught_up = time.monotonic() - began
         self.tell.note(f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command was typed")
         pace = self._pace()
-        self.tell.done(
-            f"it follows the producers: {pace:.0f} records/s, {self.written() - self.mirrored():,} behind now"
-        )
+        mirrored = self.mirrored()  # asked first, and a record lies on east before its producer knows
+        behind = max(0, self.written() - mirrored)
+        self.tell.done(f"{pace:,.0f} records/s came over in the last seconds; {behind:,} behind now")
 
     def _pace(self) -> float:
         """Records per second that come to west while everything runs."""

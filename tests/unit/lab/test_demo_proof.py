@@ -7,6 +7,7 @@ import pytest
 from mmtool.errors import CheckFailedError
 from mmtool.lab.checker import Content
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
+from mmtool.lab.demo_stage import failure_of
 from mmtool.lab.demo_story import Tour
 from mmtool.lab.records import RecordMaker
 
@@ -116,3 +117,12 @@ def test_a_proof_that_fails_ends_the_tour_with_7_and_names_the_group(tmp_path):
     assert isinstance(error, CheckFailedError)
     assert (error.exit_code, error.message) == (7, "group broken did not read every record once: 9 skipped")
     assert str(tmp_path) in error.remedy
+
+
+@pytest.mark.parametrize(("code", "told"), [(9, 9), (10, 10), (137, 1), (143, 1), (0, 1)])
+def test_a_command_of_the_tour_that_ends_badly_is_told_with_its_own_error_and_exit_code(code, told):
+    error = failure_of("mmtool replicate", code, "warning: x\nerror: no broker answers\nremedy: start it\n")
+    assert (error.exit_code, error.message) == (
+        told,
+        f"mmtool replicate ended with {code}; it last said: no broker answers",
+    )
