@@ -264,6 +264,9 @@ class PartitionMirror:
         if sent not in self._in_flight:
             return  # numbered anew meanwhile, because one before it was refused
         code = answer.error_code
+        too_large = code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
+        if too_large and sent.unsure:
+            raise InDoubtError(f"{self.name}: a batch whose answer was lost is too large by now")
         sent.unsure |= code in _PERHAPS_APPENDED
         if code == Code.NONE:
             sent.fate, sent.unsure = Fate.APPENDED, False
@@ -274,7 +277,7 @@ class PartitionMirror:
             raise InDoubtError(f"{self.name}: {name_of(code)}")
         elif code in RETRIABLE or code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_TOPIC_ID}:
             sent.fate = Fate.MISSING
-        elif code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE):
+        elif too_large:
             self._shrink(sent)
         elif code in DENIED:
             sent.fate = Fate.MISSING
