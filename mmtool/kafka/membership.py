@@ -109,15 +109,21 @@ class Seat:
             self._changed(False)
 
 
-def seat_holder(cluster: ClusterSettings, group: str) -> str:
-    """Client id and host of the member that holds the seat, for people."""
+def seat_holder(cluster: ClusterSettings, group: str) -> str | None:
+    """Client id and host of the member that holds the seat, for people; None when nobody does."""
+    from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import AdminClient
 
     from mmtool.kafka.clients import librdkafka_config
 
     admin = AdminClient(librdkafka_config(cluster, role="admin"))
-    described = admin.describe_consumer_groups([group], request_timeout=10)[group].result(15)
+    try:
+        described = admin.describe_consumer_groups([group], request_timeout=10)[group].result(15)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return None  # brokers from 4.0 on; older ones describe it as dead (KIP-1043)
+        raise failure_of(cluster, error.args[0], f"DESCRIBE on group {group}") from error
     for member in described.members:
         if member.assignment and member.assignment.topic_partitions:
             return f"{member.client_id} on {member.host}"
-    return "another mmtool"
+    return None

@@ -107,6 +107,8 @@ class Engine:
             if starting is not None and starting.done():
                 with suppress(Exception):
                     await asyncio.to_thread(starting.result().stop)
+                    if clean:
+                        spark_log().unlink(missing_ok=True)
 
     # --- before the first round ---------------------------------------------------------------------------
 

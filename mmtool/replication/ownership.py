@@ -57,13 +57,13 @@ class Ownership:
         with suppress(TimeoutError):
             await self._wait(_SILENT_SECONDS)
             return
-        owner = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
+        owner = await self._holder()
         until = "until it ends" if standby else f"{_NEWCOMER_WAITS_SECONDS:g} s at the most"
         say(f"flow {self._identity.name} is run by {owner}; waiting {until}")
         try:
             await self._wait(None if standby else _NEWCOMER_WAITS_SECONDS - _SILENT_SECONDS)
         except TimeoutError:
-            owner = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
+            owner = await self._holder()
             await self.release()
             raise OwnedElsewhereError(
                 f"flow {self._identity.name} is run by {owner}",
@@ -79,7 +79,7 @@ class Ownership:
         try:
             await self._wait(_NEWCOMER_WAITS_SECONDS)
         except TimeoutError:
-            owner = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
+            owner = await self._holder()
             raise OwnedElsewhereError(
                 f"flow {self._identity.name} was lost to {owner}",
                 remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
@@ -95,6 +95,10 @@ class Ownership:
                         raise self._seat.failure
         finally:
             waiting.cancel()
+
+    async def _holder(self) -> str:
+        holder = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
+        return holder or "nobody yet"
 
     async def release(self) -> None:
         """Leaves the group."""

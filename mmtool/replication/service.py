@@ -18,6 +18,7 @@ from mmtool.errors import (
     RefusedError,
     StoppedError,
 )
+from mmtool.kafka.membership import seat_holder
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.context import connect
@@ -163,6 +164,10 @@ async def _drain(
             while True:
                 if await _reached(flow, goal):
                     return
+                if await _runs_elsewhere(flow):
+                    await _refuse_halted(flow, goal)
+                    await asyncio.sleep(_POLL_SECONDS)
+                    continue
                 stop = asyncio.Event()
                 engine = Engine(
                     [flow],
@@ -176,7 +181,11 @@ async def _drain(
                 except OwnedElsewhereError:
                     await asyncio.sleep(_POLL_SECONDS)
                     continue
-                await _check_halted(flow, goal)
+                await _refuse_halted(flow, goal)
+                if not await _reached(flow, goal):
+                    raise MmtoolError(
+                        f"flow {flow.name} ended before every commit was passed", remedy="run again"
+                    )
     except TimeoutError:
         raise GateError(
             f"flow {flow.name} did not pass every commit within {timeout_seconds:g} s",
@@ -207,8 +216,15 @@ async def _reached(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]) -> 
     )
 
 
-async def _check_halted(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]) -> None:
-    """The engine ended: either the goal is reached, or something it needs is halted.
+async def _runs_elsewhere(flow: FlowSettings) -> bool:
+    """Whether a living process owns the flow: then it is watched, not replaced."""
+    context = await connect(flow)
+    await context.close()
+    return await asyncio.to_thread(seat_holder, flow.target, context.identity.ownership_group) is not None
+
+
+async def _refuse_halted(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]) -> None:
+    """Somebody has to mend a halted partition first; waiting does not help.
 
     Raises:
         RefusedError: a partition of the goal is halted.
@@ -225,5 +241,3 @@ async def _check_halted(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]
                 f"{position.topic}-{position.partition} cannot be drained: {position.reason}",
                 remedy="mend it, then run again",
             )
-    if not await _reached(flow, goal):
-        raise MmtoolError(f"flow {flow.name} ended before every commit was passed", remedy="run again")
