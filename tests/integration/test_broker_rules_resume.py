@@ -1,0 +1,343 @@
+"""Owners that vanish, come back, or were never gone: the mirror of a real flow, without Spark.
+
+The flow runs from ``target`` to ``source``, so that no other test's flow is taken over by accident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+
+from mmtool.kafka.wire.codes import Code
+from mmtool.lab.checker import compare_topics
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.pump.mirror import FencedError
+from mmtool.testing.batches import PlainRecord, batch_of
+from mmtool.testing.mirror_flow import Owner, flow_of
+from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed
+from mmtool.testing.writers import RunningWriter
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import FlowSettings
+
+FROM, TO = "target", "source"
+FENCED_WITHIN_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One flow, and a topic of one partition that it mirrors."""
+
+    settings: FlowSettings
+    up: str
+    down: str
+    topic: str
+
+    @property
+    def mirrored(self):
+        return self.settings.remote_topic(self.topic)
+
+    async def take(self, *, in_doubt=False):
+        return await Owner.take(self.settings, in_doubt=in_doubt)
+
+    def read(self):
+        """The mirror as consumers see it, committed or not."""
+        return [record.value for record in read_topic(self.down, self.mirrored, isolation="read_uncommitted")]
+
+    def admin(self):
+        return AdminClient({"bootstrap.servers": self.down})
+
+    async def delete_below(self, offset):
+        """DeleteRecords on the mirror."""
+        admin = self.admin()  # must outlive its futures
+        deleted = admin.delete_records([Place(self.mirrored, 0, offset)])
+        await asyncio.to_thread(next(iter(deleted.values())).result, 10)
+
+
+@pytest.fixture
+def upstream(fleet, scene):
+    return Wire(scene.settings.source, fleet[FROM].bootstrap)
+
+
+@pytest.fixture
+def scene(fleet, tmp_path, topic_name):
+    topic = topic_name("resume")
+    create_topic(fleet[FROM].bootstrap, topic)
+    settings = flow_of(fleet, tmp_path, FROM, TO, f"{topic}.*")
+    return Scene(settings, fleet[FROM].bootstrap, fleet[TO].bootstrap, topic)
+
+
+def numbered(first, count):
+    """A batch of records that are no two alike."""
+    records = [PlainRecord(at, NOW_MS + at, b"k", b"%d" % at) for at in range(first, first + count)]
+    return batch_of([replace(r, offset=r.offset - first) for r in records])
+
+
+def values(first, stop):
+    return [b"%d" % at for at in range(first, stop)]
+
+
+async def vanished(scene, upstream, *, booked, unbooked):
+    """What an owner leaves behind that dies between an append and its books, and the log that it wrote to.
+
+    ``booked`` records were mirrored in a whole round. Of ``unbooked`` more the target has the bytes, appended by
+    hand exactly as a pump appends them.
+    """
+    log = await upstream.log(scene.topic)
+    assert (await log.produce(numbered(0, booked).write())).error_code == Code.NONE
+    owner = await scene.take()
+    await owner.catch_up()
+    target = await owner.target_log(scene.topic)
+    if unbooked:
+        await log.produce(numbered(booked, unbooked).write())
+        twin = replace(numbered(booked, unbooked), producer=(*owner.signature(scene.topic), booked))
+        assert (await target.produce(twin.write())).error_code == Code.NONE
+    await owner.kill()
+    return log
+
+
+# --- taking over ------------------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_a_first_start_and_a_clean_hand_over_write_no_marker(scene, upstream):
+    log = await upstream.log(scene.topic)
+    for turn in range(3):
+        await log.produce(numbered(10 * turn, 10).write())
+        owner = await scene.take()
+        await owner.catch_up()
+        batches = await (await owner.target_log(scene.topic)).batches()
+        await owner.close()
+    assert [view.header.is_control for view in batches] == [False] * len(batches)
+    assert (scene.read(), owner.runs(scene.topic)) == (values(0, 30), [(0, 0, 30)])
+
+
+@on_loop
+async def test_records_that_were_appended_and_never_booked_are_found_and_booked(scene, upstream):
+    log = await vanished(scene, upstream, booked=5, unbooked=7)
+    owner = await scene.take()
+    assert owner.runs(scene.topic) == [(0, 0, 12)]
+    await log.produce(numbered(12, 3).write())
+    await owner.catch_up()
+    await owner.close()
+    assert scene.read() == values(0, 15)
+    assert owner.runs(scene.topic) == [(0, 0, 12), (12, 13, 3)], "the fence's marker lies between"
+
+
+@on_loop
+async def test_an_owner_that_died_with_nothing_unbooked_is_followed_at_its_frontier(scene, upstream):
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await log.produce(numbered(5, 5).write())
+    owner = await scene.take()
+    await owner.catch_up()
+    await owner.close()
+    assert scene.read() == values(0, 10)
+
+
+@on_loop
+async def test_an_owner_that_dies_while_it_takes_over_is_followed_just_as_well(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=7)
+    for _ in range(3):
+        await (await scene.take()).kill()
+    owner = await scene.take()
+    assert (owner.halted(scene.topic), owner.runs(scene.topic)) == ("", [(0, 0, 12)])
+    await owner.catch_up()
+    await owner.close()
+    assert scene.read() == values(0, 12)
+
+
+@on_loop
+async def test_somebody_else_s_records_in_the_mirror_are_left_out_of_the_books(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=0)
+    wire = Wire(scene.settings.target, scene.down)
+    try:
+        await (await wire.log(scene.mirrored)).produce(signed([b"foreign"] * 2))
+    finally:
+        await wire.close()
+    await (await upstream.log(scene.topic)).produce(numbered(5, 5).write())
+    owner = await scene.take()
+    await owner.catch_up()
+    await owner.close()
+    assert scene.read() == [*values(0, 5), b"foreign", b"foreign", *values(5, 10)]
+    assert [run[0::2] for run in owner.runs(scene.topic)] == [(0, 5), (5, 5)]
+
+
+# --- never guessed ----------------------------------------------------------------------------------------
+
+
+async def taken_in_doubt(scene):
+    owner = await scene.take(in_doubt=True)
+    reason = owner.halted(scene.topic)
+    await owner.catch_up()
+    await owner.kill()
+    return reason
+
+
+@on_loop
+async def test_a_record_under_our_name_that_the_source_does_not_have_halts_the_partition(scene, upstream):
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await log.produce(numbered(5, 3).write())
+    owner = await scene.take()
+    target = await owner.target_log(scene.topic)
+    forged = await target.produce(signed([b"forged"], owner.signature(scene.topic), 0))
+    await owner.kill()
+    reason = await taken_in_doubt(scene)
+    assert (forged.error_code, "diverged" in reason, scene.topic in reason) == (Code.NONE, True, True)
+    assert scene.read() == [*values(0, 5), b"forged"]
+
+
+@on_loop
+async def test_more_under_our_name_than_the_source_has_halts_the_partition(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=0)
+    owner = await scene.take()
+    target = await owner.target_log(scene.topic)
+    await target.produce(signed([b"from nowhere"], owner.signature(scene.topic), 0))
+    await owner.kill()
+    assert "diverged" in await taken_in_doubt(scene)
+
+
+@on_loop
+async def test_unbooked_records_that_the_target_deleted_halt_the_partition(scene, upstream):
+    """Sent again, they would stand twice for whoever read them before."""
+    await vanished(scene, upstream, booked=5, unbooked=7)
+    await scene.delete_below(12)
+    reason = await taken_in_doubt(scene)
+    assert "deleted offsets 5 to 11" in reason
+    assert scene.read() == []
+
+
+@on_loop
+async def test_unbooked_records_of_which_the_target_deleted_some_halt_the_partition(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=7)
+    owner = await scene.take()  # a second piece, so that the first one can be deleted alone
+    log, target = await upstream.log(scene.topic), await owner.target_log(scene.topic)
+    for first in (12, 15):
+        await log.produce(numbered(first, 3).write())
+        twin = replace(numbered(first, 3), producer=(*owner.signature(scene.topic), first - 12))
+        assert (await target.produce(twin.write())).error_code == Code.NONE
+    await owner.kill()
+    start, end = await read_bounds(scene)
+    await scene.delete_below(end - 3)
+    assert start == 0
+    assert "deleted offsets" in await taken_in_doubt(scene)
+
+
+async def read_bounds(scene):
+    wire = Wire(scene.settings.target, scene.down)
+    try:
+        return await (await wire.log(scene.mirrored)).bounds()
+    finally:
+        await wire.close()
+
+
+@on_loop
+async def test_booked_records_that_the_target_deleted_are_nobody_s_loss(scene, upstream):
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await scene.delete_below(5)
+    await log.produce(numbered(5, 5).write())
+    owner = await scene.take(in_doubt=True)
+    await owner.catch_up()
+    await owner.close()
+    assert (owner.halted(scene.topic), scene.read()) == ("", values(5, 10))
+
+
+@on_loop
+async def test_a_mirror_that_was_deleted_and_made_again_halts_the_partition(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=0)
+    admin = scene.admin()
+    await asyncio.to_thread(
+        admin.delete_topics([scene.mirrored], operation_timeout=10)[scene.mirrored].result
+    )
+    await asyncio.sleep(0.5)
+    create_topic(scene.down, scene.mirrored)
+    assert "was mirrored to" in await taken_in_doubt(scene)
+    assert scene.read() == []
+
+
+# --- two owners at once -----------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_an_owner_that_was_replaced_appends_nothing_any_more(scene, upstream):
+    """Neither records nor offset runs, on no partition of its shards."""
+    log = await upstream.log(scene.topic)
+    await log.produce(numbered(0, 5).write())
+    old = await scene.take()
+    await old.catch_up()
+    new = await scene.take(in_doubt=True)
+    target = await old.target_log(scene.topic)
+    answer = await target.produce(signed([b"zombie"], old.signature(scene.topic), 5))
+    with pytest.raises(FencedError):
+        await store_blocks(
+            old.run.flow.target, old.run.flow.identity, old.shard(scene.topic), [old.block(scene.topic)]
+        )
+    await old.kill()
+    await new.close()
+    assert answer.error_code == Code.INVALID_PRODUCER_EPOCH
+    assert scene.read() == values(0, 5)
+
+
+@on_loop
+async def test_an_owner_that_was_replaced_cannot_begin_a_new_partition(scene, upstream, topic_name):
+    """Its first block would have to be stored first, and that is fenced as well."""
+    old = await scene.take()
+    create_topic(scene.up, f"{scene.topic}-young")
+    await (await upstream.log(f"{scene.topic}-young")).produce(numbered(0, 5).write())
+    await old.run.refresh()
+    new = await scene.take(in_doubt=True)
+    with pytest.raises(FencedError):
+        await old.pump(1.0)
+    await old.kill()
+    await new.close()
+    mirrored = scene.settings.remote_topic(f"{scene.topic}-young")
+    assert read_topic(scene.down, mirrored, isolation="read_uncommitted") == []
+
+
+LIVES = [pytest.param(1, 6), *(pytest.param(seed, 15, marks=pytest.mark.chaos) for seed in range(2, 8))]
+
+
+@pytest.mark.parametrize(("seed", "lives"), LIVES)
+@on_loop
+async def test_owners_killed_at_any_moment_and_owners_that_do_not_know_lose_and_repeat_nothing(
+    scene, seed, lives
+):
+    """Under load, each is killed in the middle, or goes on beside its successor until it is fenced."""
+    chance = random.Random(seed)
+    topics = {f"{scene.topic}-plain": 0, f"{scene.topic}-tx": 7}
+    zombies = []
+    with ExitStack() as writers:
+        for topic, transactions in topics.items():
+            create_topic(scene.up, topic, 2)
+            writer = RunningWriter(scene.up, topic, 2, 1500.0, transactions=transactions, record_bytes=200)
+            writers.enter_context(writer)
+        owner = await scene.take()
+        for _ in range(lives):
+            pumping = owner.start()
+            await asyncio.sleep(chance.uniform(0.0, 1.6))
+            if chance.random() < 0.5:
+                await owner.kill()
+            else:
+                zombies.append((owner, pumping))
+            owner = await scene.take(in_doubt=True)
+        await asyncio.to_thread(writers.close)
+    ends = []
+    for zombie, pumping in zombies:
+        async with asyncio.timeout(FENCED_WITHIN_SECONDS):
+            ends += await asyncio.gather(pumping, return_exceptions=True)
+        await zombie.kill()
+    await owner.catch_up()
+    halted = [owner.halted(topic, partition) for topic in topics for partition in range(2)]
+    await owner.close()
+    assert [type(end) for end in ends] == [FencedError] * len(zombies)
+    assert halted == [""] * 4
+    for topic in topics:
+        verdicts = compare_topics(scene.up, topic, scene.down, scene.settings.remote_topic(topic))
+        assert {p: str(v) for p, v in verdicts.items() if not v.is_identical} == {}

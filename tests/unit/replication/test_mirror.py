@@ -1,0 +1,359 @@
+"""What a partition's mirror makes of each kind of fetch answer and each kind of produce answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.documents import State
+from mmtool.replication.pump.mirror import IN_FLIGHT, FencedError, InDoubtError
+from mmtool.testing.batches import PlainRecord, batch_of, data, marker
+from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from mmtool.translation.sync_emission import SyncEmitter
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+
+def settle(mirror, log):
+    """Sends and answers until there is nothing left to send."""
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
+def landed(log):
+    return [record.value for record in log.records.values()]
+
+
+def seasoned(**changes):
+    """A mirror whose first batch is acknowledged already, and the log that holds it."""
+    mirror, log = mirror_of(assigned(**changes)), FakeLog()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    settle(mirror, log)
+    return mirror, log
+
+
+# --- reading ----------------------------------------------------------------------------------------------
+
+
+def test_a_batch_of_data_arrives_as_it_is():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(data(0, 3, codec="zstd"), end=3), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v0", b"v1", b"v2"]
+
+
+def test_the_frontier_passes_what_holds_no_data():
+    mirror, log = mirror_of(), FakeLog()
+    aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)
+    mirror.offer(fetched(*aborted, end=3, aborted=[(9, 0)]), now_ms=1)
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier, mirror.state) == ([], 3, State.CAUGHT_UP)
+
+
+def test_under_read_uncommitted_aborted_records_are_data():
+    mirror, log = mirror_of(read_committed=False), FakeLog()
+    aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)
+    mirror.offer(fetched(*aborted, end=3, aborted=[(9, 0)]), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v0", b"v1"]
+
+
+def test_the_end_to_reach_is_the_last_stable_offset_or_the_high_watermark_by_isolation():
+    ends = []
+    for committed in (True, False):
+        mirror = mirror_of(read_committed=committed)
+        mirror.offer(fetched(end=5, high_watermark=9), now_ms=1)
+        ends.append(mirror.source_end)
+    assert ends == [5, 9]
+
+
+def test_a_batch_that_was_fetched_already_is_not_taken_again():
+    mirror, log = mirror_of(), FakeLog()
+    for _ in range(2):
+        mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v0", b"v1"]
+
+
+def test_reading_begins_in_the_middle_of_a_batch_when_the_frontier_is_there():
+    mirror, log = mirror_of(assigned(upstream=2)), FakeLog()
+    mirror.offer(fetched(data(0, 4), end=4), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v2", b"v3"]
+
+
+def test_the_cut_tail_of_an_answer_is_fetched_again():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(data(0, 2), data(2, 2)[:-5], end=4), now_ms=1)
+    assert mirror.fetch_position == 2
+    mirror.offer(fetched(data(2, 2), end=4), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v0", b"v1", b"v2", b"v3"]
+
+
+def test_what_is_good_before_a_batch_that_cannot_move_still_goes():
+    mirror = mirror_of(assigned(max_batch_bytes=200))
+    big = batch_of([PlainRecord(2, value=b"x" * 500)]).write()
+    mirror.offer(fetched(data(0, 2), big, end=3), now_ms=1)
+    assert (mirror.state, "upstream offset 2" in mirror.reason) == (State.HALTED, True)
+    assert mirror.fetch_position == 2
+
+
+def test_a_damaged_batch_that_must_be_rebuilt_halts_the_partition():
+    mirror = mirror_of(assigned(upstream=1))
+    damaged = bytearray(data(0, 2))
+    damaged[-1] ^= 1
+    mirror.offer(fetched(bytes(damaged), end=2), now_ms=1)
+    assert mirror.state == State.HALTED
+
+
+def test_a_range_that_the_source_deleted_is_passed_over_when_the_operator_says_so():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.skip_to(7)
+    mirror.offer(fetched(data(7, 1), end=8, log_start=7), now_ms=1)
+    settle(mirror, log)
+    (block,) = mirror.take_blocks()
+    assert [(run.upstream_start, run.downstream_start, run.count) for run in block.runs] == [(7, 0, 1)]
+
+
+def test_tiny_neighbours_travel_together():
+    mirror = mirror_of()
+    mirror.offer(fetched(*(data(at) for at in range(10)), end=10), now_ms=1)
+    assert mirror.next_to_send().batch.record_count == 10
+
+
+# --- sending ----------------------------------------------------------------------------------------------
+
+
+def test_a_partition_that_remembers_nobody_gets_one_batch_until_the_first_is_acknowledged():
+    """It would take any number, so nothing may overtake the first."""
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(data(0, 20), data(20, 20), end=40), now_ms=1)
+    first = mirror.next_to_send()
+    assert not mirror.sendable
+    mirror.answered(first, log.append(bytes(first.batch.payload)))
+    assert mirror.sendable
+
+
+def test_five_batches_are_unanswered_at_the_most():
+    mirror, _ = seasoned()
+    mirror.offer(fetched(*(data(1 + 20 * at, 20) for at in range(7)), end=141), now_ms=1)
+    sent = 0
+    while mirror.sendable:
+        mirror.next_to_send()
+        sent += 1
+    assert sent == IN_FLIGHT
+
+
+def test_numbers_wrap_from_the_largest_to_zero():
+    last = (1 << 31) - 1
+    mirror, log = mirror_of(assigned(next_sequence=last - 1)), FakeLog()
+    mirror.offer(fetched(data(0, 4), end=4), now_ms=1)
+    settle(mirror, log)
+    mirror.offer(fetched(data(4, 1), end=5), now_ms=1)
+    settle(mirror, log)
+    assert (len(log.records), mirror.writer.next_sequence) == (5, 3)
+
+
+def test_a_lost_answer_holds_everything_new_back_until_the_batch_was_sent_again():
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1, 20), data(21, 20), data(41, 20), end=61), now_ms=1)
+    first, second = mirror.next_to_send(), mirror.next_to_send()
+    log.append(bytes(first.batch.payload))
+    mirror.lost(first)
+    assert not mirror.sendable, "the second one's answer is still due"
+    mirror.answered(second, log.append(bytes(second.batch.payload)))
+    assert mirror.next_to_send() is first
+    settle_one = log.append(bytes(first.batch.payload))
+    mirror.answered(first, settle_one)
+    settle(mirror, log)
+    assert landed(log) == [b"v%d" % at for at in range(61)]
+
+
+@pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED])
+def test_a_fenced_answer_stops_the_pump(code):
+    mirror = mirror_of()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    sent = mirror.next_to_send()
+    with pytest.raises(FencedError, match="shard 0"):
+        mirror.answered(sent, produced(code))
+
+
+@pytest.mark.parametrize("code", [Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID])
+def test_an_answer_without_a_place_is_in_doubt(code):
+    mirror = mirror_of()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    sent = mirror.next_to_send()
+    with pytest.raises(InDoubtError, match="orders-0"):
+        mirror.answered(sent, produced(code))
+
+
+def test_the_oldest_batch_out_of_order_is_in_doubt():
+    """All before it is acknowledged: sending it again can only be refused again."""
+    mirror, _ = seasoned()
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    sent = mirror.next_to_send()
+    with pytest.raises(InDoubtError):
+        mirror.answered(sent, produced(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
+
+
+def test_a_batch_behind_a_missing_one_is_out_of_order_for_a_moment_only():
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1, 20), data(21, 20), end=41), now_ms=1)
+    first, second = mirror.next_to_send(), mirror.next_to_send()
+    mirror.answered(first, produced(Code.NOT_LEADER_OR_FOLLOWER))
+    mirror.answered(second, log.append(bytes(second.batch.payload)))
+    settle(mirror, log)
+    assert landed(log) == [b"v%d" % at for at in range(41)]
+
+
+def test_a_batch_larger_than_the_target_now_takes_goes_in_pieces():
+    mirror, log = seasoned()
+    log.limit = 300
+    mirror.offer(fetched(data(1, 30), data(31, 1), end=32), now_ms=1)
+    settle(mirror, log)
+    assert landed(log) == [b"v%d" % at for at in range(32)]
+    assert (mirror.held_bytes, mirror.frontier) == (0, 32)
+
+
+def test_two_batches_that_are_both_too_large_for_the_target_both_go_in_pieces():
+    """The second one's refusal arrives when it was numbered anew already."""
+    mirror, log = seasoned()
+    log.limit = 300
+    mirror.offer(fetched(data(1, 30), data(31, 30), data(61, 1), end=62), now_ms=1)
+    sent = [mirror.next_to_send() for _ in range(3)]
+    answers = [log.append(bytes(one.batch.payload)) for one in sent]
+    for one, answer in zip(sent, answers, strict=True):
+        mirror.answered(one, answer)
+    settle(mirror, log)
+    assert landed(log) == [b"v%d" % at for at in range(62)]
+    assert mirror.held_bytes == 0
+
+
+def test_a_batch_that_may_be_there_is_not_cut_in_pieces():
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1, 30), end=31), now_ms=1)
+    sent = mirror.next_to_send()
+    log.append(bytes(sent.batch.payload))
+    mirror.lost(sent)
+    log.limit = 300
+    again = mirror.next_to_send()
+    with pytest.raises(InDoubtError):
+        mirror.answered(again, log.append(bytes(again.batch.payload)))
+
+
+def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
+    mirror, log = seasoned()
+    log.limit = 100
+    mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=2), now_ms=1)
+    settle(mirror, log)
+    assert (mirror.state, mirror.frontier, "upstream offset 1" in mirror.reason) == (State.HALTED, 1, True)
+
+
+def test_a_refused_batch_halts_its_partition_and_names_place_and_reason():
+    mirror, log = seasoned()
+    log.poison = {b"v1"}
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    settle(mirror, log)
+    assert mirror.state == State.HALTED
+    assert mirror.reason == "the target refuses the batch at upstream offset 1: INVALID_TIMESTAMP"
+    assert not mirror.sendable
+
+
+def test_what_was_sent_before_a_refused_batch_is_booked_all_the_same():
+    mirror, log = seasoned()
+    log.poison = {b"v21"}
+    mirror.offer(fetched(data(1, 20), data(21, 20), end=41), now_ms=1)
+    first, second = mirror.next_to_send(), mirror.next_to_send()
+    answers = [log.append(bytes(sent.batch.payload)) for sent in (first, second)]
+    mirror.answered(second, answers[1])
+    mirror.answered(first, answers[0])
+    assert (mirror.state, mirror.frontier, mirror.writer.next_sequence) == (State.HALTED, 21, 21)
+    assert mirror.settled
+
+
+def test_a_halted_partition_with_a_lost_answer_is_not_settled():
+    mirror, _ = seasoned()
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    mirror.lost(mirror.next_to_send())
+    mirror.halt("the topic is gone")
+    assert not mirror.settled
+
+
+def test_an_answer_below_what_is_mapped_is_a_halt_never_a_success():
+    """A producer id whose number was used before is answered with success and not appended."""
+    mirror, _ = seasoned()
+    mirror.offer(fetched(data(1, 20), data(21, 20), end=41), now_ms=1)
+    first, second = mirror.next_to_send(), mirror.next_to_send()
+    mirror.answered(first, produced(Code.NONE, base_offset=0))
+    mirror.answered(second, produced(Code.NONE, base_offset=30))
+    assert (mirror.state, mirror.reason.startswith("diverged")) == (State.HALTED, True)
+    assert (mirror.frontier, mirror.writer.next_sequence) == (1, 1), "nothing behind it counts"
+
+
+# --- books ------------------------------------------------------------------------------------------------
+
+
+def test_the_first_block_says_where_the_mirror_begins_and_under_which_claim():
+    (block,) = mirror_of(assigned(upstream=5, downstream=8)).take_blocks()
+    writer = (block.tail.writer.producer_id, block.tail.writer.epoch, block.tail.writer.next_sequence)
+    assert (block.mirror_start.upstream, block.mirror_start.downstream) == (5, 8)
+    assert writer == (SHARD.producer_id, SHARD.epoch, 0)
+
+
+def test_nothing_is_stored_again_while_nothing_changes():
+    mirror, _ = seasoned()
+    mirror.take_blocks()
+    mirror.offer(fetched(end=1), now_ms=2)
+    assert mirror.take_blocks() == []
+
+
+def test_a_hole_on_the_source_begins_a_new_run():
+    mirror, log = mirror_of(), FakeLog()
+    holes = replace(batch_of([PlainRecord(0, value=b"0"), PlainRecord(5, value=b"5")]), last_offset=7)
+    mirror.offer(fetched(holes.write(), end=8), now_ms=1)
+    settle(mirror, log)
+    (block,) = mirror.take_blocks()
+    runs = [(run.upstream_start, run.downstream_start, run.count) for run in block.runs]
+    assert (runs, block.tail.upstream_frontier) == ([(0, 0, 1), (5, 1, 1)], 8)
+
+
+def test_offset_syncs_are_told_of_every_acknowledged_record():
+    syncs = SyncEmitter(TopicPartition("orders", 0), offset_lag_max=0)
+    mirror, log = mirror_of(syncs=syncs), FakeLog()
+    mirror.offer(fetched(data(0, 3), end=3), now_ms=1)
+    settle(mirror, log)
+    assert syncs.due().upstream == 2
+
+
+def test_dropping_what_was_never_sent_leaves_the_frontier_before_it():
+    mirror, _ = seasoned()
+    mirror.offer(fetched(data(1, 20), end=21), now_ms=1)
+    freed = mirror.drop_unsent()
+    assert (freed > 0, mirror.held_bytes, mirror.frontier, mirror.settled) == (True, 0, 1, True)
+
+
+# --- state ------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_runs_until_its_frontier_reaches_the_source_s_end():
+    mirror, log = mirror_of(), FakeLog()
+    assert mirror.state == State.STARTING
+    mirror.offer(fetched(data(0, 2), end=2), now_ms=1000)
+    assert (mirror.state, mirror.behind_since_ms) == (State.RUNNING, 1000)
+    settle(mirror, log)
+    mirror.note_lag(2000)
+    assert (mirror.state, mirror.behind_since_ms) == (State.CAUGHT_UP, 0)
+
+
+def test_a_partition_that_was_halted_before_the_round_stays_so():
+    mirror = mirror_of(assigned(halted="diverged: look"))
+    mirror.note_lag(1)
+    assert (mirror.state, mirror.reason, mirror.sendable) == (State.HALTED, "diverged: look", False)
+
+
+def test_the_target_s_end_is_behind_the_last_booked_record():
+    mirror, _ = seasoned(downstream=0)
+    assert mirror.downstream_end == DownstreamOffset(1)

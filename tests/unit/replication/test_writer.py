@@ -1,0 +1,152 @@
+"""Batches go to leaders one per partition and request, and every byte that was held is given back once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.replication.pump.mirror import FencedError
+from mmtool.replication.pump.writing import TargetWriter
+from mmtool.testing.batches import data
+from mmtool.testing.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of
+
+
+class Target:
+    """A cluster of one broker that answers each request after a turn of the loop, in order."""
+
+    alias = "target"
+
+    def __init__(self, *answers):
+        self.logs = {}
+        self.requests = []
+        self.refreshed = []
+        self.scripted = list(answers)  # for the first requests: an error code, or None for a lost connection
+
+    def leader(self, topic, partition):
+        return 1
+
+    async def refresh(self, topics):
+        names = set(topics)
+        self.refreshed.append(names)
+        return {name: TopicMetadata(name, TARGET_ID, Code.NONE, []) for name in names}
+
+    async def send(self, node, request, *, purpose):
+        self.requests.append([part.partition for part in request.partitions])
+        batches = [(part, bytes(part.batch)) for part in request.partitions]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        scripted = self.scripted.pop(0) if self.scripted else Code.NONE
+        if scripted is None:
+            raise ConnectionLostError("cut")
+        return [self._answer(part, batch, scripted) for part, batch in batches]
+
+    def _answer(self, part, batch, code):
+        answer = self.logs.setdefault(part.partition, FakeLog()).append(batch) if code == Code.NONE else None
+        told = {"partition": part.partition, "topic_id": part.topic_id}
+        return answer._replace(**told) if answer else failed(code)._replace(**told)
+
+
+def failed(code):
+    return FakeLog().append(data(0))._replace(error_code=code)
+
+
+class Scene:
+    """A writer over some mirrors, with the bytes that it says it freed."""
+
+    def __init__(self, target, partitions=1):
+        self.target = target
+        self.mirrors = [mirror_of(assigned(partition=p)) for p in range(partitions)]
+        self.held = 0
+        self.failures = []
+        self.writer = TargetWriter(target, self.mirrors, self._freed, self.failures.append)
+
+    def _freed(self, count):
+        self.held -= count
+
+    def fetch(self, batches, size=20):
+        """Some more batches for every partition, and on with them."""
+        for mirror in self.mirrors:
+            start = mirror.fetch_position
+            views = [data(start + at * size, size) for at in range(batches)]
+            self.held += mirror.offer(fetched(*views, end=start + batches * size), now_ms=1)
+            self.writer.wake(mirror)
+
+    async def finished_early(self):
+        await self.writer.close()
+
+    async def finished(self):
+        drained = await self.writer.drain(5)
+        await self.writer.close()
+        return drained
+
+
+def run(scene):
+    return asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_every_byte_is_given_back_once_when_everything_is_acknowledged():
+    """Also while more is fetched, and other requests are acknowledged, during a request."""
+
+    async def scene():
+        s = Scene(Target(), partitions=3)
+        for _ in range(20):
+            s.fetch(4)
+            assert s.held == sum(m.held_bytes for m in s.mirrors)
+            await asyncio.sleep(0)
+        assert await s.finished()
+        return s.held, [len(log.records) for log in s.target.logs.values()]
+
+    assert run(scene) == (0, [1600] * 3)
+
+
+def test_a_request_names_each_partition_once():
+    async def scene():
+        s = Scene(Target(), partitions=4)
+        s.fetch(6)
+        assert await s.finished()
+        return s.target.requests
+
+    assert [request for request in run(scene) if len(set(request)) != len(request)] == []
+
+
+def test_a_lost_connection_costs_time_and_no_record():
+    async def scene():
+        s = Scene(Target(Code.NONE, None, None), partitions=2)
+        s.fetch(5)
+        assert await s.finished()
+        return [[r.value for r in log.records.values()] for log in s.target.logs.values()], s.held
+
+    assert run(scene) == ([[b"v%d" % at for at in range(100)]] * 2, 0)
+
+
+def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again():
+    async def scene():
+        s = Scene(Target(Code.NOT_LEADER_OR_FOLLOWER))
+        s.fetch(1)
+        assert await s.finished()
+        return s.target.refreshed, len(s.target.requests)
+
+    assert run(scene) == ([{"source.orders"}], 2)
+
+
+def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
+    async def scene():
+        s = Scene(Target(*[Code.NOT_ENOUGH_REPLICAS] * 1000))
+        s.fetch(3)
+        await asyncio.sleep(0.35)
+        await s.finished_early()
+        return len(s.target.requests)
+
+    assert run(scene) <= 5
+
+
+def test_being_fenced_stops_the_writer_and_is_told():
+    async def scene():
+        s = Scene(Target(*[Code.INVALID_PRODUCER_EPOCH] * 9), partitions=2)
+        s.fetch(3)
+        drained = await s.finished()
+        return drained, [type(error) for error in s.failures]
+
+    assert run(scene) == (False, [FencedError])
