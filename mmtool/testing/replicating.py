@@ -13,9 +13,10 @@ from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic
+from mmtool.lab.watching import group_members, wait_for_new_records
 from mmtool.testing.exactness import flow_identity, wrong_translations
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
-from mmtool.testing.writers import RunningWriter, wait_for_new_records
+from mmtool.testing.writers import RunningWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,13 +104,9 @@ class Stage:
 
     def members(self) -> list[str]:
         """Client ids of the flow's ownership group: its owner, and who would like to be."""
-        from confluent_kafka.admin import AdminClient
-
         fleet = self.bench.fleet
         group = flow_identity(fleet["source"], fleet["target"]).ownership_group
-        admin = AdminClient({"bootstrap.servers": fleet["target"].bootstrap, "log_level": 2})
-        described = admin.describe_consumer_groups([group])[group].result(20)
-        return [member.client_id for member in described.members]
+        return group_members(fleet["target"].bootstrap, group)
 
     def wait_for_new_records(self, timeout: float) -> float:
         """Until both mirrored topics move; the seconds it took."""

@@ -1,28 +1,19 @@
-"""A producer that runs beside a test, and the moment at which a mirror moves again."""
+"""A producer that runs beside a test."""
 
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from mmtool.errors import GateError
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import end_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 _RECORDS_OF_A_LOAD = 400
 _JOIN_SECONDS = 60.0
-_WATCHER: dict[str, object] = {
-    "group.id": "mmtool-test-watcher",
-    "enable.auto.commit": False,
-    "fetch.wait.max.ms": 100,
-    "log_level": 2,
-}
 
 
 @dataclass
@@ -83,34 +74,3 @@ class RunningWriter:
                 first_sequence=first,
             )
             first += _RECORDS_OF_A_LOAD  # no two records are ever equal
-
-
-def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) -> float:
-    """Until each topic got a record behind its present ends; the seconds it took. Markers do not count.
-
-    A topic that is not there yet counts from its beginning.
-
-    Raises:
-        GateError: A topic got none in time.
-    """
-    from confluent_kafka import Consumer, TopicPartition
-
-    started, silent = time.monotonic(), dict.fromkeys(topics, True)
-    consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
-    ends = {topic: end_offsets(bootstrap, topic) for topic in topics}
-    assigned: set[str] = set()
-    try:
-        while time.monotonic() - started < timeout:
-            for topic in silent.keys() - assigned:
-                known = ends[topic] or dict.fromkeys(end_offsets(bootstrap, topic), 0)
-                if known:
-                    assigned.add(topic)
-                    consumer.incremental_assign([TopicPartition(topic, *place) for place in known.items()])
-            message = consumer.poll(0.1)
-            if message is not None and message.error() is None:
-                silent.pop(message.topic(), None)
-            if not silent:
-                return time.monotonic() - started
-    finally:
-        consumer.close()
-    raise GateError(f"no new record in {', '.join(silent)} within {timeout:.0f} s", code="timeout")

@@ -54,6 +54,7 @@ def restarted(stage, process):
         time.sleep(0.05)
     if process.alive:
         return process, ""
+    process.wait_until_gone()  # what its orphans still write is no record of the new one
     return stage.start(), process.wait().stderr
 
 

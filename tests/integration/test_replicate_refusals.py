@@ -110,13 +110,6 @@ def test_java_that_is_too_old_is_said_with_its_version(bench, topic, tmp_path, u
     assert says(answer, 2, "Java 8", "17") is True
 
 
-@pytest.fixture
-def stubborn(fleet, topic):
-    """A target topic with fewer partitions than its source, which a quota of the target keeps from growing."""
-    create_topic(fleet["target"].bootstrap, f"source.{topic}", 1)
-    return topic
-
-
 def test_a_missing_file_is_named(bench, tmp_path, unchanged):
     missing = tmp_path / "nowhere.properties"
     assert says(bench.catch_up(missing), 2, str(missing)) is True

@@ -14,10 +14,10 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
+from mmtool.lab.watching import wait_for_new_records
 from mmtool.testing.batches import CONTROL
 from mmtool.testing.replicating import Stage
 from mmtool.testing.segments import stored_batches
-from mmtool.testing.writers import wait_for_new_records
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -1,0 +1,60 @@
+"""What happens on a cluster of the lab, seen from outside: records that arrive, members that join."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError
+from mmtool.lab.topics import end_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ANSWER_SECONDS = 20.0
+_WATCHER: dict[str, object] = {
+    "group.id": "mmtool-lab-watcher",  # asked for by the client; nothing is committed
+    "enable.auto.commit": False,
+    "fetch.wait.max.ms": 100,
+    "log_level": 2,
+}
+
+
+def group_members(bootstrap: str, group: str) -> list[str]:
+    """Client ids of a consumer group's members."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    described = admin.describe_consumer_groups([group])[group].result(_ANSWER_SECONDS)
+    return [member.client_id for member in described.members]
+
+
+def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) -> float:
+    """Until each topic got a record behind its present ends; the seconds it took. Markers do not count.
+
+    A topic that is not there yet counts from its beginning.
+
+    Raises:
+        GateError: A topic got none in time.
+    """
+    from confluent_kafka import Consumer, TopicPartition
+
+    started, silent = time.monotonic(), dict.fromkeys(topics, True)
+    consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap})
+    ends = {topic: end_offsets(bootstrap, topic) for topic in topics}
+    assigned: set[str] = set()
+    try:
+        while time.monotonic() - started < timeout:
+            for topic in silent.keys() - assigned:
+                known = ends[topic] or dict.fromkeys(end_offsets(bootstrap, topic), 0)
+                if known:
+                    assigned.add(topic)
+                    consumer.incremental_assign([TopicPartition(topic, *place) for place in known.items()])
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                silent.pop(message.topic(), None)
+            if not silent:
+                return time.monotonic() - started
+    finally:
+        consumer.close()
+    raise GateError(f"no new record in {', '.join(silent)} within {timeout:.0f} s", code="timeout")
