@@ -44,7 +44,8 @@ def read_log(
 
     consumer = Consumer(reader_config(cluster))
     try:
-        places = partitions if partitions is not None else _partitions(consumer, cluster, topic)
+        there = _partitions(consumer, cluster, topic)  # asked in any case: it also tells the client the leaders
+        places = [p for p in there if partitions is None or p in partitions]
         if not places:
             return
         consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in places])
@@ -66,7 +67,7 @@ def reader_config(cluster: ClusterSettings) -> dict[str, Any]:
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
         "isolation.level": "read_uncommitted",
-        "fetch.wait.max.ms": 100,
+        "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",
     }
 
