@@ -21,12 +21,13 @@ _PATIENCE_SECONDS = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``records`` on the target at ``at`` (monotonic seconds); CPU seconds spent until then."""
+    """``records`` on the target at ``at`` (monotonic seconds); CPU seconds spent until then, also by all else."""
 
     at: float
     records: int
     copier_cpu: float
     brokers_cpu: float
+    machine_cpu: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,8 @@ class Copied:
     Attributes:
         first_record: Seconds from the start of the process to the first record on the target.
         rate: Records per second between 10 % and 90 % of the records.
-        copier_cores, brokers_cores: CPU seconds per second in that stretch.
+        copier_cores, brokers_cores, other_cores: CPU seconds per second in that stretch; other processes
+            that take some slow down the copier that needs more of it.
         cpu: CPU seconds of the copier's processes from their start to the last record.
         pump_mib: Peak resident memory of the largest process that moves records.
         all_mib: The same of all processes of the copier, added up.
@@ -47,9 +49,15 @@ class Copied:
     rate: float
     copier_cores: float
     brokers_cores: float
+    other_cores: float
     cpu: float
     pump_mib: float
     all_mib: float
+
+    @property
+    def cpu_per_record(self) -> float:
+        """The copier's CPU microseconds per record, in the same stretch."""
+        return self.copier_cores / self.rate * 1e6
 
 
 class Target:
@@ -141,19 +149,27 @@ def _sample(target: Target, topic: str, partitions: int, pid: int, brokers: Sequ
     before = time.monotonic()
     records = target.records(topic, partitions)
     at = (before + time.monotonic()) / 2
-    return Sample(at, records, cpu_seconds(tree_of(pid)), cpu_seconds(brokers))
+    return Sample(at, records, cpu_seconds(tree_of(pid)), cpu_seconds(brokers), _machine_cpu())
+
+
+def _machine_cpu() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.system + getattr(times, "irq", 0.0) + getattr(times, "softirq", 0.0))
 
 
 def _copied(samples: Sequence[Sample], wanted: int, pid: int, started: float) -> Copied:
     low, high = _crossing(samples, 0.1 * wanted), _crossing(samples, 0.9 * wanted)
     seconds = high.at - low.at
+    copier = (high.copier_cpu - low.copier_cpu) / seconds
+    brokers = (high.brokers_cpu - low.brokers_cpu) / seconds
     tree = tree_of(pid)
     return Copied(
         records=samples[-1].records,
         first_record=next(sample.at for sample in samples if sample.records) - started,
         rate=0.8 * wanted / seconds,
-        copier_cores=(high.copier_cpu - low.copier_cpu) / seconds,
-        brokers_cores=(high.brokers_cpu - low.brokers_cpu) / seconds,
+        copier_cores=copier,
+        brokers_cores=brokers,
+        other_cores=max((high.machine_cpu - low.machine_cpu) / seconds - copier - brokers, 0.0),
         cpu=samples[-1].copier_cpu,
         pump_mib=peak_mib(pumps_of(tree))[0],
         all_mib=sum(peak_mib(tree)),
@@ -172,6 +188,7 @@ def _crossing(samples: Sequence[Sample], records: float) -> Sample:
         int(records),
         a.copier_cpu + share * (b.copier_cpu - a.copier_cpu),
         a.brokers_cpu + share * (b.brokers_cpu - a.brokers_cpu),
+        a.machine_cpu + share * (b.machine_cpu - a.machine_cpu),
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LATENCY_TOPIC = "bench-latency"
 _LINGER_MS = 20  # MirrorMaker 2's producer: full batches where throughput counts, none where latency does
 _SETTLE_SECONDS = 2.0
+_BUSY_CORES = 0.4  # this process and the kernel's own threads take up to 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Options:
 
     repeat: int
     share: float
+    seconds: float
     latency_seconds: float
     copiers: Sequence[str]
     workloads: Sequence[Workload]
@@ -141,7 +143,9 @@ def _options() -> tuple[Options, Path | None, Path | None]:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="one repetition, half the records")
+    parser.add_argument(
+        "--quick", action="store_true", help="one turn each, half the records, under 3 minutes"
+    )
     parser.add_argument("--repeat", type=int, help="turns of each copier (3)")
     parser.add_argument("--only", choices=(MM2, MMTOOL), help="one copier alone")
     parser.add_argument("--workload", choices=[w.name for w in WORKLOADS], help="one workload alone")
@@ -152,6 +156,7 @@ def _options() -> tuple[Options, Path | None, Path | None]:
     options = Options(
         repeat=given.repeat or (1 if given.quick else 3),
         share=0.5 if given.quick else 1.0,
+        seconds=100.0 if given.quick else 330.0,
         latency_seconds=0.0 if given.no_latency else (5.0 if given.quick else 15.0),
         copiers=(given.only,) if given.only else (MM2, MMTOOL),
         workloads=[w for w in WORKLOADS if given.workload in (None, w.name)],
@@ -161,16 +166,11 @@ def _options() -> tuple[Options, Path | None, Path | None]:
 
 def _run(bench: Bench, options: Options) -> Results:
     results = Results()
+    began = time.monotonic()
     bench.prepare()
-    for whole in options.workloads:
-        workload = whole.scaled(options.share)
-        bench.fill(workload)
-        rows = results.copied[workload.name] = {name: [] for name in options.copiers}
-        _head()
-        for turn in range(options.repeat):
-            for name in options.copiers[:: -1 if turn % 2 else 1]:
-                rows[name].append(bench.copy(name, workload))
-                _row(name, rows[name][-1])
+    for number, workload in enumerate(options.workloads, 1):
+        until = began + options.seconds * number / len(options.workloads)
+        results.copied[workload.name] = _turns(bench, workload.scaled(options.share), options, until)
     if options.latency_seconds:
         results.latency["producer and consumer alone"] = bench.rig_latency(options.latency_seconds)
         for name in options.copiers:
@@ -178,17 +178,33 @@ def _run(bench: Bench, options: Options) -> Results:
     return results
 
 
+def _turns(bench: Bench, workload: Workload, options: Options, until: float) -> dict[str, list[Copied]]:
+    """The copiers in turn; once ``until`` has passed, no further turn begins."""
+    bench.fill(workload)
+    rows: dict[str, list[Copied]] = {name: [] for name in options.copiers}
+    _head()
+    for turn in range(options.repeat):
+        if turn and time.monotonic() > until:
+            print(f"  time is up after {turn} of {options.repeat} turns")
+            break
+        for name in options.copiers[:: -1 if turn % 2 else 1]:
+            rows[name].append(bench.copy(name, workload))
+            _row(name, rows[name][-1])
+    return rows
+
+
 def _head() -> None:
     print(
-        f"  {'copier':<14} {'records/s':>10} {'first record':>13} {'CPU':>7} {'cores':>6} {'brokers':>8}"
-        f" {'pump RSS':>9} {'all RSS':>9}"
+        f"  {'copier':<14}{'records/s':>11}{'us/record':>11}{'first record':>14}{'CPU':>8}"
+        f"{'cores: copier':>15}{'brokers':>9}{'others':>8}{'RSS: pump':>12}{'all':>7}"
     )
 
 
 def _row(name: str, one: Copied) -> None:
     print(
-        f"  {name:<14} {one.rate:>10,.0f} {one.first_record:>11.1f} s {one.cpu:>5.1f} s {one.copier_cores:>6.2f}"
-        f" {one.brokers_cores:>8.2f} {one.pump_mib:>5.0f} MiB {one.all_mib:>5.0f} MiB",
+        f"  {name:<14}{one.rate:>11,.0f}{one.cpu_per_record:>11.3f}{one.first_record:>12.1f} s{one.cpu:>6.1f} s"
+        f"{one.copier_cores:>15.2f}{one.brokers_cores:>9.2f}{one.other_cores:>8.2f}"
+        f"{one.pump_mib:>8.0f} MiB{one.all_mib:>7.0f}",
         flush=True,
     )
 
@@ -200,11 +216,15 @@ def _summary(results: Results, options: Options) -> None:
         for name, copied in rows.items():
             _line(f"{name}, records/s", [one.rate for one in copied], "{:,.0f}".format)
             _line(f"{name}, first record, s", [one.first_record for one in copied], "{:.1f}".format)
-            _line(f"{name}, CPU, s", [one.cpu for one in copied], "{:.1f}".format)
+            _line(f"{name}, CPU us/record", [one.cpu_per_record for one in copied], "{:.3f}".format)
         if len(rows) > 1:
-            pairs = zip(rows[MMTOOL], rows[MM2], strict=True)
+            pairs = list(zip(rows[MMTOOL], rows[MM2], strict=True))
             ratios = [ours.rate / theirs.rate for ours, theirs in pairs]
+            savings = [theirs.cpu_per_record / ours.cpu_per_record for ours, theirs in pairs]
             _line(f"times as fast (wanted: {workload.wanted:g})", ratios, "{:.2f}".format)
+            _line("times less CPU", savings, "{:.1f}".format)
+        if any(one.other_cores > _BUSY_CORES for copied in rows.values() for one in copied):
+            print("other processes took part of the machine: believe the CPU per record, not the rates")
     if results.latency:
         print(f"\n{'end to end at 500 records/s, ms':<30} {'p50':>10} {'p99':>10}")
     for name, took in results.latency.items():
