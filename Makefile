@@ -22,7 +22,7 @@ demo: .venv/.stamp
 	$(BIN)/mmtool demo
 
 test: .venv/.stamp
-	$(PYTEST) -m "not chaos and not bench" --durations=15
+	$(PYTEST) -m "not chaos" --durations=15
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .
