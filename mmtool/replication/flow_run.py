@@ -29,6 +29,7 @@ from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
+from mmtool.replication.limits import check_loop
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
@@ -98,6 +99,7 @@ class FlowRun:
         there = await self.flow.target.refresh(None)
         state = KafkaFlowState(self.flow.settings.target)
         await asyncio.to_thread(state.check_aliases, self.flow.identity, list(there))
+        await check_loop(self.flow)
         if needs_topics and not await self._topics.matches():
             raise UsageError(
                 f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",

@@ -23,6 +23,7 @@ from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine, RunOptions
+from mmtool.replication.limits import missing, refuse_unsupported
 from mmtool.replication.progress import RateMeter, rows_of_run
 
 if TYPE_CHECKING:
@@ -88,6 +89,9 @@ def replicate(
         MmtoolError: as the engine, each with the contract's exit code.
     """
     java_binary()  # missing or too old is said before anything is touched
+    refuse_unsupported(flows)
+    for sentence in filter(None, map(missing, flows)):
+        say(sentence)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # lost connections are our own affair
     return asyncio.run(_replicate(flows, options, show, say))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.context import FlowContext
+    from mmtool.translation.types import TopicId
 
 _STATE_CONFIGS = {
     "cleanup.policy": "compact",
@@ -28,6 +30,8 @@ _STATE_CONFIGS = {
     "max.compaction.lag.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+_LOOKS = 50
+_LOOK_SECONDS = 0.1
 _SYNC_CONFIGS = {"cleanup.policy": "compact"}
 
 
@@ -59,16 +63,22 @@ async def write_documents(
     records: list[tuple[bytes, bytes | None]] = [(document.key, document.encode()) for document in documents]
     records += [(key, None) for key in tombstones]
     for batch in own_batches(records, int(time.time() * 1000)):
-        topic_id = flow.target.topic_id(topic)
-        if topic_id is None:
-            await flow.target.refresh([topic])
-            topic_id = flow.target.topic_id(topic)
-        if topic_id is None:
-            raise MmtoolError(f"topic {topic} is missing on cluster {flow.target.alias}")
+        topic_id = await _topic_id(flow, topic)
         code = await append(flow.target, ProducePartition(topic, topic_id, 0, batch.payload))
         flow.target.check_denied(code, f"WRITE on topic {topic}")
         if code != Code.NONE:
             raise MmtoolError(f"cluster {flow.target.alias} refuses a record of {topic}: {name_of(code)}")
+
+
+async def _topic_id(flow: FlowContext, topic: str) -> TopicId:
+    """The topic's id, waited for where the topic was made a moment ago."""
+    for _ in range(_LOOKS):
+        topic_id = flow.target.topic_id(topic)
+        if topic_id is not None:
+            return topic_id
+        await flow.target.refresh([topic])
+        await asyncio.sleep(_LOOK_SECONDS)
+    raise MmtoolError(f"topic {topic} is missing on cluster {flow.target.alias}")
 
 
 def flow_record(flow: FlowContext) -> FlowRecord:

@@ -123,6 +123,7 @@ class PartitionMirror:
         self._remembered = False
         self._offered_ms = 0
         self._diverged = False
+        self._heard = False
         self._read_committed = read_committed
 
     # --- fetched ------------------------------------------------------------------------------------------
@@ -134,6 +135,7 @@ class PartitionMirror:
         """
         if self.state == State.HALTED:
             return 0
+        self._heard = True
         self.log_start = fetched.log_start_offset
         self.high_watermark = fetched.high_watermark
         self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
@@ -199,6 +201,8 @@ class PartitionMirror:
 
     def note_lag(self, now_ms: int) -> None:
         """Whether the frontier is behind the source's end, and since when."""
+        if not self._heard:
+            return
         behind = self.frontier < self.source_end
         if behind and not self.behind_since_ms:
             self.behind_since_ms = now_ms

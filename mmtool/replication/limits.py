@@ -1,0 +1,76 @@
+"""What this version does not do yet: said at the start, and refused where leaving it out would do harm."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.kafka.state_log import read_control
+from mmtool.plan.identity import FlowIdentity
+from mmtool.translation.naming import IdentityPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.replication.context import FlowContext
+
+
+def missing(flow: FlowSettings) -> str:
+    """What MirrorMaker 2 would do for this flow and mmtool does not yet, as one sentence; empty when nothing."""
+    wanted = {
+        "heartbeats": flow.emit_heartbeats,
+        "checkpoints": flow.emit_checkpoints,
+        "group offsets": flow.sync_group_offsets,
+        "later changes of topic configs": flow.sync_topic_configs,
+        "ACLs": flow.sync_topic_acls,
+    }
+    names = [name for name, is_wanted in wanted.items() if is_wanted]
+    return f"{flow.name}: not mirrored by this version yet: {', '.join(names)}" if names else ""
+
+
+def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
+    """Refuses settings that would do harm if they were passed over.
+
+    Raises:
+        UsageError: a throttle, a dead-letter topic or origins are asked for, or identical names both ways, which
+            would mirror every record back and forth for ever.
+    """
+    for flow in flows:
+        for key, is_set in (
+            ("mmtool.throttle.bytes.per.second", flow.throttle_bytes_per_second is not None),
+            ("mmtool.on.oversize = dead-letter", flow.on_oversize == "dead-letter"),
+            ("mmtool.origins = local", flow.origins == "local"),
+        ):
+            if is_set:
+                raise UsageError(f"{flow.name}: {key} is not supported by this version", remedy="remove it")
+    pairs = {(f.source.alias, f.target.alias) for f in flows if isinstance(f.policy, IdentityPolicy)}
+    for source, target in pairs:
+        if (target, source) in pairs:
+            raise _loops(source, target)
+
+
+async def check_loop(flow: FlowContext) -> None:
+    """Whether somebody mirrors the other way with the same names.
+
+    Raises:
+        UsageError: somebody does: the source holds the state of the way back.
+    """
+    identity = flow.identity
+    if not isinstance(flow.settings.policy, IdentityPolicy):
+        return
+    back = FlowIdentity(identity.target_id, identity.source_id, identity.target_alias, identity.source_alias)
+    stored = (await asyncio.to_thread(read_control, flow.settings.source, back)).flow
+    if stored is not None and stored.source_cluster_id == identity.target_id:
+        raise _loops(identity.source_alias, identity.target_alias)
+
+
+def _loops(source: str, target: str) -> UsageError:
+    """The refusal of identical names both ways."""
+    return UsageError(
+        f"{source}->{target} and {target}->{source} with identical topic names would mirror each record back and"
+        " forth for ever",
+        remedy="enable one direction, or use DefaultReplicationPolicy",
+        code="loop",
+    )

@@ -1,0 +1,67 @@
+"""What this version cannot do is said, or refused where silence would do harm."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.config import load_settings
+from mmtool.errors import UsageError
+from mmtool.replication.limits import missing, refuse_unsupported
+
+_BASE = """
+clusters = a, b
+a.bootstrap.servers = localhost:1
+b.bootstrap.servers = localhost:2
+a->b.enabled = true
+"""
+_IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+_BOTH_WAYS = "b->a.enabled = true\n"
+
+
+@pytest.fixture
+def flows(tmp_path):
+    def of(more=""):
+        path = tmp_path / "mm2.properties"
+        path.write_text(_BASE + more)
+        return load_settings(path, {}).flows
+
+    return of
+
+
+def test_what_mm2_would_mirror_beside_records_is_named(flows):
+    sentence = missing(flows("sync.group.offsets.enabled = true")[0])
+
+    assert "heartbeats, checkpoints, group offsets, later changes of topic configs, ACLs" in sentence
+
+
+def test_nothing_is_named_when_all_of_it_is_switched_off(flows):
+    off = "\n".join(
+        f"{key} = false"
+        for key in ("emit.heartbeats.enabled", "sync.topic.configs.enabled", "sync.topic.acls.enabled")
+    )
+    sentence = missing(flows(off)[0])
+
+    assert [word for word in ("heartbeats", "ACLs", "configs") if word in sentence] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mmtool.throttle.bytes.per.second = 1000000",
+        "mmtool.on.oversize = dead-letter",
+        "mmtool.origins = local",
+    ],
+)
+def test_a_setting_that_would_be_passed_over_is_refused_by_name(flows, line):
+    with pytest.raises(UsageError, match=line.split(" =", maxsplit=1)[0].replace(".", r"\.")):
+        refuse_unsupported(flows(line))
+
+
+def test_identical_names_both_ways_are_refused(flows):
+    with pytest.raises(UsageError, match="back and forth for ever"):
+        refuse_unsupported(flows(_BOTH_WAYS + _IDENTITY))
+
+
+def test_identical_names_one_way_and_prefixed_names_both_ways_are_fine(flows):
+    refuse_unsupported(flows(_IDENTITY))
+    refuse_unsupported(flows(_BOTH_WAYS))
