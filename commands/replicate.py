@@ -18,7 +18,10 @@ Standby = Annotated[
     typer.Option("--standby", help="Wait while another process runs the flow, and take over when it ends."),
 ]
 Every = Annotated[
-    int, typer.Option("--every", metavar="SECONDS", min=1, help="Off a terminal, one line of progress per so many.")
+    int,
+    typer.Option(
+        "--every", metavar="SECONDS", min=1, help="Off a terminal, one line of progress per so many."
+    ),
 ]
 
 _COLUMNS = (

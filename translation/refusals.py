@@ -38,7 +38,7 @@ _SENTENCES = {
     Reason.PARTITION_MISSING: "the target topic has no such partition: let `mmtool replicate` create it",
     Reason.NOT_MIRRORED: "not mirrored by this flow: outside `topics`, or from before the mirror began",
     Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
-    Reason.WOULD_REWIND: "the target commit is already further on: `mmtool translate-offsets --allow-rewind` moves it back",
+    Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",
     Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is not enough",
     Reason.UNREADABLE_STATE: "the stored state cannot be read and is never guessed: see `mmtool flow rebuild`",
     Reason.AMBIGUOUS: "more than one target position fits, and none can be proven",

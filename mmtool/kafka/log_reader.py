@@ -44,7 +44,9 @@ def read_log(
 
     consumer = Consumer(reader_config(cluster))
     try:
-        there = _partitions(consumer, cluster, topic)  # asked in any case: it also tells the client the leaders
+        there = _partitions(
+            consumer, cluster, topic
+        )  # asked in any case: it also tells the client the leaders
         places = [p for p in there if partitions is None or p in partitions]
         if not places:
             return

@@ -67,8 +67,11 @@ class MirrorTopics:
         self._limits: dict[str, int] = {}
 
     async def matches(self) -> bool:
-        """Whether the source has any topic that the flow mirrors; changes nothing."""
-        return bool(await self._wanted())
+        """Whether the source has any topic that the flow's filter means; changes nothing.
+
+        MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
+        """
+        return any(map(self._flow.settings.topics.accepts, await self._wanted()))
 
     async def refresh(self) -> TopicsView:
         """Looks at both clusters, and gives every mirrored topic its partitions on the target."""
@@ -149,7 +152,7 @@ class MirrorTopics:
         target: Mapping[str, TopicMetadata],
         failed: Mapping[str, str],
     ) -> TopicsView:
-        view = TopicsView(matched=len(source))
+        view = TopicsView(matched=sum(map(self._flow.settings.topics.accepts, source)))
         for name, topic in source.items():
             remote = self._flow.settings.remote_topic(name)
             there = target.get(remote)

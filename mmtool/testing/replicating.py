@@ -37,9 +37,14 @@ class Bench:
     directory: Path
 
     def properties(self, topics: str, **extra: str) -> Path:
-        """A properties file that mirrors ``topics``; ``extra`` wins."""
+        """A properties file that mirrors ``topics`` and no heartbeats of MM2's; ``extra`` wins."""
         path = self.directory / f"mm2-{next(_numbers)}.properties"
-        settings = {"source->target.topics": topics, "refresh.topics.interval.seconds": "2", **extra}
+        settings = {
+            "source->target.topics": topics,
+            "source->target.heartbeats.replication.enabled": "false",
+            "refresh.topics.interval.seconds": "2",
+            **extra,
+        }
         path.write_text(self.fleet.properties([("source", "target")], **settings))
         return path
 
