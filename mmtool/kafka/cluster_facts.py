@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.patience import ask, result
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.wire.codec import topic_id_from_bytes
 from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
@@ -149,4 +149,4 @@ def topic_id_of(uuid: Any) -> TopicId:
     """Kafka's own form of a topic id; the library's text is of another alphabet (``+/`` for ``-_``)."""
     halves = (uuid.get_most_significant_bits() % _WORD, uuid.get_least_significant_bits() % _WORD)
     octets = b"".join(half.to_bytes(8, "big") for half in halves)
-    return TopicId(base64.urlsafe_b64encode(octets).decode().rstrip("="))
+    return topic_id_from_bytes(octets)

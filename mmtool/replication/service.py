@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.output.progress import ProgressSnapshot
+    from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.establish import Place
     from mmtool.replication.flow_run import FlowRun
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -162,14 +163,14 @@ def drain_flow(
 async def _drain(
     flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset], timeout_seconds: float | None
 ) -> None:
-    goal = await _places(flow, until)
+    identity, goal = await _places(flow, until)
     try:
         async with asyncio.timeout(timeout_seconds):
             while True:
-                if await _reached(flow, goal):
+                if await _reached(flow, identity, goal):
                     return
-                if await _runs_elsewhere(flow):
-                    await _refuse_halted(flow, goal)
+                if await _runs_elsewhere(flow, identity):
+                    await _refuse_halted(flow, identity, goal)
                     await asyncio.sleep(_POLL_SECONDS)
                     continue
                 stop = asyncio.Event()
@@ -185,8 +186,8 @@ async def _drain(
                 except OwnedElsewhereError:
                     await asyncio.sleep(_POLL_SECONDS)
                     continue
-                await _refuse_halted(flow, goal)
-                if not await _reached(flow, goal):
+                await _refuse_halted(flow, identity, goal)
+                if not await _reached(flow, identity, goal):
                     raise MmtoolError(
                         f"flow {flow.name} ended before every commit was passed", remedy="run again"
                     )
@@ -199,35 +200,36 @@ async def _drain(
 
 async def _places(
     flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset]
-) -> dict[Place, UpstreamOffset]:
-    """By topic id, which is what a mirror is known by."""
+) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
+    """Which flow it is, and the goal by topic id, which is what a mirror is known by."""
     context = await connect(flow)
     try:
         found = await context.source.refresh({tp.topic for tp in until})
-        return {(found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()}
+        goal: dict[Place, UpstreamOffset] = {
+            (found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()
+        }
+        return context.identity, goal
     finally:
         await context.close()
 
 
-async def _reached(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]) -> bool:
+async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:
     from mmtool.kafka.state_log import newest_blocks, read_blocks
 
-    context = await connect(flow)
-    await context.close()
-    blocks = newest_blocks((await asyncio.to_thread(read_blocks, flow.target, context.identity)).values())
+    blocks = newest_blocks((await asyncio.to_thread(read_blocks, flow.target, identity)).values())
     return all(
         place in blocks and blocks[place].tail.upstream_frontier >= offset for place, offset in goal.items()
     )
 
 
-async def _runs_elsewhere(flow: FlowSettings) -> bool:
+async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
     """Whether a living process owns the flow: then it is watched, not replaced."""
-    context = await connect(flow)
-    await context.close()
-    return await asyncio.to_thread(seat_holder, flow.target, context.identity.ownership_group) is not None
+    return await asyncio.to_thread(seat_holder, flow.target, identity.ownership_group) is not None
 
 
-async def _refuse_halted(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset]) -> None:
+async def _refuse_halted(
+    flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]
+) -> None:
     """Somebody has to mend a halted partition first; waiting does not help.
 
     Raises:
@@ -235,9 +237,7 @@ async def _refuse_halted(flow: FlowSettings, goal: Mapping[Place, UpstreamOffset
     """
     from mmtool.kafka.state_log import read_control
 
-    context = await connect(flow)
-    await context.close()
-    control = await asyncio.to_thread(read_control, flow.target, context.identity)
+    control = await asyncio.to_thread(read_control, flow.target, identity)
     for place in goal:
         position = control.positions.get(place)
         if position is not None and position.state == State.HALTED:
