@@ -42,8 +42,10 @@ _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
 # The flags say which optional parts follow.
-_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH = (1 << bit for bit in range(7))
-_ALL_FLAGS = (1 << 7) - 1
+_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED = (
+    1 << bit for bit in range(8)
+)
+_ALL_FLAGS = (1 << 8) - 1
 
 _T = TypeVar("_T")
 
@@ -126,6 +128,7 @@ def _flags(block: Block) -> int:
         | _START_SEEN * (tail.source_log_start is not UNKNOWN)
         | _WRITER * (tail.writer is not UNKNOWN)
         | _EPOCH * (tail.source_leader_epoch is not UNKNOWN)
+        | _CHECKED * (tail.checked_to is not UNKNOWN)
     )
 
 
@@ -154,6 +157,8 @@ def _put_tail(out: bytearray, tail: Tail) -> None:
         put_varint(out, number)
     if tail.source_leader_epoch is not UNKNOWN:
         put_varint(out, tail.source_leader_epoch)
+    if tail.checked_to is not UNKNOWN:
+        put_varint(out, tail.checked_to)
 
 
 def _seen(seen: SeenOffset | Unknown) -> tuple[int, ...]:
@@ -268,4 +273,5 @@ def _take_tail(reader: _Reader, flags: int) -> Tail:
         source_log_start=reader.seen() if flags & _START_SEEN else UNKNOWN,
         writer=WriterState(reader.number(), reader.number(), reader.number()) if flags & _WRITER else UNKNOWN,
         source_leader_epoch=reader.number() if flags & _EPOCH else UNKNOWN,
+        checked_to=reader.downstream() if flags & _CHECKED else UNKNOWN,
     )

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mmtool.translation.errors import UnreadableStateError
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
@@ -128,6 +129,8 @@ class Tail:
         source_log_start: The source's log start as last seen.
         writer: Producer state after the last batch; UNKNOWN before the first.
         source_leader_epoch: Leader epoch of the last batch read (KIP-320); UNKNOWN when none told it.
+        checked_to: The target's log was looked at up to there, behind a fence, and holds nothing of ours from
+            ``downstream_end`` on; UNKNOWN where nobody looked further than the last mirrored record.
     """
 
     upstream_frontier: UpstreamOffset
@@ -136,6 +139,13 @@ class Tail:
     source_log_start: SeenOffset | Unknown
     writer: WriterState | Unknown
     source_leader_epoch: int | Unknown
+    checked_to: DownstreamOffset | Unknown = UNKNOWN
+
+    @property
+    def known_to(self) -> DownstreamOffset:
+        """Every record of ours below is booked: what was mirrored since lies at or after it."""
+        end = self.downstream_end.position
+        return end if self.checked_to is UNKNOWN else max(end, self.checked_to)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ class MapRecorder:
         "_changed",
         "_downstream_end",
         "_frontier",
+        "_known_to",
         "_leader_epoch",
         "_max_runs",
         "_previous",
@@ -68,6 +69,7 @@ class MapRecorder:
         self._max_runs = max_runs
         self._frontier = block.tail.upstream_frontier
         self._downstream_end = block.tail.downstream_end.position
+        self._known_to = block.tail.known_to
         self._source_end = block.tail.source_end
         self._source_log_start = block.tail.source_log_start
         self._writer = block.tail.writer
@@ -107,14 +109,14 @@ class MapRecorder:
         Raises:
             InvariantError: A, B or C as `RunBuilder.append`, across blocks and the mirror's start as well.
         """
-        if downstream_start < self._downstream_end:
-            raise InvariantError("C", f"downstream {downstream_start} after {self._downstream_end - 1}")
+        if downstream_start < self._known_to:
+            raise InvariantError("C", f"downstream {downstream_start} after {self._known_to - 1}")
         if len(self._builder) >= self._max_runs and not self._builder.extends(
             upstream_start, downstream_start
         ):
             self._seal(upstream_start)
         self._builder.append(upstream_start, downstream_start, count)
-        self._downstream_end = DownstreamOffset(downstream_start + count)
+        self._downstream_end = self._known_to = DownstreamOffset(downstream_start + count)
         self._frontier = UpstreamOffset(max(self._frontier, upstream_start + count))
         self._writer = writer
         self._leader_epoch = leader_epoch
@@ -124,6 +126,12 @@ class MapRecorder:
         """Everything below was appended and answered, or is known to be absent. Never goes backwards."""
         if upstream_frontier > self._frontier:
             self._frontier = upstream_frontier
+            self._changed = True
+
+    def checked(self, log_end: DownstreamOffset) -> None:
+        """The target's log was read up to ``log_end``, behind a fence: what is ours there has been told."""
+        if log_end > self._known_to:
+            self._known_to = log_end
             self._changed = True
 
     def claimed(self, writer: WriterState) -> None:
@@ -147,6 +155,7 @@ class MapRecorder:
             source_log_start=self._source_log_start,
             writer=self._writer,
             source_leader_epoch=self._leader_epoch,
+            checked_to=self._known_to if self._known_to > self._downstream_end else UNKNOWN,
         )
 
     @property

@@ -101,8 +101,9 @@ def translate_back(
 ) -> Answer:
     """Where a group that committed ``commit`` on the target goes on on the source (``--reverse``).
 
-    Past the last mirrored record, what lies between it and the commit is not of this flow (born on the
-    target, markers) or was mirrored and not yet stored: the answer is the frontier, bounded by their number.
+    Past the last mirrored record the answer is the frontier: exact as far as the target's log was looked at
+    behind a fence, and found to hold nothing of this flow there. Further on, what lies between is not of this
+    flow (born on the target, markers) or was mirrored and not yet stored: bounded by their number.
 
     Returns:
         `Exact` or `Bounded`, an upstream offset, or `Refused`: never_ran; beyond_source_end when the commit
@@ -123,7 +124,7 @@ def translate_back(
 
 def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: SourceLog | Unknown) -> Answer:
     frontier = partition.upstream_frontier
-    beyond = commit - partition.tail.downstream_end.position
+    beyond = commit - partition.tail.known_to
     if source is not UNKNOWN:
         if frontier > source.log_end:
             return Refused(Reason.BEYOND_SOURCE_END)

@@ -217,7 +217,7 @@ async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[To
     return {
         tp: await count_unbooked(flow.target, block)
         for tp, block in ends.items()
-        if starts.get(tp, 0) > block.tail.downstream_end.position
+        if starts.get(tp, 0) > block.tail.known_to
     }
 
 

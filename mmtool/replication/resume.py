@@ -68,7 +68,7 @@ async def resume(
         ConnectionLostError: a log could not be read.
     """
     recorder = MapRecorder.resume(block)
-    about, stored_end = block.about, block.tail.downstream_end.position
+    about, stored_end = block.about, block.tail.known_to
     log_start, log_end = bounds.log_start, bounds.log_end
     if log_end < stored_end:
         raise DivergedError(
@@ -84,14 +84,13 @@ async def resume(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
             " before they were booked; `mmtool flow rebuild` counts them on the source"
         )
-    if not tail:
-        return recorder
     matched = await _walk(source, block, tail, read_committed=read_committed)
     for piece in matched:
         writer = block.tail.writer
         if writer is UNKNOWN:
             raise AssertionError("a stored block names its writer before the first record is sent")
         recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
+    recorder.checked(log_end)
     return recorder
 
 
@@ -149,6 +148,8 @@ async def _walk(
     source: WireCluster, block: Block, tail: Sequence[BatchView], *, read_committed: bool
 ) -> Sequence[MatchedRange]:
     """As many surviving source records as the tail holds, matched one by one."""
+    if not tail:
+        return []
     about, frontier = block.about, block.tail.upstream_frontier
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     views: list[BatchView] = []
@@ -173,7 +174,7 @@ async def _walk(
         compacted = any(view.header.last_offset_delta + 1 != view.header.record_count for view in tail)
         if compacted:
             return _by_count(views, frontier, tail)
-        end = block.tail.downstream_end.position
+        end = block.tail.known_to
         comparison = same_records(views, frontier, tail, count, target_position=end)
     except (BatchError, ConnectionLostError) as error:
         raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error

@@ -109,12 +109,12 @@ class _Truth:
         """The same from the target: behind the last record it is the frontier, which is the source's end."""
         target = TargetLog(DownstreamOffset(0), DownstreamOffset(self.down_end))
         source = SourceLog(UpstreamOffset(0), UpstreamOffset(self.up_end))
-        behind = self.downs[-1] + 1 if self.downs else self.map.tail.downstream_end.position
+        known_to = self.map.tail.known_to
         for commit in range(self.down_end + 1):
             index = bisect_left(self.downs, commit)
             expected: Exact | Bounded = Exact(self.ups[index] if index < len(self.ups) else self.up_end)
-            if commit > behind:  # a marker of our own lies between: at most that many records could have
-                expected = Bounded(self.up_end, commit - behind)
+            if commit > known_to:  # not yet looked at: at most that many records could have been mirrored
+                expected = Bounded(self.up_end, commit - known_to)
             answer = translate_back(self.map, DownstreamOffset(commit), target=target, source=source)
             if answer != expected:
                 yield self._wrong("back", commit, expected, answer)

@@ -112,6 +112,12 @@ class ModelMirror:
         newest = max(self.stored)
         self.recorder = MapRecorder.resume(self.stored[newest], max_runs=self.max_runs)
 
+    def take_over(self, markers: int) -> None:
+        """The owner vanished: the next one fences, reads the target's log to its end, and books what it found."""
+        self.interrupt(markers)
+        self.recorder.checked(DownstreamOffset(self.target_end))
+        self.hand_over()
+
     def partition_map(self) -> PartitionMap:
         """What a reader of the offset-runs topic knows."""
         self.flush()
@@ -141,6 +147,7 @@ _STEPS: list[Callable[[ModelMirror, int], None]] = [
     ModelMirror.interrupt,
     ModelMirror.flush,
     ModelMirror.hand_over,
+    ModelMirror.take_over,
 ]
 
 

@@ -18,12 +18,14 @@ from confluent_kafka.admin import AdminClient
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication import establish
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.mirror import FencedError
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed
 from mmtool.testing.writers import RunningWriter
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.config.settings import FlowSettings
@@ -230,6 +232,11 @@ async def test_unbooked_records_of_which_the_target_deleted_some_halt_the_partit
     assert "deleted offsets" in await taken_in_doubt(scene)
 
 
+async def forgotten(*_):
+    """The answer of a leader that does not know the producer any more."""
+    return UNKNOWN
+
+
 async def read_bounds(scene):
     wire = Wire(scene.settings.target, scene.down)
     try:
@@ -247,6 +254,24 @@ async def test_booked_records_that_the_target_deleted_are_nobody_s_loss(scene, u
     await owner.catch_up()
     await owner.close()
     assert (owner.halted(scene.topic), scene.read()) == ("", values(5, 10))
+
+
+@on_loop
+async def test_a_fence_that_the_target_deleted_is_no_loss_even_when_its_leader_forgot_us(
+    scene, upstream, monkeypatch
+):
+    """An idle topic whose retention took everything; a leader forgets an idle producer after a day."""
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await (await scene.take(in_doubt=True)).kill()
+    _, end = await read_bounds(scene)
+    await scene.delete_below(end)
+    monkeypatch.setattr(establish, "count_unbooked", forgotten)
+    owner = await scene.take(in_doubt=True)
+    halted = owner.halted(scene.topic)
+    await log.produce(numbered(5, 5).write())
+    await owner.catch_up()
+    await owner.close()
+    assert (halted, scene.read()) == ("", values(5, 10))
 
 
 @on_loop

@@ -150,7 +150,7 @@ def test_an_unknown_version_says_so():
 def test_flags_of_a_newer_version_are_refused():
     octets = bytearray(encode_block(block())[5:])
     at = octets.index(b"\x07\x7a") + 1
-    octets[at : at + 1] = b"\xfa\x01"
+    octets[at : at + 1] = b"\xfa\x02"
     with pytest.raises(UnreadableStateError, match="newer"):
         decode_block(framed(1, bytes(octets)))
 

@@ -197,6 +197,21 @@ def test_back_past_the_mirrors_end_is_bounded_by_what_is_not_known():
     assert [back(mirror, commit) for commit in (10, 12)] == [Exact(10), Bounded(10, 2)]
 
 
+def test_back_from_behind_a_fence_is_exact_and_bounded_only_past_it():
+    mirror = mirrored(RECORDS)
+    mirror.take_over(2)
+    mirror.interrupt(1)
+    assert [back(mirror, commit) for commit in (10, 11, 12, 13)] == [Exact(10)] * 3 + [Bounded(10, 1)]
+
+
+def test_back_from_behind_a_fence_is_stable_when_more_is_mirrored():
+    mirror = mirrored([*RECORDS, *RECORDS], ship=10)
+    mirror.take_over(2)
+    before = back(mirror, 12)
+    mirror.ship(10)
+    assert (before, back(mirror, 12)) == (Exact(10), Exact(10))
+
+
 def test_back_from_a_commit_past_the_targets_end_is_refused():
     assert back(mirrored(RECORDS), 11) == Refused(Reason.BEYOND_SOURCE_END)
 
