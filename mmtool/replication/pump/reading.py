@@ -11,6 +11,7 @@ from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
+from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _FETCH_BYTES = 8 << 20
 _PARTITION_BYTES = 1 << 20
 _LEAST_FETCH = 64 << 10
 _PAUSE_SECONDS = 0.1
-_GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 
 
 class SourceReader:
@@ -63,7 +63,7 @@ class SourceReader:
             for key in (m.assignment.topic, m.assignment.topic_id)
         }
         self._hold_limit = max(_PARTITION_BYTES, min(8 << 20, budget.limit // max(len(self._mirrors), 1)))
-        self._missing_since: dict[str, float] = {}
+        self._watch = TopicWatch()
         self._room = asyncio.Event()
         self._stale = True
 
@@ -98,22 +98,13 @@ class SourceReader:
             self._stale = True
             return
         for mirror in self._mirrors:
-            topic = found.get(mirror.assignment.topic)
-            if topic is None or topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-                self._missing(mirror, "was deleted on the source")
-            elif topic.topic_id != mirror.assignment.topic_id:
-                self._missing(mirror, "was deleted and created again on the source", at_once=True)
-            else:
-                self._missing_since.pop(mirror.name, None)
-
-    def _missing(self, mirror: PartitionMirror, what: str, *, at_once: bool = False) -> None:
-        since = self._missing_since.setdefault(mirror.name, time.monotonic())
-        if at_once or time.monotonic() - since > _GONE_AFTER_SECONDS:
-            self._halt(
-                mirror, f"topic {mirror.assignment.topic} {what}: `mmtool flow forget` drops its mirror"
-            )
-        else:
-            self._stale = True
+            a = mirror.assignment
+            presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
+            if presence.is_gone:
+                what = f"topic {a.topic} {presence.value} on the source"
+                self._halt(mirror, f"{what}: `mmtool flow forget` drops its mirror")
+            elif presence is Presence.UNSEEN or self._leader(mirror) is None:
+                self._stale = True  # nobody polls it meanwhile, so no answer would say that it is back
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
         if mirror.state != State.HALTED:

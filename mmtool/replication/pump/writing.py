@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.replication.pump.presence import TopicWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +22,6 @@ _REQUESTS_IN_FLIGHT = 5
 _REQUEST_BYTES = 8 << 20
 _BROKER_TIMEOUT_MS = 15_000
 _PAUSE_SECONDS = 0.1
-_GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 
 
 class TargetWriter:
@@ -51,7 +50,7 @@ class TargetWriter:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[PartitionMirror] = set()
         self._refresh: asyncio.Task[None] | None = None
-        self._missing_since: dict[str, float] = {}
+        self._watch = TopicWatch()
         self._closed = False
 
     def wake(self, mirror: PartitionMirror) -> None:
@@ -162,18 +161,12 @@ class TargetWriter:
         except ConnectionLostError:
             return
         for mirror in self._waiting:
-            topic = found.get(mirror.assignment.target_topic)
-            there = topic is not None and topic.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION
-            if topic is not None and there and topic.topic_id == mirror.assignment.target_topic_id:
-                self._missing_since.pop(mirror.name, None)
-                continue
-            since = self._missing_since.setdefault(mirror.name, time.monotonic())
-            if there or time.monotonic() - since > _GONE_AFTER_SECONDS:
-                what = "was deleted and created again" if there else "was deleted"
+            a = mirror.assignment
+            presence = self._watch.presence(a.target_topic, a.target_topic_id, found.get(a.target_topic))
+            if presence.is_gone:
                 before = mirror.held_bytes
-                mirror.halt(
-                    f"target topic {mirror.assignment.target_topic} {what}: `mmtool flow forget` starts anew"
-                )
+                what = f"target topic {a.target_topic} {presence.value}"
+                mirror.halt(f"{what}: `mmtool flow forget` starts anew")
                 self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:

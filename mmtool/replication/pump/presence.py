@@ -1,0 +1,48 @@
+"""Whether a topic is still the one that is mirrored: there, not heard of yet, deleted, or another one by now."""
+
+from __future__ import annotations
+
+import time
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.codes import Code
+
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.translation.types import TopicId
+
+_GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
+
+
+class Presence(Enum):
+    """What a cluster's metadata says of a topic."""
+
+    THERE = "is there"
+    UNSEEN = "is not seen at the moment"
+    DELETED = "was deleted"
+    RECREATED = "was deleted and created again"
+
+    @property
+    def is_gone(self) -> bool:
+        """For good: no waiting brings it back."""
+        return self in (Presence.DELETED, Presence.RECREATED)
+
+
+class TopicWatch:
+    """Remembers since when topics have been missing."""
+
+    def __init__(self) -> None:
+        self._missing_since: dict[str, float] = {}
+
+    def presence(self, name: str, topic_id: TopicId, found: TopicMetadata | None) -> Presence:
+        """What became of topic ``name`` with ``topic_id`` (KIP-516), by the newest metadata."""
+        if found is not None and found.error_code == Code.NONE:
+            self._missing_since.pop(name, None)
+            return Presence.THERE if found.topic_id == topic_id else Presence.RECREATED
+        if found is not None and found.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return (
+                Presence.UNSEEN
+            )  # a right was taken away, or no leader was elected yet: it may still be there
+        since = self._missing_since.setdefault(name, time.monotonic())
+        return Presence.DELETED if time.monotonic() - since > _GONE_AFTER_SECONDS else Presence.UNSEEN
