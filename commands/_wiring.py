@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.output import hide, warn
+from mmtool.output import hide, talk, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,9 +78,11 @@ class _EngineDrain:
         until: Mapping[TopicPartition, UpstreamOffset],
         timeout_seconds: float | None,
     ) -> None:
-        from mmtool.replication.service import drain_flow
+        from mmtool.output.progress import Progress
+        from mmtool.replication.draining import drain_flow
 
-        drain_flow(flow, until, timeout_seconds)
+        with Progress() as progress:
+            drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
 
 
 def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) -> GroupSelection:

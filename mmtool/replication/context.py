@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ async def connect(settings: FlowSettings) -> FlowContext:
         RefusedError: ``mmtool.cluster.id`` names another cluster than the one that answered.
         ConfigError: both aliases are one cluster.
     """
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # lost connections are our own affair
     source = wire_cluster(settings.source, "driver", role="consumer")
     target = wire_cluster(settings.target, "driver", role="producer")
     try:

@@ -16,6 +16,7 @@ from mmtool.plan.rounds import pack
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.pump.report import FENCED
 from mmtool.replication.session import local_master, open_session, parallelism, run_round, spark_log
 
@@ -143,6 +144,7 @@ class Engine:
 
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
+        refuse_unsupported(self.settings)
         contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
         self.runs = [FlowRun(context) for context in contexts]
         for run in self.runs:

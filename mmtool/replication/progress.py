@@ -10,11 +10,12 @@ from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.documents import PositionRecord, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.replication.flow_run import FlowRun
 
 _WINDOW_SECONDS = 10.0
+_SHOW_SECONDS = 0.5
 
 
 class _Sample(NamedTuple):
@@ -67,62 +68,75 @@ def lag_seconds(position: PositionRecord, now_ms: int) -> float | None:
     return max((now_ms - position.behind_since_ms) / 1000, 0.0)
 
 
+class _Row(NamedTuple):
+    """The contract's row of ``replicate`` and ``status``; None where nothing is known."""
+
+    source: str
+    target: str
+    topic: str
+    partition: int | None = None
+    target_topic: str = ""
+    upstream_position: int | None = None
+    downstream_position: int | None = None
+    records: int = 0
+    bytes: int = 0
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    state: State = State.HALTED
+    reason: str = ""
+
+
 def row_of(source: str, target: str, position: PositionRecord, now_ms: int) -> dict[str, object]:
-    """The contract's row of ``replicate`` and ``status``."""
-    return {
-        "source": source,
-        "target": target,
-        "topic": position.topic,
-        "partition": position.partition,
-        "target_topic": position.target_topic,
-        "upstream_position": position.upstream_position,
-        "downstream_position": position.downstream_position,
-        "records": position.records,
-        "bytes": position.mirrored_bytes,
-        "lag_records": position.lag_records,
-        "lag_seconds": lag_seconds(position, now_ms),
-        "state": position.state,
-        "reason": position.reason,
-    }
+    """A partition's row."""
+    return _Row(
+        source=source,
+        target=target,
+        topic=position.topic,
+        partition=position.partition,
+        target_topic=position.target_topic,
+        upstream_position=position.upstream_position,
+        downstream_position=position.downstream_position,
+        records=position.records,
+        bytes=position.mirrored_bytes,
+        lag_records=position.lag_records,
+        lag_seconds=lag_seconds(position, now_ms),
+        state=position.state,
+        reason=position.reason,
+    )._asdict()
 
 
 def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
     """One row per partition of a flow, and one per topic that could not be mirrored at all."""
-    identity = run.flow.identity
-    rows = [
-        row_of(identity.source_alias, identity.target_alias, position, now_ms)
-        for position in sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
+    source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
+    known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
+    refused = [
+        _Row(
+            source, target, topic, target_topic=run.flow.settings.remote_topic(topic), reason=reason
+        )._asdict()
+        for topic, reason in sorted(run.view.refused.items())
     ]
-    for topic, reason in sorted(run.view.refused.items()):
-        unknown: dict[str, object] = dict.fromkeys(rows[0] if rows else _KEYS)
-        rows.append(
-            {
-                **unknown,
-                "source": identity.source_alias,
-                "target": identity.target_alias,
-                "topic": topic,
-                "target_topic": run.flow.settings.remote_topic(topic),
-                "records": 0,
-                "bytes": 0,
-                "state": State.HALTED,
-                "reason": reason,
-            }
+    return [row_of(source, target, position, now_ms) for position in known] + refused
+
+
+class FlowsShown:
+    """What pumps say of their positions, as progress, twice a second at most."""
+
+    def __init__(self, show: Callable[[Sequence[ProgressSnapshot]], None]) -> None:
+        self._show = show
+        self._meters: dict[str, RateMeter] = {}
+        self._again_at = 0.0
+
+    def runs(self, runs: Sequence[FlowRun]) -> None:
+        """Flows that this process runs."""
+        if time.monotonic() >= self._again_at:
+            self.positions({run.name: run.known_positions() for run in runs})
+
+    def positions(self, flows: Mapping[str, Iterable[PositionRecord]]) -> None:
+        """Flows that anybody runs, by name."""
+        self._again_at, now_ms = time.monotonic() + _SHOW_SECONDS, int(time.time() * 1000)
+        self._show(
+            [
+                self._meters.setdefault(name, RateMeter()).snapshot(name, positions, now_ms)
+                for name, positions in flows.items()
+            ]
         )
-    return rows
-
-
-_KEYS = (
-    "source",
-    "target",
-    "topic",
-    "partition",
-    "target_topic",
-    "upstream_position",
-    "downstream_position",
-    "records",
-    "bytes",
-    "lag_records",
-    "lag_seconds",
-    "state",
-    "reason",
-)

@@ -1,0 +1,146 @@
+"""Bringing a mirror up to where groups have committed, for a failover: by whoever runs the flow, or by ourselves."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
+from mmtool.kafka.membership import seat_holder
+from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
+from mmtool.lab.java import java_binary
+from mmtool.plan.documents import State
+from mmtool.replication.context import connect
+from mmtool.replication.engine import Engine, RunOptions
+from mmtool.replication.progress import FlowsShown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.output.progress import ProgressSnapshot
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.replication.establish import Place
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_POLL_SECONDS = 0.5
+
+
+def drain_flow(
+    flow: FlowSettings,
+    until: Mapping[TopicPartition, UpstreamOffset],
+    timeout_seconds: float | None,
+    *,
+    show: Callable[[Sequence[ProgressSnapshot]], None],
+    say: Callable[[str], None],
+) -> None:
+    """Returns once the frontier of every partition of ``until`` has passed its offset.
+
+    With a `replicate` running, watches it; with none, takes the flow and runs the engine itself.
+
+    Args:
+        flow: What to drain.
+        until: How far.
+        timeout_seconds: None waits as long as it takes.
+        show: Called about twice a second with how far it is.
+        say: Called with sentences for the operator.
+
+    Raises:
+        GateError: time ran out; what was mirrored meanwhile stays mirrored and harms nothing.
+        RefusedError: a partition is not mirrored, or is halted.
+        MmtoolError: as the engine.
+    """
+    java_binary()
+    asyncio.run(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Drain:
+    flow: FlowSettings
+    shown: FlowsShown
+    say: Callable[[str], None]
+
+    async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
+        while not await _reached(self.flow, identity, goal):
+            if await _runs_elsewhere(self.flow, identity):
+                await self._watch(identity, goal)
+                continue
+            try:
+                await self._run(goal)
+            except OwnedElsewhereError:
+                await asyncio.sleep(_POLL_SECONDS)
+                continue
+            await self._watch(identity, goal)
+            if not await _reached(self.flow, identity, goal):
+                raise MmtoolError(
+                    f"flow {self.flow.name} ended before every commit was passed", remedy="run again"
+                )
+
+    async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
+        """How far whoever runs the flow is; refuses to wait for what is halted."""
+        control = await asyncio.to_thread(read_control, self.flow.target, identity)
+        _refuse_halted(control, goal)
+        self.shown.positions({self.flow.name: [*control.positions.values()]})
+        await asyncio.sleep(_POLL_SECONDS)
+
+    async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
+        until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
+        await Engine([self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.say).run()
+
+
+async def _drain(
+    drain: _Drain, until: Mapping[TopicPartition, UpstreamOffset], timeout_seconds: float | None
+) -> None:
+    identity, goal = await _places(drain.flow, until)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await drain.until(identity, goal)
+    except TimeoutError:
+        raise GateError(
+            f"flow {drain.flow.name} did not pass every commit within {timeout_seconds:g} s",
+            remedy="nothing was written; see the lag with `mmtool replicate`, and give --timeout more",
+        ) from None
+
+
+async def _places(
+    flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset]
+) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
+    """Which flow it is, and the goal by topic id, which is what a mirror is known by."""
+    context = await connect(flow)
+    try:
+        found = await context.source.refresh({tp.topic for tp in until})
+        goal: dict[Place, UpstreamOffset] = {
+            (found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()
+        }
+        return context.identity, goal
+    finally:
+        await context.close()
+
+
+async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:
+    blocks = newest_blocks((await asyncio.to_thread(read_blocks, flow.target, identity)).values())
+    return all(
+        place in blocks and blocks[place].tail.upstream_frontier >= offset for place, offset in goal.items()
+    )
+
+
+async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
+    """Whether a living process owns the flow: then it is watched, not replaced."""
+    return await asyncio.to_thread(seat_holder, flow.target, identity.ownership_group) is not None
+
+
+def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
+    """Somebody has to mend a halted partition first; waiting does not help.
+
+    Raises:
+        RefusedError: a partition of the goal is halted.
+    """
+    for place in goal:
+        position = control.positions.get(place)
+        if position is not None and position.state == State.HALTED:
+            raise RefusedError(
+                f"{position.topic}-{position.partition} cannot be drained: {position.reason}",
+                remedy="mend it, then run again",
+            )
