@@ -8,8 +8,6 @@ settings file for networks that have their own repository.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import importlib.util
 import json
 import os
@@ -17,14 +15,11 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
+from mmtool.caches import cache_root, one_at_a_time
 from mmtool.errors import MmtoolError
 from mmtool.lab.java import java_binary
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KAFKA_VERSION = "4.3.1"
 RESOLVE_SECONDS = 600
@@ -79,15 +74,15 @@ def _broker_bundle(version: str) -> _Bundle:
 
 
 def cache_folder() -> Path:
-    """``$XDG_CACHE_HOME/mmtool/kafka``, by default below ``~/.cache``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmtool" / "kafka"
+    """Where Kafka's jars are kept."""
+    return cache_root() / "kafka"
 
 
 def _jars(bundle: _Bundle) -> list[Path]:
     whole = _cached(bundle.folder)
     if whole:
         return whole
-    with _only_one_resolves():
+    with one_at_a_time(cache_folder()):
         return _cached(bundle.folder) or _resolve(bundle)
 
 
@@ -99,15 +94,6 @@ def _cached(folder: Path) -> list[Path]:
     except (OSError, ValueError):
         return []
     return [folder / name for name in sorted(manifest)] if whole else []
-
-
-@contextlib.contextmanager
-def _only_one_resolves() -> Iterator[None]:
-    """One process at a time; the operating system lets go of the lock when its holder dies."""
-    cache_folder().mkdir(parents=True, exist_ok=True)
-    with (cache_folder() / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _resolve(bundle: _Bundle) -> list[Path]:

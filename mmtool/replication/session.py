@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
 from mmtool.replication.pump.report import REPORT_SCHEMA, ReportRow
+from mmtool.replication.spark_archive import archive_path
 from mmtool.replication.task import run_task
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ def open_session(master: str, conf: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    log4j = files("mmtool.replication") / "log4j2.properties"
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -50,7 +50,7 @@ def open_session(master: str, conf: Mapping[str, str]) -> Any:
         "spark.task.maxFailures": str(_ATTEMPTS),
         "spark.python.worker.reuse": "true",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log4j} -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": f"{java_options()}{_archived()}",
         **conf,
     }
     if not master.startswith("sc://"):
@@ -59,6 +59,18 @@ def open_session(master: str, conf: Mapping[str, str]) -> Any:
     session = (builder.remote(master) if master.startswith("sc://") else builder).getOrCreate()
     session.range(0, 1, 1, 1).mapInArrow(_nothing, "id bigint").collect()
     return session
+
+
+def java_options() -> str:
+    """For a JVM that starts fast and keeps its talk, and that of Spark, to itself."""
+    log4j = files("mmtool.replication") / "log4j2.properties"
+    quiet = "-Xlog:disable -Xlog:all=warning:stderr"
+    return f'"-Dlog4j2.configurationFile={log4j}" -XX:TieredStopAtLevel=1 {quiet}'
+
+
+def _archived() -> str:
+    archive = archive_path()
+    return f' "-XX:SharedArchiveFile={archive}"' if archive.exists() else ""
 
 
 def parallelism(session: Any) -> int:
