@@ -21,8 +21,10 @@ help:
 demo: .venv/.stamp
 	$(BIN)/mmtool demo
 
+# Spark starts some thirty times: made once per machine, its class archive halves each of them.
 test: .venv/.stamp
-	$(PYTEST) -m "not chaos" --durations=15
+	@$(BIN)/python -m mmtool.replication.spark_archive
+	$(PYTEST) -m "not chaos" -n 2 --dist loadfile --no-loadscope-reorder --durations=15
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .

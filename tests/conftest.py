@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mmtool.lab.fleet import Fleet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 _CLUSTERS = pytest.StashKey[Fleet]()
+_MEASURED = pytest.StashKey[list[str]]()
+_SLOW = ("chaos", "integration", "contract")
+_HERE = Path(__file__).parent
 _counter = itertools.count(1)
 
 
@@ -25,12 +29,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "fleet" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.kafka)
+    items.sort(key=_slowness)
+
+
+def _slowness(item: pytest.Item) -> tuple[bool, bool]:
+    """What takes longest begins first: workers that share the files then end at about the same time."""
+    folder = item.path.relative_to(_HERE).parts[0]
+    return folder not in _SLOW, item.get_closest_marker("spark") is None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and _CLUSTERS in item.config.stash:
+        logs = [str(log) for cluster in item.config.stash[_CLUSTERS] for log in cluster.logs]
+        report.sections.append(("broker logs", "\n".join(logs)))
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):  # one of several workers: the one that reports is told
+        session.config.workeroutput["measured"] = session.config.stash.get(_MEASURED, [])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    said = getattr(node, "workeroutput", {}).get("measured", [])
+    node.config.stash.setdefault(_MEASURED, []).extend(said)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if _CLUSTERS in config.stash and terminalreporter.stats.keys() & {"failed", "error"}:
-        for log in (log for cluster in config.stash[_CLUSTERS] for log in cluster.logs):
-            terminalreporter.write_line(f"broker log: {log}")
+    for line in config.stash.get(_MEASURED, []):
+        terminalreporter.write_line(f"measured: {line}")
+
+
+@pytest.fixture(scope="session")
+def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """``measured("10 s until ...")`` puts a figure under the session's result."""
+    return request.config.stash.setdefault(_MEASURED, []).append
 
 
 @pytest.fixture(scope="session")

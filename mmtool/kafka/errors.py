@@ -134,7 +134,7 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
     """
     kind = kind_of(error.code())
     ours, remedy = _OURS[kind]
-    if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001 - their public names  # noqa: SLF001  librdkafka's public names
+    if error.code() in {KafkaError._SSL, KafkaError._AUTHENTICATION}:  # noqa: SLF001  librdkafka's public names
         remedy = "check security.protocol, certificates and credentials of {alias}"
     failed = f"denies {what}" if kind is Kind.DENIED else f"failed at {what}"
     said = f"{error.str()} ({error.name()})"

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _READY_SECONDS = 20.0
-_ELECTING = frozenset({"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART"})
 _CONSUME_SECONDS = 0.1  # consume() waits that long for the last, smaller handful
 
 
@@ -116,6 +115,8 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
+    from mmtool.kafka.errors import Kind, is_passing, kind_of
+
     admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
     wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
@@ -123,6 +124,6 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     try:
         return {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
     except KafkaException as error:
-        if error.args[0].name() in _ELECTING:
+        if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:
             return {}
         raise MmtoolError(f"end offsets of {topic}: {error.args[0].str()}", code="topic") from error

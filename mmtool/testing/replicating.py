@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
-from mmtool.lab.topics import create_topic
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import group_members, wait_for_new_records
 from mmtool.testing.exactness import flow_identity, wrong_translations
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
@@ -79,6 +80,7 @@ class Stage:
     bench: Bench
     prefix: str
     partitions: int = 3
+    replicas: int = 1
     records_per_second: float = 300.0
     _writers: ExitStack = field(default_factory=ExitStack)
     _processes: ExitStack = field(default_factory=ExitStack)
@@ -92,7 +94,7 @@ class Stage:
     def __enter__(self) -> Self:
         bootstrap = self.bench.fleet["source"].bootstrap
         for topic, transactions in zip(self.topics, (0, 12), strict=True):
-            create_topic(bootstrap, topic, self.partitions)
+            create_topic(bootstrap, topic, self.partitions, self.replicas)
             writer = RunningWriter(
                 bootstrap, topic, self.partitions, self.records_per_second, transactions=transactions
             )
@@ -116,6 +118,17 @@ class Stage:
     def wait_for_new_records(self, timeout: float) -> float:
         """Until both mirrored topics move; the seconds it took."""
         return wait_for_new_records(self.bench.fleet["target"].bootstrap, self.targets, timeout)
+
+    def wait_until_every_partition_moves(self, timeout: float) -> float:
+        """Until each mirrored partition is longer than it is now; the seconds it took."""
+        target = self.bench.fleet["target"].bootstrap
+        ends = {topic: end_offsets(target, topic) for topic in self.targets}
+
+        def moved() -> bool:
+            now = {topic: end_offsets(target, topic) for topic in self.targets}
+            return all(now[t].get(p, 0) > ends[t].get(p, 0) for t in now for p in range(self.partitions))
+
+        return wait_until(moved, f"records in every partition of {', '.join(self.targets)}", timeout)
 
     def stop_writing(self) -> None:
         """Ends the producers; everything is acknowledged then."""

@@ -7,7 +7,6 @@ import random
 import pytest
 
 _SEED = pytest.StashKey[int]()
-_MEASURED = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,20 +23,8 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"chaos seed: {config.stash[_SEED]}"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash.get(_MEASURED, []):
-        terminalreporter.write_line(f"measured: {line}")
-    if _MEASURED in config.stash:
-        terminalreporter.write_line(f"chaos seed: {config.stash[_SEED]}")
-
-
 @pytest.fixture
-def chance(request) -> random.Random:
+def chance(request, measured) -> random.Random:
     """The source of all that is random in a test."""
+    measured(f"chaos seed: {request.config.stash[_SEED]}")
     return random.Random(f"{request.config.stash[_SEED]} {request.node.name}")
-
-
-@pytest.fixture(scope="session")
-def measured(request):
-    """``measured("10 s until ...")`` puts a figure under the session's result."""
-    return request.config.stash.setdefault(_MEASURED, []).append

@@ -1,7 +1,5 @@
 """Java's client security becomes what both Python clients take, or is refused with the way out."""
 
-import subprocess
-
 import pytest
 
 from mmtool.config.jaas import parse_jaas
@@ -10,35 +8,6 @@ from mmtool.errors import ConfigError
 CANARY = "canary-5eCr3t"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-
-
-@pytest.fixture(scope="session")
-def pem(tmp_path_factory):
-    """A self-signed certificate, and its key encrypted with ``changeit``."""
-    directory = tmp_path_factory.mktemp("pem")
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-subj",
-            "/CN=broker",
-            "-days",
-            "2",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-            "-passout",
-            "pass:changeit",
-        ],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-    )
-    return directory
 
 
 @pytest.mark.parametrize(

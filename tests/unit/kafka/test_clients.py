@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-import subprocess
 
 import pytest
 from aiokafka.client import AIOKafkaClient
@@ -20,39 +19,16 @@ SASL = Sasl(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"
 
 
 @pytest.fixture(scope="module")
-def pem(tmp_path_factory):
+def texts(pem):
     """(certificate, encrypted key) as PEM; the password is ``changeit``."""
-    directory = tmp_path_factory.mktemp("pem")
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-subj",
-            "/CN=broker",
-            "-days",
-            "2",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "cert.pem",
-            "-passout",
-            "pass:changeit",
-        ],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-    )
     return tuple(
-        Pem(origin=name, text=SecretStr((directory / name).read_text())) for name in ("cert.pem", "key.pem")
+        Pem(origin=name, text=SecretStr((pem / name).read_text())) for name in ("cert.pem", "key.pem")
     )
 
 
 @pytest.fixture
-def securities(pem):
-    certificate, key = pem
+def securities(texts):
+    certificate, key = texts
     mutual = {
         "ca": certificate,
         "certificate": certificate,
@@ -127,8 +103,8 @@ def test_a_roles_own_security_and_servers_are_used():
     assert wire_options(settings)["security_protocol"] == "PLAINTEXT"
 
 
-def test_a_given_ca_is_the_only_one_trusted(pem):
-    trusted = wire_options(cluster(Security(protocol="SSL", ca=pem[0])))["ssl_context"]
+def test_a_given_ca_is_the_only_one_trusted(texts):
+    trusted = wire_options(cluster(Security(protocol="SSL", ca=texts[0])))["ssl_context"]
     assert [dict(pair[0] for pair in cert["subject"]) for cert in trusted.get_ca_certs()] == [
         {"commonName": "broker"}
     ]
@@ -141,8 +117,8 @@ def test_host_names_are_not_checked_when_that_is_turned_off():
 
 
 @pytest.mark.parametrize("password", [None, SecretStr("wrong-canary")])
-def test_a_key_that_cannot_be_opened_is_named_and_nobody_is_asked(password, pem):
-    security = Security(protocol="SSL", certificate=pem[0], key=pem[1], key_password=password)
+def test_a_key_that_cannot_be_opened_is_named_and_nobody_is_asked(password, texts):
+    security = Security(protocol="SSL", certificate=texts[0], key=texts[1], key_password=password)
     with pytest.raises(ConfigError) as caught:
         wire_options(cluster(security))
     assert "cluster A: OpenSSL refuses cert.pem, key.pem" in caught.value.message

@@ -1,0 +1,77 @@
+"""Brokers that die, hang and come back under a running ``mmtool replicate``; clusters of three."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from confluent_kafka import ElectionType
+from confluent_kafka.admin import AdminClient
+
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.replicating import Bench, Stage
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def threes(tmp_path_factory):
+    """Two clusters of three brokers, which miss a dead one after 3 s instead of 9."""
+    shape = Shape(3, properties={"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"})
+    clusters = Fleet.of(tmp_path_factory.mktemp("threes"), "source", "target", shape=shape)
+    with clusters:
+        yield clusters
+    clusters.remove_data()
+
+
+def leaders(admin, topic):
+    """Who leads each partition."""
+    found = admin.list_topics(topic, 10).topics[topic]
+    return {number: partition.leader for number, partition in found.partitions.items()}
+
+
+def admin_of(cluster):
+    return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+
+
+def kill_leader(cluster, topic):
+    """SIGKILL to who leads partition 0."""
+    admin = admin_of(cluster)
+    victim = leaders(admin, topic)[0]
+    started = time.monotonic()
+    cluster.kill_broker(victim)
+    wait_until(lambda: victim not in leaders(admin, topic).values(), "other leaders", PATIENCE_SECONDS)
+    return victim, time.monotonic() - started
+
+
+def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repeats_nothing(
+    threes, tmp_path, measured
+):
+    """Then leaders move back with nobody dying; and every offset translates exactly, both ways."""
+    with Stage(Bench(threes, tmp_path), f"three-{os.getpid()}", replicas=3) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        for side, topic in (("source", stage.topics[1]), ("target", stage.targets[1])):
+            victim, elected = kill_leader(threes[side], topic)
+            seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+            measured(
+                f"{side} broker killed: others led after {elected:.1f} s, all moved {seconds:.1f} s later"
+            )
+            threes[side].start_broker(victim)
+            stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        for cluster in threes:
+            admin = admin_of(cluster)  # must outlive its futures
+            admin.elect_leaders(ElectionType.PREFERRED).result(30)
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        stage.stop_writing()
+        stage.wait_until_identical(60)
+        answer = process.stop()
+        assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+        asked, wrong = stage.wrong_translations()
+        measured(f"{asked} offsets translated after brokers of both sides had died")
+        assert wrong[:5] == []
