@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,11 @@ _counter = itertools.count(1)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--keep-data", action="store_true", help="keep the brokers' data as well as their logs")
+
+
+def pytest_configure() -> None:
+    # a suite that was begun in a script's background ignores Ctrl-C, and all that it starts would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

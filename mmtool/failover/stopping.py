@@ -42,6 +42,10 @@ class Stops:
 
     def _terminate(self, signum: int, frame: FrameType | None) -> None:
         self._note(signum, frame)
+        if (
+            signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        ):  # begun in the background of a script: deaf to Ctrl-C
+            raise KeyboardInterrupt
         signal.raise_signal(signal.SIGINT)
 
     def _note(self, signum: int, _: FrameType | None) -> None:

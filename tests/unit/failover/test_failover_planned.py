@@ -211,6 +211,20 @@ def test_a_signal_before_anything_is_written_ends_it_and_is_reported(scene, ran,
     assert scene.target.groups.committed == {}
 
 
+@pytest.fixture
+def deaf_to_ctrl_c():
+    """As a script's shell starts what it puts into the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("deaf_to_ctrl_c")
+def test_sigterm_ends_it_in_the_background_of_a_script_as_well(scene, ran):
+    ended = ran(lambda *_: signal.raise_signal(signal.SIGTERM))
+    assert (ended.operation.error.exit_code, ended_row(ended)["state"]) == (143, "failed")
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_offsets_are_written_waits_until_they_are_read_back(scene, ran, signum):
     scene.target.groups.before_reading_back = lambda: signal.raise_signal(signum)
