@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KEY_VERSION: Final = 1
-BLOCK_VERSION: Final = 1
+BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id
 _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
@@ -137,6 +137,7 @@ def _put_about(out: bytearray, about: MirroredPartition) -> None:
         _put_text(out, text)
     _put_text(out, about.topic_id)
     put_varint(out, about.partition)
+    _put_text(out, about.target_topic_id)
 
 
 def _put_previous(out: bytearray, previous: Follows | FirstBlock) -> None:
@@ -261,8 +262,10 @@ def _take_block(reader: _Reader) -> Block:
 def _take_about(reader: _Reader) -> MirroredPartition:
     source_id, target_id = ClusterId(reader.text()), ClusterId(reader.text())
     source_topic, target_topic = reader.text(), reader.text()
-    topic_id, partition = TopicId(reader.text()), reader.number()
-    return MirroredPartition(source_id, target_id, topic_id, partition, source_topic, target_topic)
+    topic_id, partition, target_topic_id = TopicId(reader.text()), reader.number(), TopicId(reader.text())
+    return MirroredPartition(
+        source_id, target_id, topic_id, partition, source_topic, target_topic, target_topic_id
+    )
 
 
 def _take_tail(reader: _Reader, flags: int) -> Tail:

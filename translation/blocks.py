@@ -103,7 +103,12 @@ class WriterState:
 
 @dataclass(frozen=True, slots=True)
 class MirroredPartition:
-    """Which partition of which two clusters a map is about. The same in each block of a chain."""
+    """Which partition of which two clusters a map is about. The same in each block of a chain.
+
+    Attributes:
+        topic_id: Of the source topic (KIP-516); its name where the cluster is older than 2.8.
+        target_topic_id: Of the target topic, likewise: what was mirrored is gone when another one has its name.
+    """
 
     source_cluster_id: ClusterId
     target_cluster_id: ClusterId
@@ -111,6 +116,7 @@ class MirroredPartition:
     partition: int
     source_topic: str
     target_topic: str
+    target_topic_id: TopicId
 
     def key(self, block_start: UpstreamOffset) -> BlockKey:
         """The key of this partition's block that begins there."""

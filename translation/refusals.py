@@ -35,7 +35,7 @@ _SENTENCES = {
     Reason.BEYOND_MIRROR: "the commit is past what has been mirrored: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit is past the end of the source log: the source was truncated or recreated",
     Reason.TARGET_LOG_START_PASSED: "the target has already deleted the records at this position: raise its retention",
-    Reason.PARTITION_MISSING: "the target topic has no such partition: let `mmtool replicate` create it",
+    Reason.PARTITION_MISSING: "the target does not hold what was mirrored: no such partition, or made anew",
     Reason.NOT_MIRRORED: "not mirrored by this flow: outside `topics`, or from before the mirror began",
     Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
     Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",

@@ -13,7 +13,7 @@ For ``--reverse`` commits are the target's; the same order gives the same promis
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, UsageError
@@ -60,16 +60,25 @@ class FlowNow:
     Attributes:
         topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
         narrowed: ``--topic`` was given: commits of other topics are not spoken of.
+        target_ids: The ids of the target's topics, by name.
     """
 
     clusters: FlowClusters
     identity: FlowIdentity
     topics: Mapping[str, TopicFacts]
     narrowed: bool = False
+    target_ids: Mapping[str, TopicId] = field(default_factory=dict)
 
     def remote(self, topic: str) -> str:
         """What a source topic is called on the target."""
         return self.clusters.settings.remote_topic(topic)
+
+    def holds_mirror(self, known: PartitionMap | None) -> bool:
+        """Whether the target's topic is the one that was mirrored to, and not another one under its name (KIP-516)."""
+        if known is None:
+            return True
+        there = self.target_ids.get(known.about.target_topic)
+        return there is None or there == known.about.target_topic_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +118,8 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
         there, here = pool.map(lambda cluster: cluster.topics(), (clusters.target, clusters.source))
     identity = FlowIdentity(source_id, target_id, clusters.source.alias, clusters.target.alias)
     clusters.state.check_aliases(identity, there)
-    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics))
+    ids = {name: topic.topic_id for name, topic in there.items()}
+    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids)
 
 
 def _mirrored(
@@ -223,7 +233,7 @@ def _partitions(flow: FlowNow, direction: Direction) -> dict[TopicPartition, Par
             targets[source],
             known[source],
             _source_log(source_logs.get(source)),
-            _target_log(target_logs.get(targets[source])),
+            _target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
         )
         for source in sources
     ]

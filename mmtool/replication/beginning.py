@@ -71,5 +71,6 @@ def _first(flow: FlowContext, topic: MirroredTopic, partition: int, start: Mirro
         partition,
         topic.name,
         topic.target_name,
+        topic.target_id,
     )
     return MapRecorder.begin(about, start).take()[0]

@@ -24,7 +24,7 @@ from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.resume import DivergedError, count_unbooked, resume
+from mmtool.replication.resume import DivergedError, count_unbooked, resume, truncated
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
@@ -90,6 +90,7 @@ async def establish(
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
         await _resume_all(flow, standing, claims, in_doubt, count, unbooked)
+    await _check_ends(flow, standing)
     await _put_on_record(flow, claims, owner)
     return standing
 
@@ -105,6 +106,21 @@ async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[
     await _register(flow, claims)
     await _put_on_record(flow, claims, owner)
     return _assignments(claims)
+
+
+async def _check_ends(flow: FlowContext, standing: Standing) -> None:
+    """A target log that is shorter than its books was truncated, whatever its last owner said of a clean end."""
+    await flow.target.refresh({b.about.target_topic for b in standing.blocks.values()})
+    tps = {
+        place: TopicPartition(b.about.target_topic, b.about.partition)
+        for place, b in standing.blocks.items()
+        if flow.target.leader(b.about.target_topic, b.about.partition) is not None
+    }
+    ends = await list_offsets(flow.target, dict.fromkeys(tps.values(), LATEST), read_committed=False)
+    for place, tp in tps.items():
+        known = standing.blocks[place].tail.known_to
+        if tp in ends and ends[tp] < known and place not in standing.halted:
+            standing.halted[place] = truncated(tp, ends[tp], known)
 
 
 async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:

@@ -29,6 +29,7 @@ from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
+from mmtool.replication.gone import forget_deleted
 from mmtool.replication.limits import check_loop
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.ownership import Ownership
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
 _RENEW_SECONDS = 86_400.0
@@ -139,6 +141,9 @@ class FlowRun:
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
         self._sequences.clear()
         self._fresh.clear()
+        if self.flow.settings.on_topic_recreated == "restart":
+            for topic in await forget_deleted(self.flow, self.standing, self.shard_count):
+                self.warnings.append(f"{self.name}: {topic} was deleted: mirrored again from the start")
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
@@ -194,10 +199,15 @@ class FlowRun:
     async def refresh(self) -> bool:
         """Looks for topics and partitions; whether the next round differs from the running one."""
         before = self.view.shape
-        self.view = await self._topics.refresh()
+        self.view = await self._topics.refresh(self._on_record())
         self._refuse_recreated()
         await self._begin(self._unknown())
         return self.view.shape != before
+
+    def _on_record(self) -> dict[TopicId, MirroredPartition]:
+        """Where source topics have been mirrored to: the books of any of their partitions say it."""
+        fresh = [assignment.block for assignment in self._fresh.values()]
+        return {block.about.topic_id: block.about for block in (*fresh, *self.standing.blocks.values())}
 
     def _refuse_recreated(self) -> None:
         """A topic that came back under its old name is another topic: its records must not follow the old ones."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.replication.context import FlowContext
+    from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
 _DEFAULT_MAX_BATCH = 1 << 20  # a broker's own default less its overhead, where the topic cannot be described
@@ -45,11 +46,13 @@ class TopicsView:
     Attributes:
         refused: Topics that cannot be mirrored at all, and why.
         matched: How many source topics the flow's filters accept.
+        mirror_gone: Source topics whose counterpart was deleted; they are refused.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     matched: int = 0
+    mirror_gone: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
@@ -73,12 +76,26 @@ class MirrorTopics:
         """
         return any(map(self._flow.settings.topics.accepts, await self._wanted()))
 
-    async def refresh(self) -> TopicsView:
-        """Looks at both clusters, and gives every mirrored topic its partitions on the target."""
+    async def refresh(self, on_record: Mapping[TopicId, MirroredPartition]) -> TopicsView:
+        """Looks at both clusters, and gives every mirrored topic its partitions on the target.
+
+        Args:
+            on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
+                made again: the offset runs would lead to records that are not there.
+        """
         source = await self._wanted()
         target = await self._counterparts(source)
+        gone = {
+            name: reason
+            for name, topic in source.items()
+            if (reason := self._gone(on_record.get(topic.topic_id), target))
+        }
         steps = plan_topics(
-            [TopicFacts(t.name, t.topic_id, len(t.partitions)) for t in source.values()],
+            [
+                TopicFacts(t.name, t.topic_id, len(t.partitions))
+                for t in source.values()
+                if t.name not in gone
+            ],
             {name: len(t.partitions) for name, t in target.items()},
             self._flow.settings.remote_topic,
             self._flow.settings.replication_factor,
@@ -90,7 +107,27 @@ class MirrorTopics:
                 source, {s.name: s.partitions for s in steps if s.name not in failed}
             )
         await asyncio.to_thread(self._learn_limits, [n for n in target if n not in self._limits])
-        return self._view(source, target, failed)
+        view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
+        view.matched = sum(map(self._flow.settings.topics.accepts, source))
+        view.refused |= gone
+        view.mirror_gone = frozenset(gone)
+        return view
+
+    def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
+        """What became of the counterpart that is on record; empty when it is there."""
+        if about is None:
+            return ""
+        remote = self._flow.settings.remote_topic(about.source_topic)
+        if remote != about.target_topic:
+            return f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy"
+        there = target.get(remote)
+        if there is not None and there.topic_id == about.target_topic_id:
+            return ""
+        became = "was deleted" if there is None else "was deleted and created again"
+        return (
+            f"target topic {remote} {became}, and its records with it: start `mmtool replicate` with"
+            " mmtool.on.topic.recreated = restart to mirror it again from the start"
+        )
 
     async def _wanted(self) -> dict[str, TopicMetadata]:
         found = await self._flow.source.refresh(None)
@@ -152,7 +189,7 @@ class MirrorTopics:
         target: Mapping[str, TopicMetadata],
         failed: Mapping[str, str],
     ) -> TopicsView:
-        view = TopicsView(matched=sum(map(self._flow.settings.topics.accepts, source)))
+        view = TopicsView()
         for name, topic in source.items():
             remote = self._flow.settings.remote_topic(name)
             there = target.get(remote)

@@ -17,7 +17,7 @@ from mmtool.kafka.wire.scan import read_range
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,8 +72,7 @@ async def resume(
     log_start, log_end = bounds.log_start, bounds.log_end
     if log_end < stored_end:
         raise DivergedError(
-            f"target {about.target_topic}-{about.partition} ends at {log_end}, but {stored_end} was mirrored to:"
-            " it was truncated or recreated; `mmtool flow rebuild` starts from what is there"
+            truncated(TopicPartition(about.target_topic, about.partition), log_end, stored_end)
         )
     ours = {claim.producer_id}
     if block.tail.writer is not UNKNOWN:
@@ -92,6 +91,14 @@ async def resume(
         recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
     recorder.checked(log_end)
     return recorder
+
+
+def truncated(tp: TopicPartition, log_end: int, known_to: int) -> str:
+    """What is said of a target log that is shorter than its books."""
+    return (
+        f"target {tp.topic}-{tp.partition} ends at {log_end}, but {known_to} was mirrored to: it was truncated"
+        " or recreated; `mmtool flow rebuild` starts from what is there"
+    )
 
 
 def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:

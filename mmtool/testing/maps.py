@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 def about_of(
-    identity: FlowIdentity, topic_id: TopicId, source: TopicPartition, target_topic: str
+    identity: FlowIdentity,
+    topic_id: TopicId,
+    source: TopicPartition,
+    target_topic: str,
+    target_topic_id: TopicId,
 ) -> MirroredPartition:
     """Which partition of which flow."""
     return replace(
@@ -30,6 +34,7 @@ def about_of(
         partition=source.partition,
         source_topic=source.topic,
         target_topic=target_topic,
+        target_topic_id=target_topic_id,
     )
 
 

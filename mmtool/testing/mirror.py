@@ -137,7 +137,7 @@ def assigned(
 ) -> PartitionAssignment:
     """A partition that begins at these two offsets."""
     about = MirroredPartition(
-        ClusterId("source"), ClusterId("target"), SOURCE_ID, partition, "orders", "source.orders"
+        ClusterId("source"), ClusterId("target"), SOURCE_ID, partition, "orders", "source.orders", TARGET_ID
     )
     start = MirrorStart(UpstreamOffset(upstream), DownstreamOffset(downstream))
     (block,) = MapRecorder.begin(about, start).take()

@@ -30,6 +30,7 @@ ORDERS = MirroredPartition(
     partition=7,
     source_topic="orders.payments",
     target_topic="east.orders.payments",
+    target_topic_id=TopicId("h8Zq0bq2RhuQwz5mJ1uYpA"),
 )
 """A partition to be about."""
 

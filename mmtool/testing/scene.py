@@ -61,7 +61,7 @@ class Scene:
         place, shipped = TopicPartition(topic, partition), list(runs)
         remote = self.settings.remote_topic(topic)
         identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
-        about = about_of(identity, self.source.ids[topic], place, remote)
+        about = about_of(identity, self.source.ids[topic], place, remote, self.target.ids[remote])
         self.state.stored[TopicId(about.topic_id), partition] = map_of(about, shipped, frontier)
         end = max((downstream + count for _, downstream, count in shipped), default=0)
         self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)

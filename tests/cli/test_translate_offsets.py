@@ -9,7 +9,7 @@ import pytest
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import Scene
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [
     "group",
@@ -157,6 +157,14 @@ def test_reverse_leads_from_the_target_back(rows, scene):
         ("orders", 10, 10),
     ]
     assert scene.source.groups.committed["app"][TopicPartition("orders", 0)] == Commit(12)
+
+
+@pytest.mark.parametrize("options", [(), ("--reverse",)], ids=["forward", "reverse"])
+def test_a_mirror_that_was_made_anew_answers_nothing(rows, scene, options):
+    scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
+    scene.target.ids["east.orders"] = TopicId("another topic under the old name")
+    data = rows("-g", "app", *options, code=3)
+    assert {row["reason"] for row in data} == {"partition_missing"}
 
 
 def test_a_rewind_is_refused_until_it_is_allowed(rows, scene):

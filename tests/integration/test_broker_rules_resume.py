@@ -57,6 +57,13 @@ class Scene:
     def admin(self):
         return AdminClient({"bootstrap.servers": self.down})
 
+    async def delete_mirror(self):
+        """The target topic with all its records, by somebody's hand."""
+        admin = self.admin()  # must outlive its futures
+        deleted = admin.delete_topics([self.mirrored], operation_timeout=10)
+        await asyncio.to_thread(deleted[self.mirrored].result)
+        await asyncio.sleep(0.5)
+
     async def delete_below(self, offset):
         """DeleteRecords on the mirror."""
         admin = self.admin()  # must outlive its futures
@@ -274,17 +281,39 @@ async def test_a_fence_that_the_target_deleted_is_no_loss_even_when_its_leader_f
     assert (halted, scene.read()) == ("", values(5, 10))
 
 
+@pytest.mark.parametrize("made_again", [False, True], ids=["gone", "made again"])
+@pytest.mark.parametrize("in_doubt", [False, True], ids=["clean start", "in doubt"])
 @on_loop
-async def test_a_mirror_that_was_deleted_and_made_again_halts_the_partition(scene, upstream):
-    await vanished(scene, upstream, booked=5, unbooked=0)
-    admin = scene.admin()
-    await asyncio.to_thread(
-        admin.delete_topics([scene.mirrored], operation_timeout=10)[scene.mirrored].result
-    )
-    await asyncio.sleep(0.5)
-    create_topic(scene.down, scene.mirrored)
-    assert "was mirrored to" in await taken_in_doubt(scene)
-    assert scene.read() == []
+async def test_a_mirror_that_was_deleted_is_never_written_to_again(scene, upstream, in_doubt, made_again):
+    """Its offset runs lead to records that are not there; start after start."""
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await (await scene.take()).close()
+    await scene.delete_mirror()
+    if made_again:
+        create_topic(scene.down, scene.mirrored)
+    await log.produce(numbered(5, 5).write())
+    for _ in range(2):
+        owner = await scene.take(in_doubt=in_doubt)
+        await owner.catch_up()
+        reason = owner.run.view.refused[scene.topic]
+        await owner.close()
+        assert ("was deleted" in reason, "mmtool.on.topic.recreated = restart" in reason) == (True, True)
+    there = scene.admin().list_topics(timeout=10).topics
+    assert (scene.mirrored in there) == made_again
+    assert not made_again or scene.read() == []
+
+
+@on_loop
+async def test_a_deleted_mirror_begins_again_where_the_operator_says_so(scene, upstream):
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await scene.delete_mirror()
+    await log.produce(numbered(5, 5).write())
+    restarting = replace(scene, settings=scene.settings.model_copy(update={"on_topic_recreated": "restart"}))
+    for _ in range(2):
+        owner = await restarting.take()
+        await owner.catch_up()
+        await owner.close()
+    assert (scene.read(), owner.runs(scene.topic)) == (values(0, 10), [(0, 0, 10)])
 
 
 # --- two owners at once -----------------------------------------------------------------------------------

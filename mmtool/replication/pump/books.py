@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.assignment import FlowAssignment, ShardAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.translation.blocks import Block
+    from mmtool.translation.blocks import Block, BlockKey
 
 _TIMEOUT_MS = 15_000
 _PATIENCE_SECONDS = 30.0
@@ -82,15 +82,21 @@ class RunsBook:
 
 
 async def store_blocks(
-    cluster: WireCluster, identity: FlowIdentity, shard: ShardAssignment, blocks: Iterable[Block]
+    cluster: WireCluster,
+    identity: FlowIdentity,
+    shard: ShardAssignment,
+    blocks: Iterable[Block],
+    *,
+    struck_out: Iterable[BlockKey] = (),
 ) -> ShardAssignment:
-    """Stores blocks of one shard under its claim; the shard with its next number.
+    """Stores blocks of one shard under its claim, and strikes others out; the shard with its next number.
 
     Raises:
         FencedError: another owner claimed the shard.
         UnreachableError: the target did not take them for half a minute.
     """
-    records = [(encode_key(block.key), encode_block(block)) for block in blocks]
+    records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
+    records += [(encode_key(block.key), encode_block(block)) for block in blocks]
     batches = own_batches(records, int(time.time() * 1000))
     return await _append_runs(cluster, identity, shard, batches)
 

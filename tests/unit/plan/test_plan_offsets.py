@@ -19,7 +19,7 @@ def partition(
     number=0, *, runs=RUNS, frontier=21, mirrored=True, start=(0, 0), source=(0, 21), target=(0, 20)
 ):
     """Partition ``number`` of orders; a None log is one that is not there."""
-    about = about_of(FLOW, TopicId("id"), ORDERS[number], "a.orders")
+    about = about_of(FLOW, TopicId("id"), ORDERS[number], "a.orders", TopicId("id-there"))
     known = map_of(about, runs, frontier, start=start) if mirrored else None
     return PartitionFacts(
         ORDERS[number],

@@ -96,12 +96,13 @@ def test_the_block_has_golden_bytes():
         partition=7,
         source_topic="a",
         target_topic="S.a",
+        target_topic_id=TopicId("J"),
     )
     recorder = MapRecorder.begin(about, START)
     recorder.saw_source(SeenOffset(UpstreamOffset(9), 128), SeenOffset(UpstreamOffset(3), 129))
     recorder.appended(UpstreamOffset(4), DownstreamOffset(41), 2, writer=WriterState(5, 6, 7), leader_epoch=8)
     body = (
-        b"\x01S\x01T\x01a\x03S.a\x01I\x07"  # about
+        b"\x01S\x01T\x01a\x03S.a\x01I\x07\x01J"  # about
         b"\x7a"  # flags: mirrored, end, start, writer, epoch
         b"\x03\x03\x28"  # block start, mirror start
         b"\x06\x2b"  # frontier, downstream end
@@ -109,7 +110,7 @@ def test_the_block_has_golden_bytes():
         b"\x05\x06\x07\x08"  # producer id, epoch, next sequence; leader epoch
         b"\x01\x04\x29\x02"  # one run
     )
-    assert encode_block(recorder.take()[0]) == framed(1, body)
+    assert encode_block(recorder.take()[0]) == framed(2, body)
 
 
 def test_a_block_knows_its_flow_by_cluster_ids():
@@ -135,24 +136,25 @@ def test_any_cut_is_noticed(length):
         decode_block(octets[: min(length, len(octets) - 1)])
 
 
-@given(st.binary(max_size=80), st.sampled_from([decode_block, decode_key]))
-def test_a_body_that_is_nonsense_with_a_right_checksum_is_refused(body, decode):
+@given(st.binary(max_size=80), st.sampled_from([(decode_block, 2), (decode_key, 1)]))
+def test_a_body_that_is_nonsense_with_a_right_checksum_is_refused(body, read):
+    decode, version = read
     with pytest.raises(UnreadableStateError):
-        decode(framed(1, body + b"\x80"))
+        decode(framed(version, body + b"\x80"))
 
 
 def test_an_unknown_version_says_so():
     octets = encode_block(block())
-    with pytest.raises(UnreadableStateError, match="version 2, and this mmtool reads 1"):
-        decode_block(framed(2, octets[5:]))
+    with pytest.raises(UnreadableStateError, match="version 3, and this mmtool reads 2"):
+        decode_block(framed(3, octets[5:]))
 
 
 def test_flags_of_a_newer_version_are_refused():
     octets = bytearray(encode_block(block())[5:])
-    at = octets.index(b"\x07\x7a") + 1
+    at = octets.index(b"\x7a\x03\x03\x28")  # flags, block start, mirror start
     octets[at : at + 1] = b"\xfa\x02"
     with pytest.raises(UnreadableStateError, match="newer"):
-        decode_block(framed(1, bytes(octets)))
+        decode_block(framed(2, bytes(octets)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""Mirrors whose target topic was deleted: with ``mmtool.on.topic.recreated = restart`` they begin again.
+
+Their offset runs are struck out first, under the shards' claims and before the first round, when nobody but this
+process writes there. What a crash leaves: some of a topic's partitions struck out; the next start does the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.state_log import read_blocks
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.identity import shard_of
+from mmtool.replication.pump.books import store_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.replication.context import FlowContext
+    from mmtool.replication.establish import Place, Standing
+    from mmtool.translation.blocks import BlockKey, MirroredPartition
+
+
+async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> list[str]:
+    """Strikes out the books of every mirror whose target topic is gone.
+
+    Args:
+        flow: Whose mirrors.
+        standing: The owner's; struck out partitions leave it.
+        count: How many shards the flow has.
+
+    Returns:
+        The target topics, by name.
+
+    Raises:
+        FencedError: another owner claimed a shard.
+        UnreachableError: the target does not answer.
+    """
+    about = {place: block.about for place, block in standing.blocks.items()}
+    there = await flow.target.refresh({a.target_topic for a in about.values()})
+    gone = {place for place, a in about.items() if is_gone(a, there.get(a.target_topic))}
+    if gone:
+        await _strike_out(flow, standing, gone, count)
+    return sorted({about[place].target_topic for place in gone})
+
+
+def is_gone(about: MirroredPartition, found: TopicMetadata | None) -> bool:
+    """Whether metadata says that the topic which was mirrored to is not there any more (KIP-516)."""
+    if found is None or found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return True
+    return found.error_code == Code.NONE and found.topic_id != about.target_topic_id
+
+
+async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[Place], count: int) -> None:
+    keys: dict[int, list[BlockKey]] = defaultdict(list)
+    for key in await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity):
+        if (key.topic_id, key.partition) in places:
+            keys[shard_of(key.topic_id, key.partition, count)].append(key)
+    for shard, of_shard in keys.items():
+        standing.shards[shard] = await store_blocks(
+            flow.target, flow.identity, standing.shards[shard], (), struck_out=of_shard
+        )
+    for place in places:
+        standing.blocks.pop(place, None)
+        standing.halted.pop(place, None)
