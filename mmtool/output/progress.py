@@ -26,11 +26,12 @@ class ProgressSnapshot:
         bytes: The same, in bytes of record batches.
         records_per_second: Over the last seconds.
         bytes_per_second: Over the last seconds.
-        lag_records: Between the frontiers and the source's ends, all partitions.
+        lag_records: Between the frontiers and the source's ends, all partitions; ``None`` until each was heard of.
         lag_seconds: Age of the oldest record not yet mirrored; ``None`` when nobody can tell.
         eta_seconds: Until the lag is gone at the present pace; ``None`` when it is not shrinking.
         partitions: How many the flow has.
         states: How many partitions are in which state.
+        silent_seconds: For how long nothing was heard, where that is too long; what is shown is as old.
     """
 
     flow: str
@@ -38,11 +39,12 @@ class ProgressSnapshot:
     bytes: int
     records_per_second: float
     bytes_per_second: float
-    lag_records: int
+    lag_records: int | None
     lag_seconds: float | None
     eta_seconds: float | None
     partitions: int
     states: Mapping[str, int]
+    silent_seconds: float | None = None
 
 
 @dataclass(slots=True)
@@ -106,6 +108,10 @@ def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:
 
 
 def _lag(snapshot: ProgressSnapshot) -> str:
+    if snapshot.silent_seconds is not None:
+        return f"unknown, no word for {human.duration(snapshot.silent_seconds)}"
+    if snapshot.lag_records is None:
+        return "-"
     records = f"{human.count(snapshot.lag_records)} rec"
     return records if snapshot.lag_seconds is None else f"{records} {human.duration(snapshot.lag_seconds)}"
 

@@ -82,7 +82,7 @@ class _Drain:
         """How far whoever runs the flow is; refuses to wait for what is halted."""
         control = await asyncio.to_thread(read_control, self.flow.target, identity)
         _refuse_halted(control, goal)
-        self.shown.positions({self.flow.name: [*control.positions.values()]})
+        self.shown.watched(self.flow.name, control.positions.values())
         await asyncio.sleep(_POLL_SECONDS)
 
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
+from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
@@ -79,6 +81,7 @@ class Engine:
     _taken: bool = False
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _refresh_at: float = 0.0
+    _said: dict[str, str] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -211,20 +214,23 @@ class Engine:
             started = time.monotonic()
             try:
                 rows = await self._round_once()
+                await self._fold(rows, time.monotonic() - started)
+            except (UnreachableError, ConnectionLostError) as error:
+                await self._recover(error, 0)
             except MmtoolError:
                 raise
             except Exception as error:  # noqa: BLE001  Spark wraps whatever a task died of
                 failures = 0 if time.monotonic() - started > self._round_seconds() / 2 else failures + 1
                 await self._recover(error, failures)
-                continue
-            failures = 0
-            await self._fold(rows, time.monotonic() - started)
+            else:
+                failures = 0
 
     async def _idle(self) -> None:
         """Nothing to mirror yet: look again, soon."""
-        await self._refresh_when_due()
+        if self._refresh_is_due():
+            await self._refresh()
         self._warn_lost()
-        self.tick(self.runs)
+        self._show()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), 1.0)
 
@@ -238,18 +244,30 @@ class Engine:
         for run in self.runs:
             run.retry_halted()
             await run.renew_claims()
-        tasks = self._plan()
-        job = asyncio.create_task(asyncio.to_thread(run_round, self._session, tasks))
+        job = asyncio.create_task(asyncio.to_thread(run_round, self._session, self._plan()))
+        look, word = Aside(), Aside()
+        wanted: Command | None = None
+        saying: Command | None = None
         told: Command | None = None
-        while not job.done():
-            await asyncio.wait({job}, timeout=_TICK_SECONDS)
-            self.tick(self.runs)
-            command = await self._command()
-            if command is not None and told is not Command.STOP and command is not told:
-                await self._tell(command)
-                told = command
-                if command is Command.STOP:
+        try:
+            while not job.done():
+                await asyncio.wait({job}, timeout=_TICK_SECONDS)
+                self._show()
+                if self._must_stop() and wanted is not Command.STOP:
+                    wanted = Command.STOP
                     asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
+                if look.succeeded() and wanted is None:
+                    wanted = Command.REPLAN
+                if look.free and self._refresh_is_due():
+                    look.begin(self._refresh())
+                if word.succeeded():
+                    told = saying
+                if wanted is not None and wanted is not told and word.free:
+                    saying = wanted
+                    word.begin(self._tell(saying))
+        finally:
+            await look.drop()
+            await word.drop()
         return job.result()
 
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
@@ -258,15 +276,20 @@ class Engine:
             self.say("the pumps do not answer: their job is cancelled")
             self._session.interruptAll()
 
-    async def _command(self) -> Command | None:
-        """What the pumps should be told now, if anything."""
-        if self.stop.is_set() or self._is_done() or any(run.ownership.lost.is_set() for run in self.runs):
-            return Command.STOP
-        return Command.REPLAN if await self._refresh_when_due() else None
+    def _must_stop(self) -> bool:
+        return self.stop.is_set() or self._is_done() or any(run.ownership.lost.is_set() for run in self.runs)
 
-    async def _refresh_when_due(self) -> bool:
-        if time.monotonic() < self._refresh_at:
-            return False
+    def _show(self) -> None:
+        self.tick(self.runs)
+        for run in self.runs:
+            while run.watch.halts:
+                self.say(f"{run.name}: {run.watch.halts.pop(0)}")
+
+    def _refresh_is_due(self) -> bool:
+        return time.monotonic() >= self._refresh_at
+
+    async def _refresh(self) -> bool:
+        """Looks for new topics and partitions; whether there is anything to plan anew."""
         self._refresh_at = time.monotonic() + min(
             run.flow.settings.refresh_topics_interval_seconds for run in self.runs
         )
@@ -276,13 +299,21 @@ class Engine:
                 try:
                     changed |= await run.refresh()
                 except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-                    self.say(f"{run.name}: topics could not be refreshed: {error}")
+                    self._say_once(run.name, f"{run.name}: topics could not be refreshed: {error}")
+                else:
+                    self._said.pop(run.name, None)
         if changed:
             self._warn()
         return changed
 
-    async def _tell(self, command: Command) -> None:
-        await asyncio.gather(*(run.tell(command, self._round) for run in self.runs))
+    async def _tell(self, command: Command) -> bool:
+        """Speaks to the pumps; whether the target took the word."""
+        try:
+            await asyncio.gather(*(run.tell(command, self._round) for run in self.runs))
+        except UnreachableError as error:
+            self.say(f"the pumps cannot be told to {command.value}: {error.message}")
+            return False
+        return True
 
     def _plan(self) -> list[TaskAssignment]:
         loads = [load for run in self.runs for load in run.loads()]
@@ -332,12 +363,19 @@ class Engine:
             try:
                 for run in self.runs:
                     await self._take_again(run)
-            except UnreachableError as unreachable:
-                self.say(f"waiting for the clusters: {unreachable.message}")
+            except (UnreachableError, ConnectionLostError) as away:
+                self._say_once("clusters", f"waiting for the clusters: {away}")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.stop.wait(), _AGAIN_SECONDS)
             else:
+                self._said.clear()
                 return
+
+    def _say_once(self, about: str, sentence: str) -> None:
+        """Says what is the matter with something when it begins, and not at every look."""
+        if self._said.get(about) != sentence:
+            self._said[about] = sentence
+            self.say(sentence)
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)

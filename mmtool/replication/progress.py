@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _WINDOW_SECONDS = 10.0
 _SHOW_SECONDS = 0.5
+_SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
 
 
 class _Sample(NamedTuple):
@@ -25,38 +26,78 @@ class _Sample(NamedTuple):
     lag: int
 
 
+class _Rates(NamedTuple):
+    """Per second; ``shrinking`` is of the lag of partitions that move."""
+
+    records: float
+    bytes: float
+    shrinking: float
+
+
 class RateMeter:
     """Rates of one flow over the last ten seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
 
-    def snapshot(self, flow: str, positions: Iterable[PositionRecord], now_ms: int) -> ProgressSnapshot:
-        """Takes one more sample and tells what it looks like."""
+    def snapshot(
+        self, flow: str, positions: Iterable[PositionRecord], now_ms: int, *, refused: int = 0
+    ) -> ProgressSnapshot:
+        """Takes one more sample and tells what it looks like.
+
+        Args:
+            flow: Its name.
+            positions: Of every partition, those included that no pump has spoken of yet.
+            now_ms: The time.
+            refused: Topics that cannot be mirrored at all: each counts as one halted partition.
+        """
         known = list(positions)
-        lag = sum(p.lag_records for p in known if p.state != State.HALTED)
+        moving = [p for p in known if p.state != State.HALTED]
         now = _Sample(
-            time.monotonic(), sum(p.records for p in known), sum(p.mirrored_bytes for p in known), lag
+            time.monotonic(),
+            sum(p.records for p in known),
+            sum(p.mirrored_bytes for p in known),
+            sum(p.lag_records for p in moving),
         )
+        rates = self._rates(now)
+        states: Counter[str] = Counter(
+            p.state if p.observed_ms or p.state == State.HALTED else State.STARTING for p in known
+        )
+        states[State.HALTED] += refused
+        return ProgressSnapshot(
+            flow=flow,
+            records=now.records,
+            bytes=now.bytes,
+            records_per_second=rates.records,
+            bytes_per_second=rates.bytes,
+            lag_records=sum(p.lag_records for p in known) if all(p.observed_ms for p in moving) else None,
+            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in known), default=None),
+            eta_seconds=now.lag / rates.shrinking if now.lag and rates.shrinking > 0 else None,
+            partitions=len(known),
+            states=states,
+            silent_seconds=_silence(moving, now_ms),
+        )
+
+    def _rates(self, now: _Sample) -> _Rates:
         self._samples.append(now)
         while now.at - self._samples[0].at > _WINDOW_SECONDS:
             self._samples.popleft()
         first = self._samples[0]
         seconds = now.at - first.at
-        records = (now.records - first.records) / seconds if seconds > 0 else 0.0
-        shrinking = (first.lag - lag) / seconds if seconds > 0 else 0.0
-        return ProgressSnapshot(
-            flow=flow,
-            records=now.records,
-            bytes=now.bytes,
-            records_per_second=records,
-            bytes_per_second=(now.bytes - first.bytes) / seconds if seconds > 0 else 0.0,
-            lag_records=lag,
-            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in known), default=None),
-            eta_seconds=lag / shrinking if lag and shrinking > 0 else None,
-            partitions=len(known),
-            states=Counter(p.state for p in known),
+        if seconds <= 0:
+            return _Rates(0.0, 0.0, 0.0)
+        return _Rates(
+            max(now.records - first.records, 0) / seconds,  # a new owner's pumps count anew
+            max(now.bytes - first.bytes, 0) / seconds,
+            (first.lag - now.lag) / seconds,
         )
+
+
+def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
+    """For how long no pump has written where it stands; None while that is as usual."""
+    newest = max((p.observed_ms for p in moving), default=0)
+    silent = (now_ms - newest) / 1000
+    return silent if newest and silent > _SILENT_SECONDS else None
 
 
 def lag_seconds(position: PositionRecord, now_ms: int) -> float | None:
@@ -129,14 +170,17 @@ class FlowsShown:
     def runs(self, runs: Sequence[FlowRun]) -> None:
         """Flows that this process runs."""
         if time.monotonic() >= self._again_at:
-            self.positions({run.name: run.known_positions() for run in runs})
+            self._positions({run.name: (run.known_positions(), len(run.view.refused)) for run in runs})
 
-    def positions(self, flows: Mapping[str, Iterable[PositionRecord]]) -> None:
-        """Flows that anybody runs, by name."""
+    def watched(self, flow: str, positions: Iterable[PositionRecord]) -> None:
+        """A flow that somebody else runs."""
+        self._positions({flow: (positions, 0)})
+
+    def _positions(self, flows: Mapping[str, tuple[Iterable[PositionRecord], int]]) -> None:
         self._again_at, now_ms = time.monotonic() + _SHOW_SECONDS, int(time.time() * 1000)
         self._show(
             [
-                self._meters.setdefault(name, RateMeter()).snapshot(name, positions, now_ms)
-                for name, positions in flows.items()
+                self._meters.setdefault(name, RateMeter()).snapshot(name, positions, now_ms, refused=refused)
+                for name, (positions, refused) in flows.items()
             ]
         )

@@ -21,6 +21,10 @@ class PositionsWatch:
         flow: Whose control topic.
         owner: Whose pumps.
         halted: Gets the reason of every partition that a pump halted.
+
+    Attributes:
+        positions: By partition.
+        halts: A sentence for each partition that was halted since somebody took them out.
     """
 
     def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
@@ -29,6 +33,7 @@ class PositionsWatch:
         self._halted = halted
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
+        self.halts: list[str] = []
 
     async def start(self, offset: int) -> None:
         """Follows from ``offset`` on."""
@@ -49,4 +54,9 @@ class PositionsWatch:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document
                     if document.state == State.HALTED:
-                        self._halted[place] = document.reason
+                        self._note_halt(place, document)
+
+    def _note_halt(self, place: Place, position: PositionRecord) -> None:
+        if self._halted.get(place) != position.reason:
+            self.halts.append(f"{position.topic}-{position.partition} is halted: {position.reason}")
+        self._halted[place] = position.reason

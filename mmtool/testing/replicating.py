@@ -82,6 +82,7 @@ class Stage:
     partitions: int = 3
     replicas: int = 1
     records_per_second: float = 300.0
+    topics_exist: bool = False
     _writers: ExitStack = field(default_factory=ExitStack)
     _processes: ExitStack = field(default_factory=ExitStack)
 
@@ -94,7 +95,8 @@ class Stage:
     def __enter__(self) -> Self:
         bootstrap = self.bench.fleet["source"].bootstrap
         for topic, transactions in zip(self.topics, (0, 12), strict=True):
-            create_topic(bootstrap, topic, self.partitions, self.replicas)
+            if not self.topics_exist:
+                create_topic(bootstrap, topic, self.partitions, self.replicas)
             writer = RunningWriter(
                 bootstrap, topic, self.partitions, self.records_per_second, transactions=transactions
             )

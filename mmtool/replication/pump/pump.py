@@ -89,7 +89,7 @@ class FlowPump:
             await asyncio.sleep(_BOOKS_SECONDS)
             await self.runs.flush()
             await self.positions.flush()
-            await self.syncs.flush()
+            self.syncs.flush()
 
     async def close(self) -> None:
         """Waits for every answer that is still due, then stores the last runs and positions.
@@ -103,7 +103,7 @@ class FlowPump:
             raise InDoubtError(f"{self.target.alias} did not answer for the last batches")
         await self.runs.flush()
         await self.positions.flush()
-        await self.syncs.flush()
+        await self.syncs.close()
 
     async def disconnect(self) -> None:
         await self.writer.close()

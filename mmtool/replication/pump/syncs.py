@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.own_records import own_batches
-from mmtool.kafka.wire.codes import Code, name_of
-from mmtool.kafka.wire.produce import ProducePartition
-from mmtool.replication.pump.books import append
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.mirror import PartitionMirror
 
 
+_TIMEOUT_MS = 15_000
+_CLOSING_SECONDS = 3.0
+
+
 class SyncBook:
     """Writes the syncs that are due, and each tick the newest of every partition that moved.
 
     MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
-    MM2, a sync that cannot be written is dropped: it is advice to others, and the runs are mmtool's own truth.
+    MM2, a sync that cannot be written is dropped: it is advice to others, and the runs are mmtool's own truth. Nor
+    does a cluster that is away hold anything up: the syncs are often written to the source.
     """
 
     def __init__(
@@ -34,6 +40,7 @@ class SyncBook:
         self._topic = settings.policy.offset_syncs_topic(other)
         self._cluster = cluster
         self._mirrors = [mirror for mirror in mirrors if mirror.syncs is not None]
+        self._writing: asyncio.Task[None] | None = None
         self.failure = ""
 
     @property
@@ -41,17 +48,45 @@ class SyncBook:
         """What ``WireCluster.refresh`` must know of before the first flush."""
         return {self._topic} if self._mirrors else set()
 
-    async def flush(self) -> None:
-        records = []
+    def flush(self) -> None:
+        """Begins to write what is due, unless the last writing still waits for its answer."""
+        if (self._writing is None or self._writing.done()) and (records := self._due()):
+            self._writing = asyncio.create_task(self._write(records))
+
+    async def close(self) -> None:
+        """Writes what is left, where the cluster answers soon."""
+        for _ in range(2):
+            self.flush()
+            if self._writing is not None:
+                await asyncio.wait({self._writing}, timeout=_CLOSING_SECONDS)
+        if self._writing is not None:
+            self._writing.cancel()
+
+    def _due(self) -> list[tuple[bytes, bytes | None]]:
+        records: list[tuple[bytes, bytes | None]] = []
         for mirror in self._mirrors:
-            if mirror.syncs is None:
-                continue
-            mirror.syncs.on_tick()
-            if (sync := mirror.syncs.due()) is not None:
-                records.append((sync.key(), sync.value()))
-        topic_id = self._cluster.topic_id(self._topic)
-        if topic_id is None or not records:
-            return
-        for batch in own_batches(records, int(time.time() * 1000)):
-            code = await append(self._cluster, ProducePartition(self._topic, topic_id, 0, batch.payload))
-            self.failure = "" if code == Code.NONE else f"{self._topic}: {name_of(code)}"
+            if mirror.syncs is not None:
+                mirror.syncs.on_tick()
+                if (sync := mirror.syncs.due()) is not None:
+                    records.append((sync.key(), sync.value()))
+        return records
+
+    async def _write(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        try:
+            topic_id = self._cluster.topic_id(self._topic)
+            if topic_id is None:
+                await self._cluster.refresh([self._topic])
+                return
+            for batch in own_batches(records, int(time.time() * 1000)):
+                request = ProduceRequest(
+                    [ProducePartition(self._topic, topic_id, 0, batch.payload)], _TIMEOUT_MS
+                )
+                answers = await self._cluster.send_to_leader(self._topic, 0, request, purpose="syncs")
+                self._note(answers[0].error_code)
+                if answers[0].error_code in RETRY_AFTER_METADATA:
+                    await self._cluster.refresh([self._topic])
+        except ConnectionLostError as error:
+            self.failure = str(error)
+
+    def _note(self, code: int) -> None:
+        self.failure = "" if code == Code.NONE else f"{self._topic}: {name_of(code)}"

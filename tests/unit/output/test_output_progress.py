@@ -69,3 +69,12 @@ def test_a_terminal_gets_a_live_status(capsys, clock, terminal):
         progress.show([SNAPSHOT])
     err = capsys.readouterr().err
     assert all(word in err for word in ("east->west", "73.4k rec/s", "1 halted, 7 running"))
+
+
+def test_what_is_not_known_is_not_called_no_lag(capsys, clock):
+    with Progress(clock=clock) as progress:
+        progress.show([replace(SNAPSHOT, lag_records=None)])
+        clock.forward(60)
+        progress.show([replace(SNAPSHOT, silent_seconds=31.0)])
+    said = capsys.readouterr().err
+    assert ("lag -  " in said, "lag unknown, no word for 31s" in said) == (True, True)

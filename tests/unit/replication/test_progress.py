@@ -11,7 +11,7 @@ from mmtool.replication.establish import doubtful
 from mmtool.replication.progress import RateMeter, lag_seconds, row_of
 
 
-def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING):
+def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING, observed=1):
     return PositionRecord(
         owner="me",
         topic="orders",
@@ -26,7 +26,7 @@ def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNIN
         mirrored_bytes=records * 100,
         state=state,
         reason="",
-        observed_ms=0,
+        observed_ms=observed,
         behind_since_ms=since,
     )
 
@@ -77,10 +77,34 @@ def test_a_growing_lag_promises_no_time(clock):
     assert shown.eta_seconds is None
 
 
-def test_halted_partitions_are_counted_and_do_not_lag(clock):
-    seen = [position(0, at=0, end=10), position(1, at=0, end=1000, state=State.HALTED)]
+def test_halted_partitions_lag_and_promise_no_time(clock):
+    meter = RateMeter()
+    for second, at in [(0, 0), (2, 500)]:
+        clock[0] = 100.0 + second
+        seen = [position(0, at=at, end=1000), position(1, at=0, end=70, state=State.HALTED)]
+        shown = meter.snapshot("A->B", seen, now_ms=1, refused=2)
+    assert (shown.lag_records, shown.eta_seconds) == (570, 2.0)
+    assert dict(shown.states) == {"running": 1, "halted": 3}
+
+
+def test_before_the_pumps_have_spoken_the_lag_is_not_known(clock):
+    seen = [position(0), position(1, at=9, end=9, state=State.CAUGHT_UP, observed=0)]
     shown = RateMeter().snapshot("A->B", seen, now_ms=1)
-    assert (shown.lag_records, shown.partitions, dict(shown.states)) == (10, 2, {"running": 1, "halted": 1})
+    assert (shown.lag_records, dict(shown.states)) == (None, {"running": 1, "starting": 1, "halted": 0})
+
+
+def test_pumps_that_fell_silent_are_said_to_be(clock):
+    seen = [position(0, observed=1_000), position(1, observed=5_000)]
+    assert RateMeter().snapshot("A->B", seen, now_ms=20_000).silent_seconds is None
+    assert RateMeter().snapshot("A->B", seen, now_ms=35_000).silent_seconds == 30.0
+
+
+def test_a_successor_that_counts_anew_gives_no_negative_rate(clock):
+    meter = RateMeter()
+    for second, records in [(0, 1000), (2, 0)]:
+        clock[0] = 100.0 + second
+        shown = meter.snapshot("A->B", [position(records=records)], now_ms=1)
+    assert (shown.records_per_second, shown.bytes_per_second) == (0.0, 0.0)
 
 
 def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):

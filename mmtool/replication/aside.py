@@ -1,0 +1,43 @@
+"""Work beside a round: a cluster that does not answer must not hold up the loop that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+
+class Aside:
+    """One piece of work at a time, asked for its outcome now and then."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[bool] | None = None
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing is under way, and no outcome waits to be taken."""
+        return self._task is None
+
+    def begin(self, work: Coroutine[None, None, bool]) -> None:
+        """Starts it; only when `free`."""
+        self._task = asyncio.ensure_future(work)
+
+    def succeeded(self) -> bool:
+        """Whether the work has ended since the last question, and gave True.
+
+        Raises:
+            Exception: what it ended with.
+        """
+        if self._task is None or not self._task.done():
+            return False
+        task, self._task = self._task, None
+        return task.result()
+
+    async def drop(self) -> None:
+        """Ends it wherever it is."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
