@@ -92,7 +92,7 @@ def translate_offsets(
     flow = look(connect(one_flow(config, source, target), timeout), topic or ())
     found = translate_groups(flow, chosen, rules)
     if csv is not None:
-        write_csv(csv, found, with_group=len(chosen.names) != 1 or chosen.pattern is not None or all_groups)
+        write_csv(csv, found, with_group=len(chosen.names) != 1 or chosen.matching is not None or all_groups)
     if execute and found.writable:
         consent(question(found), yes=yes)
         # what was asked about is what is written, and nobody else came between: asked again, with the guards

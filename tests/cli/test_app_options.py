@@ -33,6 +33,12 @@ def test_a_duration_without_a_plain_unit_is_refused_not_guessed(text):
         duration(text)
 
 
+@pytest.mark.parametrize("text", ["0s", "0ms", "0.0001ms"])
+def test_no_time_at_all_is_refused_because_nothing_could_answer_in_it(text):
+    with pytest.raises(typer.BadParameter, match="write more than zero"):
+        duration(text)
+
+
 def leaves(command, path):
     """Every command below this one, with the words that call it."""
     children = getattr(command, "commands", None)

@@ -102,6 +102,25 @@ def test_an_unknown_group_is_a_row_and_three(rows):
     assert (row["group"], row["exactness"], row["reason"]) == ("typo", "refused", "unknown_group")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--groups", "app["), "error: --groups app[: "),
+        (("--groups", ""), "error: --groups is empty\n"),
+        (("-g", ""), "error: -g/--group is empty\n"),
+        (("-g", "app", "-g", ""), "error: -g/--group is empty\n"),
+    ],
+)
+def test_a_selector_that_can_mean_no_group_is_a_usage_error(translate, arguments, message):
+    ended = translate(*arguments)
+    assert (ended.code, ended.err[: len(message)], len(ended.err.splitlines())) == (2, message, 2)
+
+
+def test_a_pattern_of_groups_is_javas_as_in_the_file(rows, scene):
+    scene.commits("APP", "orders", 1)
+    assert {row["group"] for row in rows("--groups", r"(?i)\Qapp\E")} == {"app", "APP"}
+
+
 def test_one_refused_group_among_written_ones_is_six(rows, scene):
     scene.target.groups.members["busy"] = (Member("busy-1", "/10.0.0.7"),)
     scene.commits("busy", "orders", 1)
