@@ -14,7 +14,7 @@ from mmtool import __version__
 from mmtool.commands._help import MmtoolGroup, write_options
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
-from mmtool.output import OutputFormat, handle_failures
+from mmtool.output import OutputFormat, handle_failures, write
 
 MOVE = "Replicate and move"
 LOOK = "Look"
@@ -91,7 +91,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"mmtool {__version__}")
+        write(f"mmtool {__version__}\n", applied=False)
         raise typer.Exit
 
 

@@ -94,7 +94,7 @@ def planned(
     )
     seconds = None if timeout is None else timeout.total_seconds()
     ended = service.execute(rehearsal, engine_drain(), _Teller(), timeout_seconds=seconds)
-    finish(_result(ended_row(ended), rehearsal.warnings), output, ended.operation.error)
+    finish(_result(ended_row(ended), rehearsal.warnings, applied=True), output, ended.operation.error)
     for number, sentence in enumerate(next_steps(ended), 1):
         talk(f"next {number}: {sentence}")
 
@@ -117,7 +117,8 @@ def _show_steps(steps: tuple[Step, ...]) -> None:
         talk(f"{number}. {step.name}: {step.sentence}")
 
 
-def _result(row: Row, warnings: tuple[str, ...]) -> Result:
+def _result(row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
     from mmtool.failover.report import partition_rows
 
-    return Result("failover planned", partition_rows(row), COLUMNS, warnings=warnings, data=[row])
+    rows = partition_rows(row)
+    return Result("failover planned", rows, COLUMNS, warnings=warnings, data=[row], applied=applied)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands._options import Output
-from mmtool.output import Column, OutputFormat, Result, emit, talk
+from mmtool.output import Column, OutputFormat, Result, emit, talk, write
 
 if TYPE_CHECKING:
     from mmtool.lab.state import LabState, StateDirectory
@@ -66,9 +66,9 @@ def up(
     state, ran_before = session.up(directory, request)
     talk("they run already" if ran_before else "they run now; they end with `mmtool lab down`")
     if print_config:
-        typer.echo(directory.properties.read_text(), nl=False)
+        write(directory.properties.read_text(), applied=True)
     else:
-        emit(Result("lab up", _rows(state), COLUMNS), output)
+        emit(Result("lab up", _rows(state), COLUMNS, applied=True), output)
         _tell_next_steps(directory, state_dir)
 
 

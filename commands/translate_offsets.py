@@ -97,10 +97,10 @@ def translate_offsets(
         consent(question(found), yes=yes)
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
         ended = moved(found if yes else translate_groups(flow, chosen, rules))
-        finish(_result(ended.rows, found), output, ended.error)
+        finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
 
 
-def _result(rows: list[dict[str, object]], found: Translation) -> Result:
-    return Result("translate-offsets", rows, COLUMNS, warnings=found.warnings)
+def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool = False) -> Result:
+    return Result("translate-offsets", rows, COLUMNS, warnings=found.warnings, applied=applied)

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from mmtool.errors import StdoutError
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
 from mmtool.output.values import printable
@@ -28,7 +29,7 @@ class Switches:
         verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
         document_written: A JSON document is out: a second one would make stdout invalid.
         told: The error that stands on stderr already, though it is still on its way to the error handler.
-        stdout_gone: The reader has closed its end of the pipe.
+        stdout_gone: Nothing more can be written there: the reader has closed its end of the pipe, say.
         secrets: Values that must never be shown, whatever text they turn up in.
     """
 
@@ -81,14 +82,24 @@ def hide(secret: str) -> None:
 
 
 def write_out(text: str) -> None:
-    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts."""
+    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts.
+
+    Raises:
+        StdoutError: stdout was closed from the start, or does not take it, as on a full disk.
+    """
+    stream: TextIO | None = sys.stdout  # None when the process was started with it closed
     if switches.stdout_gone:
         return
+    if stream is None:
+        raise StdoutError("it is closed")
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
         lose_stdout()
+    except OSError as error:
+        lose_stdout()
+        raise StdoutError(error.strerror or str(error)) from error
 
 
 def lose_stdout() -> None:
@@ -109,6 +120,12 @@ def color_wanted(stream_is_tty: bool) -> bool:
     return stream_is_tty and switches.color and not declined
 
 
+def stdout_is_tty() -> bool:
+    """Whether a person may be reading the result."""
+    stream: TextIO | None = sys.stdout
+    return stream is not None and stream.isatty()
+
+
 def stderr_is_tty() -> bool:
     """Whether a person may be watching the talk."""
     stream: TextIO | None = sys.stderr
@@ -123,7 +140,7 @@ def write_err(text: str) -> None:
     try:
         stream.write(redacted(text, switches.secrets))
         stream.flush()
-    except (BrokenPipeError, ValueError):
+    except (OSError, ValueError):
         return
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mmtool.errors import StdoutError
 from mmtool.output import console, documents
 from mmtool.output.formats import OutputFormat
 from mmtool.output.layout import fitted, layout
@@ -34,6 +34,9 @@ def emit(
         one_line: JSON without line breaks, for a stream of documents (``status --watch``).
         header: CSV's first line; off for the second and later results of a stream.
         now: The document's ``generated_at``; the clock's time when not given.
+
+    Raises:
+        StdoutError: stdout cannot be written; what there is to say has been said on stderr.
     """
     match output:
         case OutputFormat.JSON:
@@ -45,8 +48,28 @@ def emit(
             text = documents.csv_text(result, header=header)
         case OutputFormat.TABLE:
             text = _table_text(result)
-    console.write_out(text)
-    _talk_about(result)
+    try:
+        write(text, applied=result.applied and not result.errors)
+    finally:
+        _talk_about(result)
+
+
+def write(text: str, *, applied: bool) -> None:
+    """Data to stdout.
+
+    Args:
+        text: What to write.
+        applied: The command has changed something by now.
+
+    Raises:
+        StdoutError: It cannot be written; says so when the work was done.
+    """
+    try:
+        console.write_out(text)
+    except StdoutError as error:
+        if applied:
+            error.work_is_done()
+        raise
 
 
 def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> None:
@@ -60,8 +83,11 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
     if error is None:
         emit(result, output)
         return
-    emit(replace(result, errors=(*result.errors, error)), output)
     console.switches.told = error
+    try:
+        emit(replace(result, errors=(*result.errors, error)), output)
+    except StdoutError as unwritten:
+        console.fail(unwritten)  # the verdict is the other one, and scripts know it by its exit code
     raise error
 
 
@@ -69,7 +95,7 @@ def _table_text(result: Result) -> str:
     if not result.rows:
         return ""
     whole = layout(result)
-    if not sys.stdout.isatty():
+    if not console.stdout_is_tty():
         return draw(whole)
     columns = shutil.get_terminal_size().columns
     shown = fitted(whole, columns)
