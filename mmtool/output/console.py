@@ -28,6 +28,7 @@ class Switches:
     Attributes:
         verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
         document_written: A JSON document is out: a second one would make stdout invalid.
+        warned: What was warned of before a result was written; part of every JSON document.
         told: The error that stands on stderr already, though it is still on its way to the error handler.
         stdout_gone: Nothing more can be written there: the reader has closed its end of the pipe, say.
         secrets: Values that must never be shown, whatever text they turn up in.
@@ -37,6 +38,7 @@ class Switches:
     debug: bool = False
     color: bool = True
     document_written: bool = False
+    warned: list[str] = field(default_factory=list)
     told: MmtoolError | None = None
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
@@ -44,7 +46,7 @@ class Switches:
     def start_over(self) -> None:
         """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
         self.verbosity, self.debug, self.color = 0, False, True
-        self.document_written, self.told = False, None
+        self.document_written, self.told, self.warned = False, None, []
 
 
 switches = Switches()
@@ -63,7 +65,13 @@ def detail(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Something to know that stops nothing; ``-q`` keeps it."""
+    """Something to know that stops nothing; ``-q`` keeps it, and the JSON document has it among its warnings."""
+    switches.warned.append(message)
+    tell_warning(message)
+
+
+def tell_warning(message: str) -> None:
+    """A warning that the result itself carries, on stderr."""
     _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
 
 

@@ -42,16 +42,21 @@ def emit(
         case OutputFormat.JSON:
             secrets = console.switches.secrets
             moment = now or datetime.now(UTC)
-            text = documents.json_document(result, now=moment, one_line=one_line, secrets=secrets)
+            text = documents.json_document(_complete(result), now=moment, one_line=one_line, secrets=secrets)
             console.switches.document_written = True
         case OutputFormat.CSV:
             text = documents.csv_text(result, header=header)
         case OutputFormat.TABLE:
-            text = _table_text(result)
+            text = _table_text(result, is_tty=console.stdout_is_tty())
     try:
         write(text, applied=result.applied and not result.errors)
     finally:
         _talk_about(result)
+
+
+def _complete(result: Result) -> Result:
+    """With what was warned of before there was a result, such as the properties file's oddities."""
+    return replace(result, warnings=tuple(dict.fromkeys([*console.switches.warned, *result.warnings])))
 
 
 def write(text: str, *, applied: bool) -> None:
@@ -91,11 +96,16 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
     raise error
 
 
-def _table_text(result: Result) -> str:
+def preview(result: Result) -> None:
+    """The table on stderr, for a person who is about to be asked; stdout is for what comes of it."""
+    console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
+
+
+def _table_text(result: Result, *, is_tty: bool) -> str:
     if not result.rows:
         return ""
     whole = layout(result)
-    if not console.stdout_is_tty():
+    if not is_tty:
         return draw(whole)
     columns = shutil.get_terminal_size().columns
     shown = fitted(whole, columns)
@@ -105,7 +115,9 @@ def _table_text(result: Result) -> str:
 
 
 def _talk_about(result: Result) -> None:
+    if result.summary:
+        console.talk(result.summary)
     for sentence in result.warnings:
-        console.warn(sentence)
+        console.tell_warning(sentence)
     for error in result.errors:
         console.fail(error)

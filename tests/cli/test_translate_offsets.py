@@ -97,6 +97,72 @@ def test_execute_where_nobody_can_be_asked_needs_yes(translate, scene):
     assert "commit 2 offsets of group app on west?" in ended.err
 
 
+NOTHING = "nothing was changed; add --execute to write these offsets\n"
+
+
+def test_a_rehearsal_says_that_it_is_one_and_what_it_comes_to(translate):
+    assert translate("-g", "app").err == f"2 exact\n{NOTHING}"
+    assert translate("-g", "app", "-q").err == ""
+
+
+def test_a_look_up_that_could_write_nothing_does_not_offer_to(translate, scene):
+    scene.source.groups.committed.clear()
+    scene.commits("idle", "orders")
+    assert NOTHING not in translate().err
+    assert NOTHING not in translate("-g", "typo").err
+
+
+def test_executed_it_says_what_was_written_and_no_rehearsal(translate):
+    assert translate("-g", "app", "--execute", "--yes").err == "2 exact, 2 written\n"
+
+
+def test_refused_rows_are_counted(translate, scene):
+    scene.commits("ahead", "orders", 30)
+    assert "2 exact, 2 refused\n" in translate().err
+
+
+def at_a_terminal(monkeypatch, answer):
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+
+def test_the_offsets_are_seen_before_the_question(translate, monkeypatch):
+    at_a_terminal(monkeypatch, "n\n")
+    ended = translate("-g", "app", "--execute")
+    table, _, after = ended.err.partition("commit 2 offsets of group app on west? [y/N]: ")
+    assert (ended.code, ended.out, "orders" in table) == (3, "", True)
+    assert "declined" in after
+
+
+def test_ctrl_c_at_the_question_is_an_interrupt_and_writes_nothing(translate, scene, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    at_a_terminal(monkeypatch, "")
+    monkeypatch.setattr("sys.stdin.readline", interrupted)
+    assert (translate("-g", "app", "--execute").code, scene.target.groups.committed) == (130, {})
+
+
+def test_on_the_way_back_the_headings_name_the_clusters(translate, scene):
+    scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
+    heading = translate("--reverse", "-g", "app").out.splitlines()[0].split()
+    assert [word for word in heading if word.startswith("OFFSET-ON")] == ["OFFSET-ON-east", "OFFSET-ON-west"]
+
+
+def test_warnings_of_the_properties_file_are_in_the_document(translate, scene):
+    scene.config.write_text(scene.config.read_text() + "east->west.topic = x\n")
+    ended = translate("-o", "json")
+    (sentence,) = json.loads(ended.out)["warnings"]
+    assert ("did you mean east->west.topics?" in sentence, ended.err.count(sentence)) == (True, 1)
+
+
+def test_keys_that_only_connect_reads_are_not_spoken_of(translate, scene):
+    scene.config.write_text(scene.config.read_text() + "config.storage.replication.factor = 1\n")
+    ended = translate("-o", "json", "-q")
+    assert (json.loads(ended.out)["warnings"], ended.err) == ([], "")
+
+
 def test_an_unknown_group_is_a_row_and_three(rows):
     (row,) = rows("-g", "typo", code=3)
     assert (row["group"], row["exactness"], row["reason"]) == ("typo", "refused", "unknown_group")
@@ -194,6 +260,15 @@ def test_the_reset_file_for_more_has_the_group_first_and_no_refused_rows(transla
     scene.commits("ahead", "orders", 30)
     translate("--csv", tmp_path / "reset.csv")
     assert (tmp_path / "reset.csv").read_text() == "app,east.orders,0,11\napp,east.orders,1,10\n"
+
+
+def test_the_reset_file_says_what_it_leaves_out(translate, scene, tmp_path):
+    scene.commits("ahead", "orders", 30)
+    path = tmp_path / "reset.csv"
+    ended = translate("--csv", path, "-o", "json")
+    sentence = f"{path} has no line for 2 refused rows: 1 beyond_source_end, 1 no_commit"
+    assert f"warning: {sentence}\n" in ended.err
+    assert json.loads(ended.out)["warnings"] == [sentence]
 
 
 def test_csv_output_has_a_header_and_the_same_keys(translate):
