@@ -121,5 +121,4 @@ def _tell_next_steps(directory: StateDirectory, state_dir: Path | None) -> None:
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
     talk("  mmtool replicate --until-caught-up")
-    talk("  mmtool status")
     talk(f"  mmtool lab down{here}")

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
+from mmtool.insight.translation import FlowClusters
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
@@ -232,6 +234,21 @@ def test_a_topic_that_the_flow_does_not_mirror_is_a_usage_error(translate, scene
 def test_a_flow_that_matches_no_topic_is_a_usage_error(translate, scene):
     scene.source.ids.clear()
     assert translate().code == 2
+
+
+def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene, monkeypatch):
+    back = FlowClusters(
+        load_settings(scene.config, {}).select("west", "east")[0], scene.target, scene.source, scene.state
+    )
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: back)
+    ended = mmtool("translate-offsets", "-c", scene.config, "-s", "west", "-t", "east")
+    assert (ended.code, ended.err.splitlines()) == (
+        2,
+        [
+            "error: west->east matches no topic of west: its topics came from east by mirroring",
+            "remedy: for the way back of east->west: mmtool translate-offsets -s east -t west --reverse",
+        ],
+    )
 
 
 def test_reverse_leads_from_the_target_back(rows, scene):
