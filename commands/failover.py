@@ -99,9 +99,11 @@ def planned(
     seconds = None if timeout is None else timeout.total_seconds()
     ended = service.execute(rehearsal, engine_drain(), _Teller(), timeout_seconds=seconds)
     done = _result(ended_row(ended), rehearsal.warnings, applied=True)
-    finish(replace(done, summary=summary(ended)), output, ended.operation.error)
-    for number, sentence in enumerate(next_steps(ended), 1):
-        talk(f"next {number}: {sentence}")
+    try:
+        finish(replace(done, summary=summary(ended)), output, ended.operation.error)
+    finally:  # groups that have moved are to be started, wherever the rows went
+        for number, sentence in enumerate(next_steps(ended) if ended.operation.error is None else (), 1):
+            talk(f"next {number}: {sentence}")
 
 
 class _Teller:

@@ -151,6 +151,13 @@ def test_afterwards_it_says_what_to_do_next(planned):
     )
 
 
+def test_it_says_so_as_well_when_the_rows_have_nowhere_to_go(planned, monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    ended = planned("-g", "app", "--execute", "--yes")
+    assert (ended.code, "start the consumers of app" in ended.err) == (7, True)
+    assert "error: stdout cannot be written: it is closed; the command itself did its work\n" in ended.err
+
+
 def test_a_selector_is_required(planned):
     assert planned().code == 2
 
