@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import sys
-
-import typer
+from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.output.console import stderr_is_tty
+from mmtool.output import preview
+from mmtool.output.console import stderr_is_tty, write_err
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.output import Result
 
 
-def consent(question: str, *, yes: bool = False) -> None:
+def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | None = None) -> None:
     """Return when the operator agrees.
 
     Args:
         question: One sentence that says what is about to change; a question mark is added.
         yes: ``--yes`` was given: nothing is asked.
+        about: What is going to be written, shown before it is asked about.
 
     Raises:
         RefusedError: declined, or nobody is there to ask. Nothing has been changed.
+        KeyboardInterrupt: Ctrl-C is no answer; nothing has been changed either.
     """
     if yes:
         return
@@ -28,5 +35,17 @@ def consent(question: str, *, yes: bool = False) -> None:
             remedy="add --yes where there is no terminal",
             code="consent_needed",
         )
-    if not typer.confirm(question, default=False, prompt_suffix="? ", err=True):
+    if about is not None:
+        preview(about())
+    write_err(f"{question}? [y/N]: ")
+    if _answer().strip().lower() not in {"y", "yes"}:
         raise RefusedError("declined: nothing was changed", code="declined")
+
+
+def _answer() -> str:
+    """One line; typer would write a blank to stdout, and take Ctrl-C for a no."""
+    try:
+        return sys.stdin.readline()
+    except KeyboardInterrupt:
+        write_err("\n")  # the prompt's line is still open
+        raise

@@ -15,9 +15,21 @@ from typer.core import TyperCommand, TyperGroup
 
 from mmtool.commands._options import COMMON, Debug, NoColor, Quiet, Verbose
 from mmtool.errors import RefusedError, StoppedError
+from mmtool.output import write
 
 
-class MmtoolCommand(TyperCommand):
+class _Helpful:
+    """``--help`` is a result like any other: what keeps it from stdout is said in our words."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Typer's own, which writes by itself, with our way of writing."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]  # Typer's classes stand behind this one
+        if option is not None:
+            option.callback = _show_help
+        return option
+
+
+class MmtoolCommand(_Helpful, TyperCommand):
     """A command with the common switches, options grouped by panel, and our errors for what Typer raises."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -38,7 +50,7 @@ class MmtoolCommand(TyperCommand):
         write_options(self, ctx, formatter)
 
 
-class MmtoolGroup(TyperGroup):
+class MmtoolGroup(_Helpful, TyperGroup):
     """A group of verbs; called without one it shows its help on stderr and counts as a usage error."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -99,6 +111,12 @@ def _panel(parameter: Any) -> str:
         return COMMON
     by_kind = {"argument": "Arguments", "option": "Options"}
     return getattr(parameter, "rich_help_panel", None) or by_kind[parameter.param_type_name]
+
+
+def _show_help(ctx: Any, _: Any, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        write(f"{ctx.get_help()}\n", applied=False)
+        ctx.exit()
 
 
 def _switches() -> list[Any]:

@@ -38,24 +38,17 @@ def duration(text: str | timedelta) -> timedelta:
     """A duration as operators write it: ``500ms``, ``8s``, ``2m``, ``1h``.
 
     Raises:
-        typer.BadParameter: anything else; a bare number is refused, because its unit would be a guess.
+        typer.BadParameter: anything else, and zero; a bare number is refused, because its unit would be a guess.
     """
     if isinstance(text, timedelta):
         return text
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(f"{text!r} is no duration: write 500ms, 8s, 2m or 1h")
-    return timedelta(milliseconds=float(match[1]) * _MILLISECONDS[match[2]])
-
-
-def _regex(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise typer.BadParameter(f"{text!r} is no regular expression: {error}") from error
-    return text
+    length = timedelta(milliseconds=float(match[1]) * _MILLISECONDS[match[2]])
+    if not length:
+        raise typer.BadParameter(f"{text!r} is no time at all: write more than zero, as 500ms or 8s")
+    return length
 
 
 def _count_verbose(times: int) -> int:

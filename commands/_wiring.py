@@ -11,7 +11,7 @@ from mmtool.errors import UsageError
 from mmtool.output import hide, talk, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.failover.planned import DrainPort
@@ -86,10 +86,30 @@ class _EngineDrain:
 
 
 def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) -> GroupSelection:
-    """``-g``, ``--groups`` and ``--all-groups`` as one value."""
+    """``-g``, ``--groups`` and ``--all-groups`` as one value.
+
+    Raises:
+        UsageError: A name or the pattern is empty, or the pattern is none.
+    """
     from mmtool.plan.group_facts import GroupSelection
 
-    return GroupSelection(tuple(group or ()), groups, all_groups)
+    names = tuple(group or ())
+    if "" in names or groups == "":
+        option = "--groups" if groups == "" else "-g/--group"
+        raise UsageError(f"{option} is empty", remedy="name them: -g NAME, --groups REGEX or --all-groups")
+    return GroupSelection(names, None if groups is None else _matching(groups), all_groups)
+
+
+def _matching(pattern: str) -> Callable[[str], bool]:
+    """Java's dialect, as in the file, so that one pattern means one thing everywhere."""
+    from mmtool.config.names import NameFilter, PatternRefusedError
+
+    try:
+        return NameFilter((pattern,)).accepts
+    except PatternRefusedError as error:
+        raise UsageError(
+            f"--groups {error}", remedy="write a Java regular expression, as in the properties file"
+        ) from error
 
 
 def require_selector(chosen: GroupSelection, doing: str) -> None:

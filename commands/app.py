@@ -14,7 +14,7 @@ from mmtool import __version__
 from mmtool.commands._help import MmtoolGroup, write_options
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
-from mmtool.output import OutputFormat, handle_failures
+from mmtool.output import OutputFormat, handle_failures, write
 
 MOVE = "Replicate and move"
 LOOK = "Look"
@@ -26,9 +26,7 @@ COMMANDS = (
         "translate-offsets", MOVE, "Say where committed offsets are on the target; write them with --execute"
     ),
     Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
-    Entry(
-        "failover", MOVE, "Plan, rehearse, execute, resume and undo the move of consumer groups", group=True
-    ),
+    Entry("failover", MOVE, "Plan, rehearse and execute the move of consumer groups", group=True),
     Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
     Entry("status", LOOK, "Flows, partitions, lag and state"),
     Entry("verify", LOOK, "Are both sides the same?"),
@@ -91,7 +89,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"mmtool {__version__}")
+        write(f"mmtool {__version__}\n", applied=False)
         raise typer.Exit
 
 
@@ -148,10 +146,25 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:
-    message = " ".join(error.format_message().split()).rstrip(".")
+    message = _plainly(" ".join(error.format_message().split()).rstrip("."))
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
     return UsageError(message[:1].lower() + message[1:], remedy=f"see `{path} --help`")
+
+
+_PLAIN = (
+    (r"Value error, ", ""),
+    (r"Input should be greater than or equal to (\S+)", r"must be \1 or more"),
+    (r"Input should be less than or equal to (\S+)", r"must be \1 or less"),
+    (r"Input should be a valid integer\b.*", "must be a whole number"),
+)
+"""What the library behind Typer says of a value, and the same as an operator would."""
+
+
+def _plainly(message: str) -> str:
+    for theirs, ours in _PLAIN:
+        message = re.sub(theirs, ours, message)
+    return message
 
 
 def _words(arguments: Sequence[str]) -> str:

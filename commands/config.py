@@ -78,7 +78,8 @@ def show(
     loaded = read_file(config_path(config, os.environ), os.environ)
     flows = loaded.settings.select(source, target)
     rows = [asdict(row) for flow in flows for row in explain(loaded, flow)]
-    emit(Result("config show", rows, _VALUES, warnings=loaded.settings.warnings), output)
+    warnings = [finding.sentence for finding in loaded.findings]  # a file with errors does not get here
+    emit(Result("config show", rows, _VALUES, warnings=warnings), output)
 
 
 def _found(findings: tuple[Finding, ...], output: OutputFormat, *others: UsageError) -> Result:

@@ -61,7 +61,7 @@ def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat
 
     with Steps(STEPS) as steps:
         done = tour(stage, logs, steps)
-    finish(Result("demo", done.rows, COLUMNS), output, done.error)
+    finish(Result("demo", done.rows, COLUMNS, applied=True), output, done.error)
     talk(done.summary)
 
 

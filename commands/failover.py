@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +12,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._wiring import connect, engine_drain, one_flow, require_selector, selection
-from mmtool.output import Column, OutputFormat, Result, finish, talk
+from mmtool.output import Column, OutputFormat, Result, detail, finish, talk
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
@@ -76,7 +77,7 @@ def planned(
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
     from mmtool.failover import planned as service
-    from mmtool.failover.report import ended_row, next_steps, rehearsed_row
+    from mmtool.failover.report import ended_row, next_steps, rehearsed_row, summary
     from mmtool.insight.translation import look
 
     del fence  # one value so far; scripts may already say it
@@ -87,23 +88,29 @@ def planned(
     _show_steps(rehearsal.plan.steps)
     if not execute or not rehearsal.plan.executable:
         finish(_result(rehearsed_row(rehearsal), rehearsal.warnings), output, rehearsal.refusal)
+        if rehearsal.moves:
+            talk("nothing was changed; add --execute to do it")
         return
     consent(
         f"move {', '.join(plan.group for plan in rehearsal.plan.groups)} to {flow.clusters.target.alias}",
         yes=yes,
+        about=lambda: _result(rehearsed_row(rehearsal), rehearsal.warnings),
     )
     seconds = None if timeout is None else timeout.total_seconds()
     ended = service.execute(rehearsal, engine_drain(), _Teller(), timeout_seconds=seconds)
-    finish(_result(ended_row(ended), rehearsal.warnings), output, ended.operation.error)
-    for number, sentence in enumerate(next_steps(ended), 1):
-        talk(f"next {number}: {sentence}")
+    done = _result(ended_row(ended), rehearsal.warnings, applied=True)
+    try:
+        finish(replace(done, summary=summary(ended)), output, ended.operation.error)
+    finally:  # groups that have moved are to be started, wherever the rows went
+        for number, sentence in enumerate(next_steps(ended) if ended.operation.error is None else (), 1):
+            talk(f"next {number}: {sentence}")
 
 
 class _Teller:
     """The person watching; the journal will stand in the same place."""
 
     def intended(self, _: Operation, step: Step) -> None:
-        talk(f"{step.name}: {step.sentence}")
+        detail(f"{step.name}: {step.sentence}")  # the plan with its sentences stands above
 
     def done(self, _: Operation, step: Step) -> None:
         talk(f"{step.name}: done")
@@ -117,7 +124,8 @@ def _show_steps(steps: tuple[Step, ...]) -> None:
         talk(f"{number}. {step.name}: {step.sentence}")
 
 
-def _result(row: Row, warnings: tuple[str, ...]) -> Result:
+def _result(row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
     from mmtool.failover.report import partition_rows
 
-    return Result("failover planned", partition_rows(row), COLUMNS, warnings=warnings, data=[row])
+    rows = partition_rows(row)
+    return Result("failover planned", rows, COLUMNS, warnings=warnings, data=[row], applied=applied)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands._options import Output
-from mmtool.output import Column, OutputFormat, Result, emit, talk
+from mmtool.errors import RefusedError
+from mmtool.output import Column, OutputFormat, Result, emit, finish, talk, warn, write
 
 if TYPE_CHECKING:
     from mmtool.lab.state import LabState, StateDirectory
@@ -64,11 +65,16 @@ def up(
         talk(f"downloading Kafka {kafka_version}, once: about 45 MB, half a minute")
     talk(f"starting clusters {', '.join(names)}")
     state, ran_before = session.up(directory, request)
-    talk("they run already" if ran_before else "they run now; they end with `mmtool lab down`")
+    rows = _rows(state)
+    refusal = _refusal(rows, state_dir)
+    if refusal is None:
+        talk("they run already" if ran_before else "they run now; they end with `mmtool lab down`")
+    elif print_config:
+        raise refusal
     if print_config:
-        typer.echo(directory.properties.read_text(), nl=False)
+        write(directory.properties.read_text(), applied=True)
     else:
-        emit(Result("lab up", _rows(state), COLUMNS), output)
+        finish(Result("lab up", rows, COLUMNS, applied=True), output, refusal)
         _tell_next_steps(directory, state_dir)
 
 
@@ -89,7 +95,10 @@ def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -
     state = directory.read() if directory.is_running() else None
     if state is None:
         talk(f"no lab runs in {directory.path}; start one with `mmtool lab up`")
-    emit(Result("lab status", _rows(state) if state else [], COLUMNS), output)
+    rows = _rows(state) if state else []
+    if (refusal := _refusal(rows, state_dir)) is not None:
+        warn(f"{refusal.message}; {refusal.remedy}")
+    emit(Result("lab status", rows, COLUMNS), output)
 
 
 def _directory(state_dir: Path | None) -> StateDirectory:
@@ -115,11 +124,30 @@ def _rows(state: LabState) -> list[dict[str, object]]:
     ]
 
 
+def _stopped(rows: list[dict[str, object]]) -> list[str]:
+    return [f"{row['broker']} of cluster {row['cluster']}" for row in rows if row["state"] == "stopped"]
+
+
+def _refusal(rows: list[dict[str, object]], state_dir: Path | None) -> RefusedError | None:
+    """A broker that has died is not started again by itself: the rest of the lab goes on as it is."""
+    stopped = _stopped(rows)
+    if not stopped:
+        return None
+    here = _here(state_dir)
+    return RefusedError(
+        f"stopped: broker {', broker '.join(stopped)}",
+        remedy=f"start all again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}",
+        code="broker_stopped",
+    )
+
+
+def _here(state_dir: Path | None) -> str:
+    return f" --state-dir {state_dir}" if state_dir else ""
+
+
 def _tell_next_steps(directory: StateDirectory, state_dir: Path | None) -> None:
-    here = f" --state-dir {state_dir}" if state_dir else ""
     talk(f"configuration: {directory.properties}")
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
     talk("  mmtool replicate --until-caught-up")
-    talk("  mmtool status")
-    talk(f"  mmtool lab down{here}")
+    talk(f"  mmtool lab down{_here(state_dir)}")

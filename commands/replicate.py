@@ -61,4 +61,4 @@ def replicate(
     options = RunOptions(until_caught_up=until_caught_up, standby=standby)
     with Progress(every=float(every)) as progress:
         outcome = run(flows, options, show=progress.show, say=talk)
-    finish(Result("replicate", outcome.rows, _COLUMNS), output, outcome.error)
+    finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._wiring import connect, one_flow, require_selector, selection
-from mmtool.output import Column, OutputFormat, Result, finish
+from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 
 if TYPE_CHECKING:
     from mmtool.insight.translation import Translation
@@ -92,15 +93,48 @@ def translate_offsets(
     flow = look(connect(one_flow(config, source, target), timeout), topic or ())
     found = translate_groups(flow, chosen, rules)
     if csv is not None:
-        write_csv(csv, found, with_group=len(chosen.names) != 1 or chosen.pattern is not None or all_groups)
+        left_out = write_csv(
+            csv, found, with_group=len(chosen.names) != 1 or chosen.matching is not None or all_groups
+        )
+        _warn_of(left_out)
     if execute and found.writable:
-        consent(question(found), yes=yes)
+        consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
         ended = moved(found if yes else translate_groups(flow, chosen, rules))
-        finish(_result(ended.rows, found), output, ended.error)
+        finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
+        if found.writable:
+            talk("nothing was changed; add --execute to write these offsets")
 
 
-def _result(rows: list[dict[str, object]], found: Translation) -> Result:
-    return Result("translate-offsets", rows, COLUMNS, warnings=found.warnings)
+def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool = False) -> Result:
+    from mmtool.failover.moving import summary
+
+    return Result(
+        "translate-offsets",
+        rows,
+        _columns(found),
+        warnings=found.warnings,
+        applied=applied,
+        summary=summary(rows),
+    )
+
+
+def _columns(found: Translation) -> tuple[Column, ...]:
+    """On the way back upstream is where offsets go: the headings name the clusters then."""
+    from mmtool.plan.offsets import Direction
+
+    if found.rules.direction is Direction.FORWARD:
+        return COLUMNS
+    clusters = found.flow.clusters
+    titles = {"upstream_offset": clusters.source.alias, "downstream_offset": clusters.target.alias}
+    return tuple(
+        replace(column, title=f"OFFSET-ON-{titles[column.key]}") if column.key in titles else column
+        for column in COLUMNS
+    )
+
+
+def _warn_of(left_out: str) -> None:
+    if left_out:
+        warn(left_out)

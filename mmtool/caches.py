@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -19,8 +21,19 @@ def cache_root() -> Path:
 
 @contextlib.contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
-    """One process fills ``folder``; the operating system lets go of the lock when its holder dies."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as lock:
+    """One process fills ``folder``; the operating system lets go of the lock when its holder dies.
+
+    Raises:
+        UsageError: The folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as error:
+        raise UsageError(
+            f"the cache {folder} cannot be written: {error.strerror}",
+            remedy="set XDG_CACHE_HOME to a folder that can be written",
+        ) from error
+    with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -12,6 +12,7 @@ MmtoolError                     1   unexpected
 ├── UnreachableError            9   a cluster does not answer
 │   └── NotAuthorisedError      9   ... or answers no
 ├── OwnedElsewhereError        10   another process owns the flow or the operation
+├── StdoutError               1/7   stdout cannot be written; 7 when the command itself did its work
 └── StoppedError          130/143   interrupted or terminated, after a clean stop
 
 One handler (``mmtool.output.failures``) prints them: what is wrong, where, and the remedy. The numbers are
@@ -97,6 +98,24 @@ class NotAuthorisedError(UnreachableError):
 class OwnedElsewhereError(MmtoolError):
     exit_code = 10
     code = "owned_elsewhere"
+
+
+class StdoutError(MmtoolError):
+    """The result has nowhere to go. A command that changed something must not look as if it had not."""
+
+    code = "stdout"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"stdout cannot be written: {why}",
+            remedy="make room where stdout leads, or send it elsewhere, and run the command again",
+        )
+
+    def work_is_done(self) -> None:
+        """The same, once what was asked for has been done."""
+        self.message += "; the command itself did its work"
+        self.remedy = "make room where stdout leads, or send it elsewhere; there is no need to run it again"
+        self.exit_code = CheckFailedError.exit_code
 
 
 class StoppedError(MmtoolError):

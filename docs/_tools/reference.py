@@ -43,7 +43,9 @@ def exit_codes() -> str:
     intro = """\
         A script can tell from the exit code alone whether anything was changed: after 0 everything that was
         asked for, after 2, 3, 4, 5, 9 and 10 nothing, after 6 a part (what remains is printed), after 7 and 8
-        everything, and the report says what does not hold.
+        everything, and the report says what does not hold. When stdout cannot be written, 7 says that the
+        command did its work all the same, and 1 that there was nothing to do but show; any other verdict
+        keeps its own exit code.
         `code` is the word in `errors[].code` of `-o json`; an error may carry a narrower one.
         """
     done = ("0", "", "done; for a rehearsal: it could be executed")

@@ -81,7 +81,8 @@ class _Adviser:
     def sum_up(self) -> None:
         """One line each: a usual file has a dozen of these, and none is a mistake."""
         if self.not_needed:
-            self.report.note(f"not needed, mmtool has no Connect workers: {', '.join(self.not_needed)}")
+            names = ", ".join(self.not_needed)
+            self.report.note(f"not needed, mmtool has no Connect workers: {names}", usual=True)
         if self.no_effect:
             self.report.note(f"client settings without effect here: {', '.join(self.no_effect)}")
 

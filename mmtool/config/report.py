@@ -23,6 +23,7 @@ class Finding:
         line: 1-based; None for the file as a whole.
         key: As written; None for the file as a whole.
         message: What is the matter and what is expected; never a secret.
+        usual: Every file of MirrorMaker 2's has such keys: said only where somebody asks about the file.
     """
 
     severity: Literal["error", "warning"]
@@ -30,6 +31,7 @@ class Finding:
     line: int | None
     key: str | None
     message: str
+    usual: bool = False
 
     @property
     def text(self) -> str:
@@ -70,7 +72,8 @@ class Report:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(finding.sentence for finding in self.findings if finding.severity == "warning")
+        """What every command says; what is merely usual is left to ``config check``."""
+        return tuple(f.sentence for f in self.findings if f.severity == "warning" and not f.usual)
 
     def expected(self, entry: Entry, expectation: str) -> None:
         """A value that cannot be used.
@@ -91,9 +94,9 @@ class Report:
     def warn(self, entry: Entry, sentence: str) -> None:
         self._add("warning", entry, f": {sentence}")
 
-    def note(self, sentence: str) -> None:
+    def note(self, sentence: str, *, usual: bool = False) -> None:
         """A warning about the file as a whole."""
-        self._findings[Finding("warning", self.path, None, None, sentence)] = None
+        self._findings[Finding("warning", self.path, None, None, sentence, usual)] = None
 
     def raise_problems(self) -> None:
         """Stop here if there are problems.

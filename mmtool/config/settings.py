@@ -187,12 +187,18 @@ class FlowSettings(_Frozen):
 
         MM2's decision (filter or heartbeats, not internal, not a cycle), and never mmtool's own topics.
         """
+        return self._wants(name) and not self.policy.is_cycle(self.target.alias, name)
+
+    def came_from_target(self, name: str) -> bool:
+        """Whether a topic is left out only because it was mirrored here from the target."""
+        return self._wants(name) and self.policy.is_cycle(self.target.alias, name)
+
+    def _wants(self, name: str) -> bool:
         if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
             return False
-        wanted = self.topics.accepts(name) or (
+        return self.topics.accepts(name) or (
             self.heartbeats_replication and self.policy.is_heartbeats_topic(name)
         )
-        return wanted and not self.policy.is_cycle(self.target.alias, name)
 
     def remote_topic(self, name: str) -> str:
         """What a source topic is called on the target."""

@@ -71,8 +71,17 @@ def question(found: Translation) -> str:
     return f"commit {partitions} offsets of {names} on {where}{left}"
 
 
-def write_csv(path: Path, found: Translation, *, with_group: bool) -> None:
-    """Kafka's reset file.
+def summary(rows: Iterable[Row]) -> str:
+    """How many rows are what, in one line; nothing when there is no row."""
+    found = list(rows)
+    counts = Counter(str(row["exactness"]) for row in found)
+    written = sum(bool(row["written"]) for row in found)
+    said = [f"{counts[word]} {word}" for word in ("exact", "bounded", "refused") if counts[word]]
+    return ", ".join([*said, f"{written} written"] if written else said)
+
+
+def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
+    """Kafka's reset file; returns what it leaves out, as a sentence, empty when that is nothing.
 
     Raises:
         UsageError: The file cannot be written.
@@ -83,6 +92,17 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> None:
         raise UsageError(
             f"--csv {path}: {error.strerror}", remedy="name a file that can be written"
         ) from error
+    return _left_out(path, found)
+
+
+def _left_out(path: Path, found: Translation) -> str:
+    reasons = [verdict.refusal for plan in found.plans for verdict in plan.verdicts]
+    counts = Counter(reason for reason in reasons if reason is not None)
+    if not counts:
+        return ""
+    rows = "1 refused row" if counts.total() == 1 else f"{counts.total()} refused rows"
+    said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
+    return f"{path} has no line for {rows}: {said}"
 
 
 def _groups(names: list[str]) -> str:

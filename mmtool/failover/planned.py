@@ -23,6 +23,7 @@ from mmtool.plan.failover import (
     StepName,
     active_guards,
     blocking_guards,
+    drain_cures,
     drain_goal,
     moved_meanwhile,
     plan_planned,
@@ -72,6 +73,12 @@ class Rehearsal:
     flow: FlowNow
     plan: FailoverPlan
     warnings: tuple[str, ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is an offset to write, now or once the mirror has caught up."""
+        verdicts = [verdict for group in self.plan.groups for verdict in group.verdicts]
+        return any(verdict.refusal is None or drain_cures(verdict) for verdict in verdicts)
 
     @property
     def refusal(self) -> RefusedError | None:

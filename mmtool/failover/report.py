@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.failover.operation import Operation
@@ -121,16 +123,39 @@ def _undo(rehearsal: Rehearsal) -> str:
     )
 
 
+def summary(ended: Ended) -> str:
+    """What a move that went well comes to, in one line; empty for one that did not."""
+    found = ended.found
+    if ended.operation.error is not None or found.seconds is None:
+        return ""
+    words = Counter(exactness(v) for plan in found.plans for v in plan.verdicts if v.refusal is None)
+    kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
+    behind = (
+        f"; {found.diverged} produced since are not on {ended.rehearsal.flow.clusters.target.alias} yet"
+        if found.diverged
+        else ""
+    )
+    return (
+        f"moved {_counted(len(found.results), 'group')}, {_counted(words.total(), 'offset')}, {kinds};"
+        f" {found.missing} records lost, {_reread(found.plans)} read again{behind}; {found.seconds:.1f} s"
+    )
+
+
+def _counted(number: int, thing: str) -> str:
+    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def next_steps(ended: Ended) -> list[str]:
     """What a human does after it went well, in order."""
     clusters, settings = ended.rehearsal.flow.clusters, ended.rehearsal.flow.clusters.settings
     names = [w.group for w in ended.found.results if w.outcome is Outcome.WRITTEN]
     bootstrap = settings.target.bootstrap_servers
     flow = f"-s {settings.source.alias} -t {settings.target.alias}"
-    back = " ".join(f"-g {name}" for name in names)
+    back = " ".join(f"-g {quote(name)}" for name in names)
+    described = " ".join(f"--group {quote(name)}" for name in names)
     return [
         f"start the consumers of {', '.join(names)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
-        f"watch them: kafka-consumer-groups --bootstrap-server {bootstrap} --describe --group {names[0]}",
+        f"watch them: kafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
         f"keep `mmtool replicate` running while anything still produces on {clusters.source.alias}",
         f"the way back, before anything is produced there: mmtool translate-offsets {flow} {back} --reverse",
     ]

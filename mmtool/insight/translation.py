@@ -133,11 +133,18 @@ def _mirrored(
             remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
         )
     if not mirrored:
-        raise UsageError(
-            f"{flow.name} matches no topic of {flow.source.alias}",
-            remedy="check topics and topics.exclude",
-        )
+        raise _nothing_matches(flow, topics)
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
+
+
+def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
+    here, there = flow.source.alias, flow.target.alias
+    if any(map(flow.came_from_target, topics)):
+        return UsageError(
+            f"{flow.name} matches no topic of {here}: its topics came from {there} by mirroring",
+            remedy=f"for the way back of {there}->{here}: mmtool translate-offsets -s {there} -t {here} --reverse",
+        )
+    return UsageError(f"{flow.name} matches no topic of {here}", remedy="check topics and topics.exclude")
 
 
 def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> Translation:

@@ -86,11 +86,14 @@ def read_control(cluster: ClusterSettings, identity: FlowIdentity) -> ControlVie
     return view
 
 
+_NO_GUESS = "nothing is guessed from it: only mmtool may write there, so find out who else did"
+
+
 def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
     """The refusal for a stored value that cannot be trusted."""
     return RefusedError(
         f"{topic}-{partition} offset {offset} cannot be read: {why}",
-        remedy="`mmtool flow rebuild` derives the state again from the target's log",
+        remedy=_NO_GUESS,
         code="unreadable_state",
     )
 
@@ -146,7 +149,7 @@ def partition_maps(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], Partiti
     except UnreadableStateError as error:
         raise RefusedError(
             f"{error.what}: {error.why}",
-            remedy="`mmtool flow rebuild` derives the state again from the target's log",
+            remedy=_NO_GUESS,
             code="unreadable_state",
         ) from error
 

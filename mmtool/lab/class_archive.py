@@ -52,7 +52,10 @@ class ClassArchive:
 
     def _may_write(self) -> bool:
         if self._lock is None:
-            handle = self._file.with_suffix(".lock").open("wb")
+            try:
+                handle = self._file.with_suffix(".lock").open("wb")
+            except OSError:  # a cache that can only be read: brokers start without an archive as well
+                return False
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:

@@ -16,6 +16,7 @@ from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
+from mmtool.lab.java import java_binary
 from mmtool.lab.state import ALREADY_RUNNING
 from mmtool.lab.waiting import wait_until
 
@@ -61,12 +62,15 @@ def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
 
     Raises:
         RefusedError: Another lab runs in this directory.
+        UsageError: Java is missing or too old, or the directory cannot be written.
         MmtoolError: Kafka could not be downloaded, or a broker did not start.
     """
     if directory.is_running():
         return _the_running_one(directory, request), True
-    broker_classpath(request.kafka_version)  # here, where its progress and failure can be seen
-    directory.path.mkdir(parents=True, exist_ok=True)
+    # here, where progress and failures can be seen
+    java_binary()
+    directory.make()
+    broker_classpath(request.kafka_version)
     supervisor = _spawn(directory, request)
     try:
         state = _wait_for_start(directory, supervisor)
@@ -165,5 +169,7 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
             f"the lab's supervisor ended with code {supervisor.poll()}", remedy=f"its log: {directory.log}"
         )
     if state.error:
-        raise MmtoolError(state.error, remedy=state.remedy, code="broker")
+        usage = supervisor.wait(STOP_SECONDS) == UsageError.exit_code
+        kind = UsageError if usage else MmtoolError
+        raise kind(state.error, remedy=state.remedy, code="broker")
     return state

@@ -6,7 +6,6 @@ holder however that ended.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -74,7 +73,7 @@ class StateDirectory:
         """The last lab started here; None when there was none."""
         try:
             document = json.loads((self.path / "lab.json").read_text())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
             raise UsageError(
@@ -93,6 +92,24 @@ class StateDirectory:
         for file in (self.path / "lab.json", self.properties):
             file.unlink(missing_ok=True)
 
+    def make(self) -> None:
+        """Make the directory where it is missing.
+
+        Raises:
+            UsageError: It cannot be made, or not be written.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self.log.open("ab").close()
+        except OSError as error:
+            raise self._unusable("written", error) from error
+
+    def _unusable(self, how: str, error: OSError) -> UsageError:
+        return UsageError(
+            f"{self.path} cannot be {how}: {error.strerror}",
+            remedy="name a directory that can be written: --state-dir DIR",
+        )
+
     def lock(self) -> IO[bytes] | None:
         """The supervisor's lock, to be held for life; None when another holds it."""
         self.path.mkdir(parents=True, exist_ok=True)
@@ -105,10 +122,18 @@ class StateDirectory:
         return handle
 
     def is_running(self) -> bool:
-        """Whether a supervisor lives here. Asked by a shared lock: two who ask are no supervisor."""
-        with contextlib.suppress(FileNotFoundError), (self.path / "supervisor.lock").open("rb") as handle:
-            return not _flock(handle, fcntl.LOCK_SH)
-        return False
+        """Whether a supervisor lives here. Asked by a shared lock: two who ask are no supervisor.
+
+        Raises:
+            UsageError: The directory cannot be read.
+        """
+        try:
+            with (self.path / "supervisor.lock").open("rb") as handle:
+                return not _flock(handle, fcntl.LOCK_SH)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise self._unusable("read", error) from error
 
 
 def _flock(handle: IO[bytes], kind: int) -> bool:

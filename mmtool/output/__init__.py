@@ -10,7 +10,7 @@ from mmtool.output.console import detail, fail, hide, stdout_is_gone, talk, warn
 from mmtool.output.failures import handle_failures
 from mmtool.output.formats import OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
-from mmtool.output.render import emit, finish
+from mmtool.output.render import emit, finish, preview, write
 from mmtool.output.result import Column, Problem, Result
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "finish",
     "handle_failures",
     "hide",
+    "preview",
     "stdout_is_gone",
     "talk",
     "warn",
+    "write",
 ]

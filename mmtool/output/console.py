@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
+from mmtool.errors import StdoutError
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
 from mmtool.output.values import printable
@@ -27,8 +28,9 @@ class Switches:
     Attributes:
         verbosity: 0 by default, up by one for each ``-v``, -1 with ``-q``.
         document_written: A JSON document is out: a second one would make stdout invalid.
+        warned: What was warned of before a result was written; part of every JSON document.
         told: The error that stands on stderr already, though it is still on its way to the error handler.
-        stdout_gone: The reader has closed its end of the pipe.
+        stdout_gone: Nothing more can be written there: the reader has closed its end of the pipe, say.
         secrets: Values that must never be shown, whatever text they turn up in.
     """
 
@@ -36,6 +38,7 @@ class Switches:
     debug: bool = False
     color: bool = True
     document_written: bool = False
+    warned: list[str] = field(default_factory=list)
     told: MmtoolError | None = None
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
@@ -43,7 +46,7 @@ class Switches:
     def start_over(self) -> None:
         """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
         self.verbosity, self.debug, self.color = 0, False, True
-        self.document_written, self.told = False, None
+        self.document_written, self.told, self.warned = False, None, []
 
 
 switches = Switches()
@@ -62,7 +65,13 @@ def detail(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Something to know that stops nothing; ``-q`` keeps it."""
+    """Something to know that stops nothing; ``-q`` keeps it, and the JSON document has it among its warnings."""
+    switches.warned.append(message)
+    tell_warning(message)
+
+
+def tell_warning(message: str) -> None:
+    """A warning that the result itself carries, on stderr."""
     _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
 
 
@@ -81,14 +90,24 @@ def hide(secret: str) -> None:
 
 
 def write_out(text: str) -> None:
-    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts."""
+    """Data to stdout. A reader that has gone (``| head``) is no error: the command's verdict still counts.
+
+    Raises:
+        StdoutError: stdout was closed from the start, or does not take it, as on a full disk.
+    """
+    stream: TextIO | None = sys.stdout  # None when the process was started with it closed
     if switches.stdout_gone:
         return
+    if stream is None:
+        raise StdoutError("it is closed")
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
         lose_stdout()
+    except OSError as error:
+        lose_stdout()
+        raise StdoutError(error.strerror or str(error)) from error
 
 
 def lose_stdout() -> None:
@@ -109,6 +128,12 @@ def color_wanted(stream_is_tty: bool) -> bool:
     return stream_is_tty and switches.color and not declined
 
 
+def stdout_is_tty() -> bool:
+    """Whether a person may be reading the result."""
+    stream: TextIO | None = sys.stdout
+    return stream is not None and stream.isatty()
+
+
 def stderr_is_tty() -> bool:
     """Whether a person may be watching the talk."""
     stream: TextIO | None = sys.stderr
@@ -123,7 +148,7 @@ def write_err(text: str) -> None:
     try:
         stream.write(redacted(text, switches.secrets))
         stream.flush()
-    except (BrokenPipeError, ValueError):
+    except (OSError, ValueError):
         return
 
 

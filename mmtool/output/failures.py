@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NoReturn
 
-from mmtool.errors import MmtoolError, StoppedError
+from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.output import console
 from mmtool.output.formats import OutputFormat
 from mmtool.output.render import emit
@@ -48,10 +48,17 @@ def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool)
     if trace:
         console.write_err(traceback.format_exc())
     if output is OutputFormat.JSON and not console.switches.document_written:
-        emit(Result(command, rows=(), errors=(error,)), output)
+        _write_document(Result(command, rows=(), errors=(error,)))
     elif console.switches.told is not error:
         console.fail(error)
     raise SystemExit(error.exit_code)
+
+
+def _write_document(result: Result) -> None:
+    try:
+        emit(result, OutputFormat.JSON)
+    except StdoutError as unwritten:
+        console.fail(unwritten)
 
 
 def _unexpected(error: Exception) -> MmtoolError:

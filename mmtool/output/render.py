@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mmtool.errors import StdoutError
 from mmtool.output import console, documents
 from mmtool.output.formats import OutputFormat
 from mmtool.output.layout import fitted, layout
@@ -34,19 +34,47 @@ def emit(
         one_line: JSON without line breaks, for a stream of documents (``status --watch``).
         header: CSV's first line; off for the second and later results of a stream.
         now: The document's ``generated_at``; the clock's time when not given.
+
+    Raises:
+        StdoutError: stdout cannot be written; what there is to say has been said on stderr.
     """
     match output:
         case OutputFormat.JSON:
             secrets = console.switches.secrets
             moment = now or datetime.now(UTC)
-            text = documents.json_document(result, now=moment, one_line=one_line, secrets=secrets)
+            text = documents.json_document(_complete(result), now=moment, one_line=one_line, secrets=secrets)
             console.switches.document_written = True
         case OutputFormat.CSV:
             text = documents.csv_text(result, header=header)
         case OutputFormat.TABLE:
-            text = _table_text(result)
-    console.write_out(text)
-    _talk_about(result)
+            text = _table_text(result, is_tty=console.stdout_is_tty())
+    try:
+        write(text, applied=result.applied and not result.errors)
+    finally:
+        _talk_about(result)
+
+
+def _complete(result: Result) -> Result:
+    """With what was warned of before there was a result, such as the properties file's oddities."""
+    return replace(result, warnings=tuple(dict.fromkeys([*console.switches.warned, *result.warnings])))
+
+
+def write(text: str, *, applied: bool) -> None:
+    """Data to stdout.
+
+    Args:
+        text: What to write.
+        applied: The command has changed something by now.
+
+    Raises:
+        StdoutError: It cannot be written; says so when the work was done.
+    """
+    try:
+        console.write_out(text)
+    except StdoutError as error:
+        if applied:
+            error.work_is_done()
+        raise
 
 
 def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> None:
@@ -60,16 +88,24 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
     if error is None:
         emit(result, output)
         return
-    emit(replace(result, errors=(*result.errors, error)), output)
     console.switches.told = error
+    try:
+        emit(replace(result, errors=(*result.errors, error)), output)
+    except StdoutError as unwritten:
+        console.fail(unwritten)  # the verdict is the other one, and scripts know it by its exit code
     raise error
 
 
-def _table_text(result: Result) -> str:
+def preview(result: Result) -> None:
+    """The table on stderr, for a person who is about to be asked; stdout is for what comes of it."""
+    console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
+
+
+def _table_text(result: Result, *, is_tty: bool) -> str:
     if not result.rows:
         return ""
     whole = layout(result)
-    if not sys.stdout.isatty():
+    if not is_tty:
         return draw(whole)
     columns = shutil.get_terminal_size().columns
     shown = fitted(whole, columns)
@@ -79,7 +115,9 @@ def _table_text(result: Result) -> str:
 
 
 def _talk_about(result: Result) -> None:
+    if result.summary:
+        console.talk(result.summary)
     for sentence in result.warnings:
-        console.warn(sentence)
+        console.tell_warning(sentence)
     for error in result.errors:
         console.fail(error)

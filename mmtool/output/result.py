@@ -58,7 +58,9 @@ class Result:
         rows: One mapping per line of the table; the keys are the contract's.
         columns: Which keys the table shows, in order; ``None`` shows every key as it comes.
         warnings: Sentences; also printed on stderr.
+        summary: What it comes to, in one sentence on stderr; the document has the rows instead.
         errors: Also printed on stderr; an error that ends the command is raised instead.
+        applied: The command has changed what it was asked to change; said when this cannot be written.
         data: The JSON document's ``data`` where it is nested and the rows are its flat form.
     """
 
@@ -69,6 +71,8 @@ class Result:
     errors: Sequence[MmtoolError | Problem | Mapping[str, str]] = ()
     schema_version: int = SCHEMA_VERSION
     data: Sequence[Mapping[str, object]] | None = field(default=None)
+    applied: bool = False
+    summary: str = ""
 
     def keys(self) -> list[str]:
         """Every key of the rows, in order of first appearance; the table's columns when there is no row."""

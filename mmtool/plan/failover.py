@@ -102,10 +102,11 @@ def plan_planned(
 def steps_of(names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned."""
     groups = _listed([plan.group for plan in plans])
+    stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
     topics = _listed(_topics(plans))
     sentences = {
-        StepName.CHECK: f"check that {groups} stands still on {names.source} and is idle on {names.target}",
+        StepName.CHECK: f"check that {groups} {stand} still on {names.source} and {are} idle on {names.target}",
         StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
         StepName.TRANSLATE: f"translate {committed} committed offsets of {names.source}",
         StepName.VALIDATE: (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -96,18 +95,18 @@ class GroupSelection:
 
     Attributes:
         names: ``-g``; beats groups.exclude.
-        pattern: ``--groups``; the whole name must match, and ``groups``/``groups.exclude`` must let it pass.
+        matching: ``--groups``: whether it means a name; ``groups``/``groups.exclude`` must let that pass as well.
         everything: ``--all-groups``.
     """
 
     names: tuple[str, ...] = ()
-    pattern: str | None = None
+    matching: Callable[[str], bool] | None = None
     everything: bool = False
 
     @property
     def given(self) -> bool:
         """Whether the command line names any group at all."""
-        return bool(self.names) or self.pattern is not None or self.everything
+        return bool(self.names) or self.matching is not None or self.everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +131,8 @@ def select_groups(
     theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
     matched = theirs if selection.everything or not selection.given else set()
     excluded: set[str] = set()
-    if selection.pattern is not None:
-        found = {group for group in theirs if re.fullmatch(selection.pattern, group)}
+    if selection.matching is not None:
+        found = set(filter(selection.matching, theirs))
         excluded = {group for group in found if not passes(group)} - set(selection.names)
         matched = matched | found
     named = set(selection.names)

@@ -60,6 +60,24 @@ def test_a_mistyped_line_is_said_in_two_lines(mmtool, arguments, message):
     assert ended.err == f"error: {message}\nremedy: see `mmtool --help`\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("replicate --every 0", "invalid value for '--every': must be 1 or more"),
+        ("replicate --every x", "invalid value for '--every': must be a whole number"),
+        ("lab up --brokers 10", "invalid value for '--brokers': must be 9 or less"),
+        (
+            "lab status -o xml",
+            "invalid value for '-o' / '--output': 'xml' is not one of 'table', 'json', 'csv'",
+        ),
+        ("failover planned --timeout 0s", "invalid value for '--timeout': '0s' is no time at all"),
+    ],
+)
+def test_a_value_that_an_option_cannot_take_is_said_plainly(mmtool, arguments, message):
+    ended = mmtool(*arguments.split())
+    assert (ended.code, ended.err.splitlines()[0][: len(message) + 7]) == (2, f"error: {message}")
+
+
 def test_a_mistyped_line_with_json_is_still_one_document(mmtool):
     ended = mmtool("no-such", "-o", "json")
     assert (ended.code, json.loads(ended.out)["errors"][0]["code"]) == (2, "usage")

@@ -1,14 +1,15 @@
+import io
 from datetime import timedelta
 
 import pytest
 import typer
 
-from mmtool.commands import _consent
 from mmtool.commands._consent import consent
 from mmtool.commands._options import duration
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS
 from mmtool.errors import RefusedError
+from mmtool.output import Result
 
 SHARED = {"-v", "-q", "--debug", "--no-color"}
 
@@ -30,6 +31,12 @@ def test_durations_are_written_as_operators_write_them(text, expected):
 @pytest.mark.parametrize("text", ["8", "", "-1s", "8 s", "8sec", "1e3s", "\u0668s"])
 def test_a_duration_without_a_plain_unit_is_refused_not_guessed(text):
     with pytest.raises(typer.BadParameter, match="write 500ms, 8s, 2m or 1h"):
+        duration(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "0ms", "0.0001ms"])
+def test_no_time_at_all_is_refused_because_nothing_could_answer_in_it(text):
+    with pytest.raises(typer.BadParameter, match="write more than zero"):
         duration(text)
 
 
@@ -74,26 +81,46 @@ def test_yes_asks_nothing():
 
 @pytest.fixture
 def answering(monkeypatch):
-    """A person at a terminal who types one answer; the questions they saw."""
-    asked = []
+    """A person at a terminal who types one answer."""
 
     def with_(answer):
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-        monkeypatch.setattr(_consent.typer, "confirm", lambda question, **_: asked.append(question) or answer)
-        return asked
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        for stream in ("stdin", "stderr"):
+            monkeypatch.setattr(f"sys.{stream}.isatty", lambda: True)
 
+    monkeypatch.setenv("COLUMNS", "200")
     return with_
 
 
-def test_a_terminal_is_asked_once(answering):
-    asked = answering(True)
+@pytest.mark.parametrize("answer", ["y\n", "YES\n"])
+def test_a_terminal_is_asked_once_and_on_stderr(answering, capsys, answer):
+    answering(answer)
     consent("Move 3 groups")
-    assert asked == ["Move 3 groups"]
+    assert capsys.readouterr() == ("", "Move 3 groups? [y/N]: ")
 
 
-def test_declining_is_a_refusal_that_changed_nothing(answering):
-    answering(False)
+def test_what_is_going_to_be_written_is_shown_before_it_is_asked_about(answering, capsys, monkeypatch):
+    answering("y\n")
+    monkeypatch.setenv("NO_COLOR", "1")
+    consent("Move it", about=lambda: Result("x", [{"group": "app", "downstream_offset": 7}]))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split() for line in lines[:-1]] == [["GROUP", "DOWNSTREAM-OFFSET"], ["app", "7"]]
+    assert lines[-1] == "Move it? [y/N]: "
+
+
+def test_ctrl_c_is_no_answer(answering, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    answering("")
+    monkeypatch.setattr("sys.stdin.readline", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        consent("Move 3 groups")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", "", "maybe\n"])
+def test_declining_is_a_refusal_that_changed_nothing(answering, answer):
+    answering(answer)
     with pytest.raises(RefusedError, match="declined: nothing was changed") as caught:
         consent("Move 3 groups")
     assert (caught.value.exit_code, caught.value.code) == (3, "declined")

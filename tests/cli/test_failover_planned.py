@@ -1,6 +1,8 @@
 """``mmtool failover planned`` as a script sees it, on clusters in memory."""
 
+import io
 import json
+import re
 
 import pytest
 
@@ -100,10 +102,60 @@ def test_the_steps_that_are_rehearsed_are_the_steps_that_are_done(planned):
     assert {step["state"] for step in done} == {"done"}
 
 
+NOTHING = "nothing was changed; add --execute to do it\n"
+
+
+def test_a_rehearsal_says_that_it_is_one(planned):
+    assert planned("-g", "app").err.endswith(NOTHING)
+    assert planned("-g", "app", "-q").err == ""
+
+
+@pytest.mark.parametrize("more", [["-g", "typo"], ["-g", "idle"], ["-g", "app", "--execute", "--yes"]])
+def test_only_a_plan_that_would_move_something_is_called_a_rehearsal(planned, scene, more):
+    scene.commits("idle", "orders")
+    assert NOTHING not in planned(*more).err
+
+
+def test_executed_it_says_in_one_line_what_it_came_to(planned):
+    err = planned("-g", "app", "--execute", "--yes").err
+    assert re.search(
+        r"^moved 1 group, 1 offset, exact; 0 records lost, 0 read again; \d+\.\d s$", err, re.MULTILINE
+    )
+
+
+def test_each_steps_sentence_is_said_once(planned):
+    err = planned("-g", "app", "--execute", "--yes").err
+    assert err.count("read them back from west with another client") == 1
+    assert err.count("read_back: done") == 1
+
+
+def test_several_groups_are_all_named_in_what_is_next_and_in_the_plural(planned, scene):
+    scene.commits("my app", "orders", 10)
+    err = planned("-g", "app", "-g", "my app", "--execute", "--yes").err
+    assert "--describe --group app --group 'my app'\n" in err
+    assert "check that app, my app stand still on east and are idle on west" in err
+
+
+def test_the_offsets_are_seen_before_the_question(planned, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ended = planned("-g", "app", "--execute")
+    table, _, _ = ended.err.partition("move app to west? [y/N]: ")
+    assert (ended.code, "known after drain" in table) == (3, True)
+
+
 def test_afterwards_it_says_what_to_do_next(planned):
     assert "start the consumers of app with bootstrap.servers=west-1:9092" in (
         planned("-g", "app", "--execute", "--yes").err
     )
+
+
+def test_it_says_so_as_well_when_the_rows_have_nowhere_to_go(planned, monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    ended = planned("-g", "app", "--execute", "--yes")
+    assert (ended.code, "start the consumers of app" in ended.err) == (7, True)
+    assert "error: stdout cannot be written: it is closed; the command itself did its work\n" in ended.err
 
 
 def test_a_selector_is_required(planned):

@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
+from mmtool.insight.translation import FlowClusters
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicId, TopicPartition
@@ -97,9 +99,94 @@ def test_execute_where_nobody_can_be_asked_needs_yes(translate, scene):
     assert "commit 2 offsets of group app on west?" in ended.err
 
 
+NOTHING = "nothing was changed; add --execute to write these offsets\n"
+
+
+def test_a_rehearsal_says_that_it_is_one_and_what_it_comes_to(translate):
+    assert translate("-g", "app").err == f"2 exact\n{NOTHING}"
+    assert translate("-g", "app", "-q").err == ""
+
+
+def test_a_look_up_that_could_write_nothing_does_not_offer_to(translate, scene):
+    scene.source.groups.committed.clear()
+    scene.commits("idle", "orders")
+    assert NOTHING not in translate().err
+    assert NOTHING not in translate("-g", "typo").err
+
+
+def test_executed_it_says_what_was_written_and_no_rehearsal(translate):
+    assert translate("-g", "app", "--execute", "--yes").err == "2 exact, 2 written\n"
+
+
+def test_refused_rows_are_counted(translate, scene):
+    scene.commits("ahead", "orders", 30)
+    assert "2 exact, 2 refused\n" in translate().err
+
+
+def at_a_terminal(monkeypatch, answer):
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+
+
+def test_the_offsets_are_seen_before_the_question(translate, monkeypatch):
+    at_a_terminal(monkeypatch, "n\n")
+    ended = translate("-g", "app", "--execute")
+    table, _, after = ended.err.partition("commit 2 offsets of group app on west? [y/N]: ")
+    assert (ended.code, ended.out, "orders" in table) == (3, "", True)
+    assert "declined" in after
+
+
+def test_ctrl_c_at_the_question_is_an_interrupt_and_writes_nothing(translate, scene, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    at_a_terminal(monkeypatch, "")
+    monkeypatch.setattr("sys.stdin.readline", interrupted)
+    assert (translate("-g", "app", "--execute").code, scene.target.groups.committed) == (130, {})
+
+
+def test_on_the_way_back_the_headings_name_the_clusters(translate, scene):
+    scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
+    heading = translate("--reverse", "-g", "app").out.splitlines()[0].split()
+    assert [word for word in heading if word.startswith("OFFSET-ON")] == ["OFFSET-ON-east", "OFFSET-ON-west"]
+
+
+def test_warnings_of_the_properties_file_are_in_the_document(translate, scene):
+    scene.config.write_text(scene.config.read_text() + "east->west.topic = x\n")
+    ended = translate("-o", "json")
+    (sentence,) = json.loads(ended.out)["warnings"]
+    assert ("did you mean east->west.topics?" in sentence, ended.err.count(sentence)) == (True, 1)
+
+
+def test_keys_that_only_connect_reads_are_not_spoken_of(translate, scene):
+    scene.config.write_text(scene.config.read_text() + "config.storage.replication.factor = 1\n")
+    ended = translate("-o", "json", "-q")
+    assert (json.loads(ended.out)["warnings"], ended.err) == ([], "")
+
+
 def test_an_unknown_group_is_a_row_and_three(rows):
     (row,) = rows("-g", "typo", code=3)
     assert (row["group"], row["exactness"], row["reason"]) == ("typo", "refused", "unknown_group")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--groups", "app["), "error: --groups app[: "),
+        (("--groups", ""), "error: --groups is empty\n"),
+        (("-g", ""), "error: -g/--group is empty\n"),
+        (("-g", "app", "-g", ""), "error: -g/--group is empty\n"),
+    ],
+)
+def test_a_selector_that_can_mean_no_group_is_a_usage_error(translate, arguments, message):
+    ended = translate(*arguments)
+    assert (ended.code, ended.err[: len(message)], len(ended.err.splitlines())) == (2, message, 2)
+
+
+def test_a_pattern_of_groups_is_javas_as_in_the_file(rows, scene):
+    scene.commits("APP", "orders", 1)
+    assert {row["group"] for row in rows("--groups", r"(?i)\Qapp\E")} == {"app", "APP"}
 
 
 def test_one_refused_group_among_written_ones_is_six(rows, scene):
@@ -149,6 +236,21 @@ def test_a_flow_that_matches_no_topic_is_a_usage_error(translate, scene):
     assert translate().code == 2
 
 
+def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene, monkeypatch):
+    back = FlowClusters(
+        load_settings(scene.config, {}).select("west", "east")[0], scene.target, scene.source, scene.state
+    )
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: back)
+    ended = mmtool("translate-offsets", "-c", scene.config, "-s", "west", "-t", "east")
+    assert (ended.code, ended.err.splitlines()) == (
+        2,
+        [
+            "error: west->east matches no topic of west: its topics came from east by mirroring",
+            "remedy: for the way back of east->west: mmtool translate-offsets -s east -t west --reverse",
+        ],
+    )
+
+
 def test_reverse_leads_from_the_target_back(rows, scene):
     scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
     data = rows("--reverse", "-g", "app", "--execute", "--yes", "--allow-rewind")
@@ -183,6 +285,15 @@ def test_the_reset_file_for_more_has_the_group_first_and_no_refused_rows(transla
     scene.commits("ahead", "orders", 30)
     translate("--csv", tmp_path / "reset.csv")
     assert (tmp_path / "reset.csv").read_text() == "app,east.orders,0,11\napp,east.orders,1,10\n"
+
+
+def test_the_reset_file_says_what_it_leaves_out(translate, scene, tmp_path):
+    scene.commits("ahead", "orders", 30)
+    path = tmp_path / "reset.csv"
+    ended = translate("--csv", path, "-o", "json")
+    sentence = f"{path} has no line for 2 refused rows: 1 beyond_source_end, 1 no_commit"
+    assert f"warning: {sentence}\n" in ended.err
+    assert json.loads(ended.out)["warnings"] == [sentence]
 
 
 def test_csv_output_has_a_header_and_the_same_keys(translate):

@@ -128,7 +128,7 @@ def test_an_unknown_group_is_refused(scene):
 
 def test_no_group_at_all_is_refused(scene):
     with pytest.raises(RefusedError, match="no group matches"):
-        rehearse(scene.look(), GroupSelection(pattern="typo.*"))
+        rehearse(scene.look(), GroupSelection(matching="typo".__eq__))
 
 
 def test_a_group_that_comes_alive_between_plan_and_execution_is_refused(scene):

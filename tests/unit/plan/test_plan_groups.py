@@ -1,5 +1,7 @@
 """Which groups a command line means, and how a group's standing reads."""
 
+import re
+
 from mmtool.plan.group_facts import (
     ABSENT,
     GroupSelection,
@@ -18,7 +20,9 @@ def passes(group):
 
 
 def selected(*names, pattern=None, everything=False):
-    return select_groups(GroupSelection(names, pattern, everything), LISTED, passes)
+    return select_groups(
+        GroupSelection(names, pattern and re.compile(pattern).fullmatch, everything), LISTED, passes
+    )
 
 
 def test_nothing_named_means_every_group_that_passes():

@@ -16,9 +16,10 @@ from mmtool.testing.batches import CODECS, PlainRecord, batch_of, data, marker, 
 
 @given(plain_logs())
 def test_every_batch_is_found_where_it_lies_with_its_header(log):
-    views = list(iter_batches(b"".join(batch.write() for batch in log)))
+    written = [batch.write() for batch in log]  # once: gzip puts the time of day into its header
+    views = list(iter_batches(b"".join(written)))
 
-    assert [bytes(view.memory) for view in views] == [batch.write() for batch in log]
+    assert [bytes(view.memory) for view in views] == written
     assert [(view.header.base_offset, view.header.next_offset) for view in views] == [
         (batch.base_offset, batch.last_offset + 1) for batch in log
     ]
