@@ -40,6 +40,6 @@ _SENTENCES = {
     Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
     Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",
     Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is not enough",
-    Reason.UNREADABLE_STATE: "the stored state cannot be read and is never guessed: see `mmtool flow rebuild`",
+    Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version of mmtool: it is never guessed",
     Reason.AMBIGUOUS: "more than one target position fits, and none can be proven",
 }

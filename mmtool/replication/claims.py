@@ -127,7 +127,7 @@ def _check(cluster: WireCluster, code: int, transactional_id: str) -> None:
     if code in (Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED):
         raise ClaimLostError(
             f"another mmtool claimed {transactional_id} on {cluster.alias}",
-            remedy="look at `mmtool status` for the owner",
+            remedy="one process runs a flow: `mmtool replicate --standby` waits for its turn",
         )
     cluster.check_denied(code, f"WRITE on transactional id {transactional_id}")
     if code != Code.NONE:

@@ -24,6 +24,7 @@ from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
 from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.replication.resume import DivergedError, count_unbooked, resume, truncated
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.translation.answers import TargetLog
@@ -248,9 +249,7 @@ async def _resume_one(
     topic = block.about.target_topic
     topic_id = flow.target.topic_id(topic)
     if start is None or end is None or topic_id is None:
-        raise DivergedError(
-            f"target partition {topic}-{block.about.partition} is gone: `mmtool flow forget` drops its mirror"
-        )
+        raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
     recorder = await resume(
         flow.source,
         flow.target,

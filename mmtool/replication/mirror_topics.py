@@ -10,6 +10,7 @@ from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin, carried_configs
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
+from mmtool.replication.pump.presence import BEGIN_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,10 +125,7 @@ class MirrorTopics:
         if there is not None and there.topic_id == about.target_topic_id:
             return ""
         became = "was deleted" if there is None else "was deleted and created again"
-        return (
-            f"target topic {remote} {became}, and its records with it: start `mmtool replicate` with"
-            " mmtool.on.topic.recreated = restart to mirror it again from the start"
-        )
+        return f"target topic {remote} {became}, and its records with it: {BEGIN_AGAIN}"
 
     async def _wanted(self) -> dict[str, TopicMetadata]:
         found = await self._flow.source.refresh(None)

@@ -15,6 +15,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import read_range
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -81,7 +82,7 @@ async def resume(
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            " before they were booked; `mmtool flow rebuild` counts them on the source"
+            f" before they were booked: delete that topic and {BEGIN_AGAIN}"
         )
     matched = await _walk(source, block, tail, read_committed=read_committed)
     for piece in matched:
@@ -97,7 +98,7 @@ def truncated(tp: TopicPartition, log_end: int, known_to: int) -> str:
     """What is said of a target log that is shorter than its books."""
     return (
         f"target {tp.topic}-{tp.partition} ends at {log_end}, but {known_to} was mirrored to: it was truncated"
-        " or recreated; `mmtool flow rebuild` starts from what is there"
+        f" or recreated: delete that topic and {BEGIN_AGAIN}"
     )
 
 

@@ -102,7 +102,7 @@ class SourceReader:
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
                 what = f"topic {a.topic} {presence.value} on the source"
-                self._halt(mirror, f"{what}: `mmtool flow forget` drops its mirror")
+                self._halt(mirror, f"{what}: its mirror is left as it is")
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 self._stale = True  # nobody polls it meanwhile, so no answer would say that it is back
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.replication.pump.presence import TopicWatch
+from mmtool.replication.pump.presence import BEGIN_AGAIN, TopicWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -166,7 +166,7 @@ class TargetWriter:
             if presence.is_gone:
                 before = mirror.held_bytes
                 what = f"target topic {a.target_topic} {presence.value}"
-                mirror.halt(f"{what}: `mmtool flow forget` starts anew")
+                mirror.halt(f"{what}: {BEGIN_AGAIN}")
                 self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:
