@@ -74,9 +74,10 @@ RETRY_AFTER_METADATA = frozenset(
         Code.NOT_COORDINATOR,
         Code.FENCED_LEADER_EPOCH,
         Code.INCONSISTENT_TOPIC_ID,
+        Code.UNKNOWN_TOPIC_ID,
     }
 )
-"""Leadership or coordination moved: look again, then retry."""
+"""Leadership or coordination moved, or a broker has not heard of a young topic: look again, then retry."""
 
 RETRIABLE = RETRY_SAME_LEADER | RETRY_AFTER_METADATA
 

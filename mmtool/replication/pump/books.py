@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.cluster import retrying
-from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import runs_partition_of
@@ -185,7 +185,7 @@ async def append(cluster: WireCluster, entry: ProducePartition) -> int:
         request = ProduceRequest([entry], _TIMEOUT_MS)
         answers = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
         code = answers[0].error_code
-        if code in (Code.NOT_LEADER_OR_FOLLOWER, Code.UNKNOWN_TOPIC_OR_PARTITION):
+        if code in RETRY_AFTER_METADATA:
             await cluster.refresh([entry.topic])
         return code, None
 

@@ -279,7 +279,7 @@ class PartitionMirror:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
         elif code in _NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_oldest(sent)):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
-        elif code in RETRIABLE or code in {Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_TOPIC_ID}:
+        elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             sent.fate = Fate.MISSING
         elif too_large:
             self._shrink(sent)
