@@ -116,7 +116,8 @@ def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(bench, measure
         wait_for_new_records(bench.fleet["target"].bootstrap, stage.targets, PATIENCE_SECONDS)
         stage.stop_writing()
         stage.wait_until_identical(30)
-        assert (running.stop(signal.SIGTERM).code, markers(stage)) == (143, [])
+        answer = running.stop(signal.SIGTERM)
+        assert (answer.code, markers(stage)) == (143, []), answer.stderr
 
 
 @pytest.mark.parametrize(
