@@ -21,6 +21,7 @@ from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.pump.report import FENCED
 from mmtool.replication.session import local_master, open_session, parallelism, run_round, spark_log
+from mmtool.replication.spark_errors import reason_of, spark_is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -335,7 +336,9 @@ class Engine:
         for run in self.runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
             if any(row.told == FENCED for row in mine) or run.ownership.lost.is_set():
-                await self._take_again(run)
+                if not self.stop.is_set():
+                    await self._take_again(run)
+                run.is_ours = not self.stop.is_set()
             else:
                 run.fold(mine, seconds)
 
@@ -352,8 +355,8 @@ class Engine:
         Raises:
             MmtoolError: when it keeps failing, or Spark itself is gone.
         """
-        reason = _reason(error)
-        if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or _spark_is_gone(error):
+        reason = reason_of(error)
+        if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
             raise MmtoolError(
                 f"the round failed: {reason}",
                 remedy=f"run the same command again: it resumes by itself; Spark's own log is {spark_log()}",
@@ -385,15 +388,3 @@ def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None], value
     """``call(value)`` in the loop, unless the loop is gone."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(call, value)
-
-
-def _reason(error: Exception) -> str:
-    """The last line of a Python traceback inside Spark's message, or the first line of anything else."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if "Error: " in line and not line.startswith(("File", "at ", "py4j"))]
-    return (named or lines or [type(error).__name__])[-1 if named else 0]
-
-
-def _spark_is_gone(error: Exception) -> bool:
-    names = {type(e).__name__ for e in (error, error.__cause__, error.__context__) if e is not None}
-    return bool(names & {"Py4JNetworkError", "ConnectionRefusedError", "Py4JError", "ConnectionResetError"})

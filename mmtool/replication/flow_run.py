@@ -64,6 +64,7 @@ class FlowRun:
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
         warnings: Sentences for the operator; each is said once.
+        is_ours: Whether this process may say on record how the flow ended.
     """
 
     def __init__(self, flow: FlowContext) -> None:
@@ -75,6 +76,7 @@ class FlowRun:
         self.halted: dict[Place, str] = {}
         self.watch = PositionsWatch(flow, self.owner, self.halted)
         self.warnings: list[str] = []
+        self.is_ours = True
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow)
         self._sequences: dict[Place, int] = {}
@@ -180,7 +182,7 @@ class FlowRun:
 
     async def close(self, *, clean: bool) -> None:
         """Closes every shard on record when nothing is in flight any more, and leaves the ownership group."""
-        if clean and self.standing.shards:
+        if clean and self.is_ours and self.standing.shards:
             await write_documents(
                 self.flow,
                 self.flow.identity.control_topic,

@@ -25,7 +25,8 @@ def own(tmp_path):
         yield clusters
 
 
-@pytest.mark.parametrize("side", ["target", pytest.param("source", marks=pytest.mark.chaos)])
+@pytest.mark.chaos
+@pytest.mark.parametrize("side", ["target", "source"])
 def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, tmp_path, measured, side):
     with Stage(Bench(own, tmp_path), "outage", records_per_second=100.0) as stage:
         process = stage.start()
