@@ -84,6 +84,7 @@ def test_one_process_owns_a_flow_and_hands_it_over_without_a_marker(bench, measu
         assert stage.wrong_translations()[1][:5] == []
 
 
+@pytest.mark.chaos
 def test_a_standby_that_is_told_to_stop_leaves_the_owner_alone(bench):
     """It never held the flow, so it claims nothing and fences nobody."""
     with Stage(bench, f"idle-{os.getpid()}") as stage:

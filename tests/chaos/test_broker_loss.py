@@ -14,7 +14,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.replicating import Bench, Stage
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 60
 
