@@ -336,9 +336,10 @@ class Engine:
         for run in self.runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
             if any(row.told == FENCED for row in mine) or run.ownership.lost.is_set():
-                if not self.stop.is_set():
+                if self.stop.is_set():
+                    run.is_ours = False
+                else:
                     await self._take_again(run)
-                run.is_ours = not self.stop.is_set()
             else:
                 run.fold(mine, seconds)
 

@@ -91,7 +91,8 @@ async def establish(
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
         await _resume_all(flow, standing, claims, in_doubt, count, unbooked)
-    await _check_ends(flow, standing)
+    closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
+    standing.halted |= await _truncated(flow, closed)
     await _put_on_record(flow, claims, owner)
     return standing
 
@@ -109,19 +110,25 @@ async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[
     return _assignments(claims)
 
 
-async def _check_ends(flow: FlowContext, standing: Standing) -> None:
-    """A target log that is shorter than its books was truncated, whatever its last owner said of a clean end."""
-    await flow.target.refresh({b.about.target_topic for b in standing.blocks.values()})
+async def _truncated(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
+    """Partitions whose target log is shorter than their books, whatever their last owner said of a clean end.
+
+    Those in doubt are asked when they are resumed.
+    """
+    if not closed:
+        return {}
+    await flow.target.refresh({b.about.target_topic for b in closed.values()})
     tps = {
         place: TopicPartition(b.about.target_topic, b.about.partition)
-        for place, b in standing.blocks.items()
+        for place, b in closed.items()
         if flow.target.leader(b.about.target_topic, b.about.partition) is not None
     }
     ends = await list_offsets(flow.target, dict.fromkeys(tps.values(), LATEST), read_committed=False)
-    for place, tp in tps.items():
-        known = standing.blocks[place].tail.known_to
-        if tp in ends and ends[tp] < known and place not in standing.halted:
-            standing.halted[place] = truncated(tp, ends[tp], known)
+    return {
+        place: truncated(tp, ends[tp], closed[place].tail.known_to)
+        for place, tp in tps.items()
+        if tp in ends and ends[tp] < closed[place].tail.known_to
+    }
 
 
 async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:

@@ -11,17 +11,16 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.state_log import read_blocks
-from mmtool.kafka.wire.codes import Code
 from mmtool.plan.identity import shard_of
 from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.pump.presence import presence_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place, Standing
-    from mmtool.translation.blocks import BlockKey, MirroredPartition
+    from mmtool.translation.blocks import BlockKey
 
 
 async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> list[str]:
@@ -41,17 +40,14 @@ async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> l
     """
     about = {place: block.about for place, block in standing.blocks.items()}
     there = await flow.target.refresh({a.target_topic for a in about.values()})
-    gone = {place for place, a in about.items() if is_gone(a, there.get(a.target_topic))}
+    gone = {
+        place
+        for place, a in about.items()
+        if presence_of(a.target_topic_id, there.get(a.target_topic)).is_gone
+    }
     if gone:
         await _strike_out(flow, standing, gone, count)
     return sorted({about[place].target_topic for place in gone})
-
-
-def is_gone(about: MirroredPartition, found: TopicMetadata | None) -> bool:
-    """Whether metadata says that the topic which was mirrored to is not there any more (KIP-516)."""
-    if found is None or found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-        return True
-    return found.error_code == Code.NONE and found.topic_id != about.target_topic_id
 
 
 async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[Place], count: int) -> None:

@@ -10,7 +10,7 @@ from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin, carried_configs
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
-from mmtool.replication.pump.presence import BEGIN_AGAIN
+from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,13 +47,11 @@ class TopicsView:
     Attributes:
         refused: Topics that cannot be mirrored at all, and why.
         matched: How many source topics the flow's filters accept.
-        mirror_gone: Source topics whose counterpart was deleted; they are refused.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     matched: int = 0
-    mirror_gone: frozenset[str] = frozenset()
 
     @property
     def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
@@ -111,7 +109,6 @@ class MirrorTopics:
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone
-        view.mirror_gone = frozenset(gone)
         return view
 
     def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
@@ -121,11 +118,10 @@ class MirrorTopics:
         remote = self._flow.settings.remote_topic(about.source_topic)
         if remote != about.target_topic:
             return f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy"
-        there = target.get(remote)
-        if there is not None and there.topic_id == about.target_topic_id:
+        presence = presence_of(about.target_topic_id, target.get(remote))
+        if not presence.is_gone:
             return ""
-        became = "was deleted" if there is None else "was deleted and created again"
-        return f"target topic {remote} {became}, and its records with it: {BEGIN_AGAIN}"
+        return f"target topic {remote} {presence.value}, and its records with it: {BEGIN_AGAIN}"
 
     async def _wanted(self) -> dict[str, TopicMetadata]:
         found = await self._flow.source.refresh(None)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 _GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 
-
 BEGIN_AGAIN = (
     "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
 )
@@ -35,20 +34,27 @@ class Presence(Enum):
         return self in (Presence.DELETED, Presence.RECREATED)
 
 
+def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:
+    """What became of the topic with ``topic_id`` (KIP-516), by what metadata says of its name."""
+    if found is None or found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        return Presence.DELETED
+    if found.error_code != Code.NONE:
+        return Presence.UNSEEN  # a right was taken away, or no leader was elected yet: it may still be there
+    return Presence.THERE if found.topic_id == topic_id else Presence.RECREATED
+
+
 class TopicWatch:
-    """Remembers since when topics have been missing."""
+    """Remembers since when topics have been missing: one that a broker has not heard of is not deleted at once."""
 
     def __init__(self) -> None:
         self._missing_since: dict[str, float] = {}
 
     def presence(self, name: str, topic_id: TopicId, found: TopicMetadata | None) -> Presence:
-        """What became of topic ``name`` with ``topic_id`` (KIP-516), by the newest metadata."""
-        if found is not None and found.error_code == Code.NONE:
-            self._missing_since.pop(name, None)
-            return Presence.THERE if found.topic_id == topic_id else Presence.RECREATED
-        if found is not None and found.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return (
-                Presence.UNSEEN
-            )  # a right was taken away, or no leader was elected yet: it may still be there
+        """`presence_of` the topic ``name``, deleted only when it has been missing for a while."""
+        presence = presence_of(topic_id, found)
+        if presence is not Presence.DELETED:
+            if presence is not Presence.UNSEEN:
+                self._missing_since.pop(name, None)
+            return presence
         since = self._missing_since.setdefault(name, time.monotonic())
-        return Presence.DELETED if time.monotonic() - since > _GONE_AFTER_SECONDS else Presence.UNSEEN
+        return presence if time.monotonic() - since > _GONE_AFTER_SECONDS else Presence.UNSEEN

@@ -55,7 +55,7 @@ class SyncBook:
 
     async def close(self) -> None:
         """Writes what is left, where the cluster answers soon."""
-        for _ in range(2):
+        for _ in range(2):  # what is under way, then what became due meanwhile
             self.flush()
             if self._writing is not None:
                 await asyncio.wait({self._writing}, timeout=_CLOSING_SECONDS)
