@@ -1,7 +1,7 @@
-"""The JVM's own cache of parsed classes (dynamic CDS, JEP 350): a broker starts in half the time and CPU.
+"""The JVM's own cache of parsed classes (dynamic CDS, JEP 350): brokers and Spark start in half the time and CPU.
 
-The first broker that stops cleanly writes it (about 4 s, once per Kafka and Java version); every later JVM on
-the same class path maps it. The JVM checks that it fits and runs without it when it does not.
+The first broker that stops cleanly writes it (about 4 s, once per Kafka and Java version), Spark's is made on
+request; every later JVM on the same class path maps it. The JVM checks that it fits and runs without it when not.
 """
 
 from __future__ import annotations
@@ -14,26 +14,32 @@ from typing import IO, TYPE_CHECKING
 from mmtool.lab.java import java_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
 _TOLERANT = ("-Xshare:auto", "-XX:+IgnoreUnrecognizedVMOptions")  # not every JVM is HotSpot
 
 
 class ClassArchive:
-    """The archive that belongs to a class path and the Java in use; one process at a time writes it."""
+    """The archive that belongs to some classes and the Java in use; one process at a time writes it.
 
-    def __init__(self, classpath: Sequence[Path]) -> None:
-        fingerprint = "\n".join((os.path.realpath(java_binary()), *map(str, classpath)))
+    Args:
+        folder: Where it lies, or would lie.
+        made_of: What tells these classes from others, such as the jars.
+    """
+
+    def __init__(self, folder: Path, made_of: Iterable[object]) -> None:
+        java = java_binary().resolve()
+        fingerprint = "\n".join(map(str, (java, java.stat().st_mtime_ns, os.uname().machine, *made_of)))
         name = hashlib.sha256(fingerprint.encode()).hexdigest()[:12]
-        self._file = classpath[0].with_name(f"classes-{name}.jsa")
-        self._draft = self._file.with_suffix(".draft")
+        self.file = folder / f"classes-{name}.jsa"
+        self._draft = self.file.with_suffix(".draft")
         self._lock: IO[bytes] | None = None
 
     def options(self, *, write: bool = False) -> tuple[str, ...]:
         """JVM options that use the archive; when there is none and ``write``, that make one at exit."""
-        if self._file.exists():
-            return (*_TOLERANT, f"-XX:SharedArchiveFile={self._file}")
+        if self.file.exists():
+            return (*_TOLERANT, f"-XX:SharedArchiveFile={self.file}")
         if write and self._may_write():
             self._draft.unlink(missing_ok=True)
             return (*_TOLERANT, f"-XX:ArchiveClassesAtExit={self._draft}")
@@ -42,7 +48,7 @@ class ClassArchive:
     def adopt(self) -> None:
         """After that JVM's clean exit: what it wrote becomes the archive, in one step."""
         if self._lock is not None and self._draft.exists():
-            self._draft.rename(self._file)
+            self._draft.rename(self.file)
         self.close()
 
     def close(self) -> None:
@@ -53,7 +59,7 @@ class ClassArchive:
     def _may_write(self) -> bool:
         if self._lock is None:
             try:
-                handle = self._file.with_suffix(".lock").open("wb")
+                handle = self.file.with_suffix(".lock").open("wb")
             except OSError:  # a cache that can only be read: brokers start without an archive as well
                 return False
             try:

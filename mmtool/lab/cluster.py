@@ -222,7 +222,7 @@ class Cluster:
         command = java_command(
             *(jars, "kafka.tools.StorageTool", "format"),
             *("-t", self.cluster_id, "-c", str(self._config(node))),
-            jvm=(*JVM, *_LOGGING, *ClassArchive(jars).options()),
+            jvm=(*JVM, *_LOGGING, *ClassArchive(jars[0].parent, jars).options()),
         )
         log = self._folder(node) / "format.log"
         process = LeashedProcess(command, log)
@@ -235,7 +235,7 @@ class Cluster:
 
     def _launch(self, node: Node) -> None:
         jars = broker_classpath(self.shape.version)
-        self._archive = self._archive or ClassArchive(jars)
+        self._archive = self._archive or ClassArchive(jars[0].parent, jars)
         command = java_command(
             *(jars, "kafka.Kafka", str(self._config(node))),
             jvm=(*self.shape.jvm, *_LOGGING, *self._archive.options(write=node.node_id == 0)),

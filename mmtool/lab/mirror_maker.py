@@ -56,7 +56,7 @@ class MirrorMaker:
         jars = mirror_classpath(self._version)
         command = java_command(
             *(jars, "org.apache.kafka.connect.mirror.MirrorMaker", str(self.file)),
-            jvm=(*self._jvm, *_LOGGING, *ClassArchive(jars).options()),
+            jvm=(*self._jvm, *_LOGGING, *ClassArchive(jars[0].parent, jars).options()),
         )
         self._process = LeashedProcess(command, self.log)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
 from mmtool.replication.pump.report import REPORT_SCHEMA, ReportRow
-from mmtool.replication.spark_archive import archive_path
+from mmtool.replication.spark_archive import spark_classes
 from mmtool.replication.task import run_task
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def java_options() -> str:
 
 
 def _archived() -> str:
-    archive = archive_path()
-    return f' "-XX:SharedArchiveFile={archive}"' if archive.exists() else ""
+    return "".join(f' "{option}"' for option in spark_classes().options())
 
 
 def parallelism(session: Any) -> int:

@@ -11,15 +11,13 @@ passes it over.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sys
 from importlib.metadata import distribution
 from typing import TYPE_CHECKING
 
 from mmtool.caches import cache_root, one_at_a_time
 from mmtool.errors import MmtoolError
-from mmtool.lab.java import java_binary
+from mmtool.lab.class_archive import ClassArchive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,11 +25,10 @@ if TYPE_CHECKING:
 _DUMP_SECONDS = 300
 
 
-def archive_path() -> Path:
-    """Where the archive for this Java and this Spark lies, or would lie."""
-    spark, java = distribution("pyspark"), java_binary().resolve()
-    made_of = (spark.version, spark.locate_file("pyspark"), java, java.stat().st_mtime_ns, os.uname().machine)
-    return cache_root() / "spark" / f"{hashlib.sha256(repr(made_of).encode()).hexdigest()[:16]}.jsa"
+def spark_classes() -> ClassArchive:
+    """The archive for this Java and this Spark; it may be missing."""
+    spark = distribution("pyspark")
+    return ClassArchive(cache_root() / "spark", (spark.version, spark.locate_file("pyspark")))
 
 
 def make_archive() -> Path:
@@ -41,26 +38,24 @@ def make_archive() -> Path:
         UsageError: Java is missing or too old.
         MmtoolError: The JVM did not write it.
     """
-    path = archive_path()
-    with one_at_a_time(path.parent):
-        if not path.exists():
-            part = path.with_suffix(".part")
-            part.unlink(missing_ok=True)
-            _record(part)
-            if not part.exists():
-                raise MmtoolError(f"Java wrote no archive to {path.parent}", remedy="check the space on disk")
-            part.replace(path)
-    return path
+    classes = spark_classes()
+    with one_at_a_time(classes.file.parent):
+        if not classes.file.exists():
+            _record(classes.options(write=True))
+            classes.adopt()
+    if not classes.file.exists():
+        raise MmtoolError(f"Java wrote no archive to {classes.file.parent}", remedy="check the space on disk")
+    return classes.file
 
 
-def _record(part: Path) -> None:
+def _record(options: tuple[str, ...]) -> None:
     """Starts Spark as a flow does, and ends it; the JVM writes what it has loaded on its way out."""
     from pyspark import SparkContext
 
     from mmtool.replication.session import java_options, local_master, open_session
 
-    options = f"{java_options()} -XX:ArchiveClassesAtExit={part}"
-    open_session(local_master(1), {"spark.driver.extraJavaOptions": options}).stop()
+    java = " ".join((java_options(), *options))
+    open_session(local_master(1), {"spark.driver.extraJavaOptions": java}).stop()
     jvm = SparkContext._gateway.proc  # noqa: SLF001  there is no public way to wait for the JVM
     jvm.stdin.close()
     jvm.wait(_DUMP_SECONDS)

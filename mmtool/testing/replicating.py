@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mmtool.testing.exactness import Wrong
 
 _numbers = count(1)
+_TERMINATED = 143  # after SIGTERM
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,25 @@ class Stage:
         while differences := self.differences():
             if time.monotonic() > deadline:
                 raise GateError(f"after {timeout:.0f} s the mirror differs: {differences}")
+
+    def prove_exact(self, process: MmtoolProcess, timeout: float = 60) -> int:
+        """Ends the producers and then ``process``: both sides hold the same, every offset translates exactly.
+
+        Returns:
+            How many offsets were translated, there and back.
+
+        Raises:
+            GateError: The mirror differs, the stop was not clean, or a translation was wrong.
+        """
+        self.stop_writing()
+        self.wait_until_identical(timeout)
+        answer = process.stop()
+        if answer.code != _TERMINATED or "Traceback" in answer.stderr:
+            raise GateError(f"replicate ended with {answer.code} and said:\n{answer.stderr}")
+        asked, wrong = self.wrong_translations()
+        if wrong:
+            raise GateError(f"{len(wrong)} of {asked} offsets were translated wrongly, such as {wrong[:5]}")
+        return asked
 
     def wrong_translations(self) -> tuple[int, Sequence[Wrong]]:
         """As ``mmtool.testing.exactness.wrong_translations``, of both topics."""

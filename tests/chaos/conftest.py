@@ -6,6 +6,9 @@ import random
 
 import pytest
 
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+
 _SEED = pytest.StashKey[int]()
 
 
@@ -28,3 +31,13 @@ def chance(request, measured) -> random.Random:
     """The source of all that is random in a test."""
     measured(f"chaos seed: {request.config.stash[_SEED]}")
     return random.Random(f"{request.config.stash[_SEED]} {request.node.name}")
+
+
+@pytest.fixture(scope="module")
+def threes(tmp_path_factory):
+    """Two clusters of three brokers, which miss a dead one after 3 s instead of 9."""
+    shape = Shape(3, properties={"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"})
+    clusters = Fleet.of(tmp_path_factory.mktemp("threes"), "source", "target", shape=shape)
+    with clusters:
+        yield clusters
+    clusters.remove_data()
