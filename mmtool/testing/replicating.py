@@ -84,7 +84,8 @@ class Stage:
     replicas: int = 1
     records_per_second: float = 300.0
     topics_exist: bool = False
-    _writers: ExitStack = field(default_factory=ExitStack)
+    _writers: list[RunningWriter] = field(default_factory=list)
+    _writing: ExitStack = field(default_factory=ExitStack)
     _processes: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
@@ -101,12 +102,12 @@ class Stage:
             writer = RunningWriter(
                 bootstrap, topic, self.partitions, self.records_per_second, transactions=transactions
             )
-            self._writers.enter_context(writer)
+            self._writers.append(self._writing.enter_context(writer))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._processes.close()
-        self._writers.close()
+        self.stop_writing()
 
     def start(self, *options: str) -> MmtoolProcess:
         """``mmtool replicate`` with this stage's properties file, always the same."""
@@ -135,7 +136,9 @@ class Stage:
 
     def stop_writing(self) -> None:
         """Ends the producers; everything is acknowledged then."""
-        self._writers.close()
+        for writer in self._writers:
+            writer.ask_to_stop()
+        self._writing.close()
 
     def differences(self) -> dict[str, str]:
         """Partitions whose records differ, and how; empty when both sides hold the same."""

@@ -12,7 +12,8 @@ from mmtool.lab.load import Load, Transactions, produce
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RECORDS_OF_A_LOAD = 400
+_SECONDS_OF_A_LOAD = 1.3  # it ends after the load under way
+_LEAST_RECORDS = 36
 _JOIN_SECONDS = 60.0
 
 
@@ -44,9 +45,13 @@ class RunningWriter:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def ask_to_stop(self) -> None:
+        """Ends soon; `stop` waits for it."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Ends after the load under way; every record is then acknowledged."""
-        self._stop.set()
+        self.ask_to_stop()
         if self._thread is not None:
             self._thread.join(_JOIN_SECONDS)
         if self.failure is not None:
@@ -61,16 +66,16 @@ class RunningWriter:
             self.failure = error
 
     def _loads(self) -> Iterator[Load]:
-        first = 0
+        first, count = 0, max(_LEAST_RECORDS, round(self.records_per_second * _SECONDS_OF_A_LOAD))
         while not self._stop.is_set():
             how = Transactions(f"w-{uuid.uuid4().hex}", self.transactions, 3) if self.transactions else None
             yield Load(
                 self.topic,
-                _RECORDS_OF_A_LOAD,
+                count,
                 self.partitions,
                 self.record_bytes,
                 records_per_second=self.records_per_second,
                 transactions=how,
                 first_sequence=first,
             )
-            first += _RECORDS_OF_A_LOAD  # no two records are ever equal
+            first += count  # no two records are ever equal

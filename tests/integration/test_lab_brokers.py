@@ -68,15 +68,6 @@ def test_topics_are_never_created_by_reading_or_writing(cluster):
     assert "never-created" not in admin.list_topics(timeout=10).topics
 
 
-def test_a_stopped_cluster_starts_again_with_its_data(tmp_path, topic_name):
-    topic = topic_name()
-    with Cluster("a", tmp_path) as first:
-        create_topic(first.bootstrap, topic)
-        produce(first.bootstrap, Load(topic, count=10))
-    with Cluster("a", tmp_path) as second:
-        assert (sequences(second, topic), second.cluster_id) == (list(range(10)), first.cluster_id)
-
-
 def test_kill_9_of_the_process_that_started_a_cluster_ends_its_brokers(tmp_path):
     command = [sys.executable, "-c", _STARTS_AND_WAITS, tmp_path]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as parent:

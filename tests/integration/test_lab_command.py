@@ -8,61 +8,87 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
+from mmtool.lab.load import Load, produce
 from mmtool.lab.state import StateDirectory
+from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def lab(tmp_path):
-    """Runs ``mmtool lab VERB ...`` on a state directory of its own; takes the lab down at the end."""
+def lab_in(directory):
+    """Runs ``mmtool lab VERB ...`` on a state directory."""
 
     def run(verb: str, *options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "mmtool", "lab", verb, "--state-dir", str(tmp_path), *options]
+        command = [sys.executable, "-m", "mmtool", "lab", verb, "--state-dir", str(directory), *options]
         return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
 
+    return run
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A lab of the test's own; taken down at the end."""
+    run = lab_in(tmp_path)
     yield run
     run("down")
+
+
+@dataclass(frozen=True)
+class Running:
+    """A lab that runs, and what the two commands said that started it at the same moment."""
+
+    folder: Path
+    lab: Callable[..., subprocess.CompletedProcess[str]]
+    answers: list[subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """Nobody stops it before the end of the module."""
+    folder = tmp_path_factory.mktemp("lab")
+    lab = lab_in(folder)
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda _: lab("up", "-o", "json"), range(2)))
+    yield Running(folder, lab, answers)
+    lab("down")
 
 
 def rows(answer) -> list[dict]:
     return json.loads(answer.stdout)["data"]
 
 
-def test_up_returns_when_both_clusters_answer_and_down_ends_them(lab, tmp_path):
-    started = lab("up", "-o", "json")
-    pids = [row["pid"] for row in rows(started)]
-    assert [(row["cluster"], row["state"]) for row in rows(started)] == [("a", "running"), ("b", "running")]
-    assert rows(lab("status", "-o", "json")) == rows(started)
-    assert f"export MMTOOL_CONFIG={tmp_path}/mmtool.properties" in started.stderr
-    assert lab("down").returncode == 0
-    assert (any(map(psutil.pid_exists, pids)), rows(lab("status", "-o", "json"))) == (False, [])
-    assert not (tmp_path / "a").exists()
+def test_up_returns_when_both_clusters_answer_and_says_where_their_settings_are(running):
+    started = rows(running.lab("status", "-o", "json"))
+    assert [(row["cluster"], row["state"]) for row in started] == [("a", "running"), ("b", "running")]
+    assert f"export MMTOOL_CONFIG={running.folder}/mmtool.properties" in running.answers[0].stderr
 
 
-def test_up_twice_finds_the_running_lab_and_refuses_another_one(lab, tmp_path):
-    first = lab("up", "--print-config")
-    again = lab("up", "--print-config")
-    other = lab("up", "--clusters", "x,y")
-    assert first.stdout == (tmp_path / "mmtool.properties").read_text()
-    assert (again.returncode, again.stdout, "they run already" in again.stderr) == (0, first.stdout, True)
+def test_two_ups_at_the_same_moment_find_the_same_lab(running):
+    assert [answer.returncode for answer in running.answers] == [0, 0]
+    assert rows(running.answers[0]) == rows(running.answers[1]) == rows(running.lab("status", "-o", "json"))
+
+
+def test_up_finds_the_running_lab_and_refuses_another_one(running):
+    again = running.lab("up", "--print-config")
+    other = running.lab("up", "--clusters", "x,y")
+    assert again.stdout == (running.folder / "mmtool.properties").read_text()
+    assert (again.returncode, "they run already" in again.stderr) == (0, True)
     assert (other.returncode, "clusters a,b" in other.stderr, "mmtool lab down" in other.stderr) == (
         3,
         True,
         True,
     )
-
-
-def test_two_ups_at_the_same_moment_find_the_same_lab(lab):
-    with ThreadPoolExecutor(2) as pool:
-        answers = list(pool.map(lambda _: lab("up", "-o", "json"), range(2)))
-    assert [answer.returncode for answer in answers] == [0, 0]
-    assert rows(answers[0]) == rows(answers[1])
 
 
 def test_a_down_while_the_lab_starts_waits_and_stops_it(lab, tmp_path):
@@ -74,19 +100,25 @@ def test_a_down_while_the_lab_starts_waits_and_stops_it(lab, tmp_path):
 
 
 def test_kill_9_of_the_supervisor_takes_its_brokers_along(lab, tmp_path):
-    brokers = [psutil.Process(row["pid"]) for row in rows(lab("up", "-o", "json"))]
+    up = lab("up", "-o", "json")
+    brokers = [psutil.Process(row["pid"]) for row in rows(up)]
     os.kill(StateDirectory(tmp_path).read().supervisor_pid, signal.SIGKILL)
     gone, _ = psutil.wait_procs(brokers, timeout=5)
     assert (len(gone), rows(lab("status", "-o", "json"))) == (2, [])
 
 
-def test_data_that_was_kept_is_there_after_the_next_up(lab):
-    before = rows(lab("up", "-o", "json"))
+def test_data_that_is_kept_is_there_after_the_next_up_and_gone_after_a_plain_down(lab, tmp_path):
+    before, _ = rows(lab("up", "-o", "json"))
+    create_topic(before["bootstrap"], "kept")
+    produce(before["bootstrap"], Load("kept", count=10))
     lab("down", "--keep-data")
-    after = rows(lab("up", "-o", "json"))
-    assert [(r["cluster_id"], r["bootstrap"]) for r in before] == [
-        (r["cluster_id"], r["bootstrap"]) for r in after
+    after, _ = rows(lab("up", "-o", "json"))
+    assert [after[key] for key in ("cluster_id", "bootstrap")] == [
+        before[key] for key in ("cluster_id", "bootstrap")
     ]
+    assert len(list(read_topic(after["bootstrap"], "kept"))) == 10
+    assert lab("down").returncode == 0
+    assert (psutil.pid_exists(after["pid"]), (tmp_path / "a").exists()) == (False, False)
 
 
 def test_down_and_status_without_a_lab_say_so_and_succeed(lab):

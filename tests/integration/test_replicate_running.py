@@ -37,6 +37,17 @@ def markers(stage):
     ]
 
 
+@pytest.fixture(scope="module")
+def running(bench):
+    """A stage whose flow runs for several tests, and its process; at the end it stops cleanly."""
+    with Stage(bench, f"grow-{os.getpid()}", records_per_second=50.0) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        yield stage, process
+        answer = process.stop(signal.SIGTERM)
+        assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+
+
 def picked_up(stage, topic, partitions, measured):
     """New partitions of a source topic get their records mirrored within the refresh interval and 5 s."""
     source, target = (stage.bench.fleet[side].bootstrap for side in ("source", "target"))
@@ -100,25 +111,31 @@ def test_a_standby_that_is_told_to_stop_leaves_the_owner_alone(bench):
         assert ("lost its claim" in said, "round failed" in said, markers(stage)) == (False, False, [])
 
 
-def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(bench, measured):
-    """Within the refresh interval and five seconds; an end by signal while nothing happens is clean as well."""
-    with Stage(bench, f"grow-{os.getpid()}", records_per_second=50.0) as stage:
-        running = stage.start()
-        stage.wait_for_new_records(PATIENCE_SECONDS)
-        source, added = bench.fleet["source"].bootstrap, f"grow-{os.getpid()}-added"
+def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(running, measured):
+    """Within the refresh interval and five seconds, and what is mirrored already goes on."""
+    stage, _ = running
+    source, added = stage.bench.fleet["source"].bootstrap, f"{stage.prefix}-added"
 
-        create_topic(source, added, 2)
-        first = picked_up(stage, added, 2, measured)
-        admin = AdminClient({"bootstrap.servers": source, "log_level": 2})
-        admin.create_partitions([NewPartitions(added, 5)])[added].result(20)
-        second = picked_up(stage, added, 5, measured)
+    create_topic(source, added, 2)
+    first = picked_up(stage, added, 2, measured)
+    admin = AdminClient({"bootstrap.servers": source, "log_level": 2})
+    admin.create_partitions([NewPartitions(added, 5)])[added].result(20)
+    second = picked_up(stage, added, 5, measured)
 
-        assert (first < REFRESH_SECONDS + 5, second < REFRESH_SECONDS + 5) == (True, True)
-        wait_for_new_records(bench.fleet["target"].bootstrap, stage.targets, PATIENCE_SECONDS)
-        stage.stop_writing()
-        stage.wait_until_identical(30)
-        answer = running.stop(signal.SIGTERM)
-        assert (answer.code, markers(stage)) == (143, []), answer.stderr
+    assert (first < REFRESH_SECONDS + 5, second < REFRESH_SECONDS + 5) == (True, True)
+    wait_for_new_records(stage.bench.fleet["target"].bootstrap, stage.targets, PATIENCE_SECONDS)
+
+
+def test_a_target_topic_that_is_deleted_meanwhile_is_said_to_be_and_never_made_again(running):
+    """The others go on, and what helps is said."""
+    stage, process = running
+    target = stage.bench.fleet["target"].bootstrap
+    gone = stage.targets[0]
+    admin = AdminClient({"bootstrap.servers": target, "log_level": 2})
+    admin.delete_topics([gone], operation_timeout=10)[gone].result(20)
+    process.wait_line(f"{re.escape(gone)} was deleted.*mmtool.on.topic.recreated = restart", PATIENCE_SECONDS)
+    wait_for_new_records(target, stage.targets[1:], PATIENCE_SECONDS)
+    assert gone not in admin.list_topics(timeout=10).topics
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer
@@ -15,6 +17,11 @@ from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.testing.processes import Answer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -42,16 +49,47 @@ def stem():
     return f"asked-{time.monotonic_ns()}"
 
 
+@dataclass(frozen=True)
+class Mirrored:
+    """A flow that has run, and the failover of one group while it did."""
+
+    properties: Path
+    failover: Answer
+    replicate_went_on: bool
+
+
 @pytest.fixture(scope="module")
-def properties(bench, stem, source):
-    """1,000 records in two partitions, mirrored once; group ``<stem>-app`` has read 300 and 500."""
+def mirrored(bench, stem, source, tmp_path_factory):
+    """1,000 records in two partitions; group ``<stem>-app`` has read 300 and 500, ``<stem>-moves`` moves."""
     create_topic(source, stem, 2)
     produce(source, Load(stem, 1_000, 2, 100))
     commit(source, f"{stem}-app", stem, 300, 500)
     path = bench.properties(f"{stem}.*")
-    answer = bench.catch_up(path)
-    assert answer.code == 0, answer.stderr
-    return path
+    with bench.start(path) as replicate:
+        replicate.wait_line("caught up|lag|rec/s")
+        produce(source, Load(stem, 10, 1, 100))
+        commit(source, f"{stem}-moves", stem, 510, 400)
+        line = [
+            "failover",
+            "planned",
+            "-c",
+            str(path),
+            "-g",
+            f"{stem}-moves",
+            "--execute",
+            "--yes",
+            "-o",
+            "json",
+        ]
+        failover = run_mmtool(tmp_path_factory.mktemp("failover") / "run", *line)
+        went_on = replicate.alive
+        assert replicate.stop().code == 143
+    return Mirrored(path, failover, went_on)
+
+
+@pytest.fixture
+def properties(mirrored):
+    return mirrored.properties
 
 
 @pytest.fixture
@@ -78,23 +116,17 @@ def test_an_answer_takes_seconds_not_minutes(run, stem, measured):
 
 def test_a_commit_past_the_mirror_is_refused_until_it_has_caught_up(run, stem, source):
     produce(source, Load(stem, 10, 1, 100))
-    commit(source, f"{stem}-ahead", stem, 505)
+    commit(source, f"{stem}-ahead", stem, 515)
     answer = run("translate-offsets", "-g", f"{stem}-ahead", "-o", "json")
     assert (answer.code, [row["reason"] for row in answer.rows]) == (3, ["beyond_mirror", "no_commit"])
 
 
-def test_a_failover_watches_the_replicate_that_runs(bench, run, properties, stem, source, measured):
-    produce(source, Load(stem, 10, 1, 100))
-    commit(source, f"{stem}-moves", stem, 520, 400)
-    with bench.start(properties) as replicate:
-        replicate.wait_line("caught up|lag|rec/s")
-        answer = run("failover", "planned", "-g", f"{stem}-moves", "--execute", "--yes", "-o", "json")
-        still_runs = replicate.alive
-    assert answer.code == 0, answer.stderr
-    row = answer.rows[0]
+def test_a_failover_watches_the_replicate_that_runs(mirrored, measured):
+    assert mirrored.failover.code == 0, mirrored.failover.stderr
+    (row,) = mirrored.failover.rows
     measured(f"{row['rto_seconds']:.2f} s to recover one group beside a running replicate")
     offsets = [p["downstream_offset"] for p in row["groups"][0]["partitions"]]
-    assert (still_runs, row["state"], offsets) == (True, "completed", [520, 400])
+    assert (mirrored.replicate_went_on, row["state"], offsets) == (True, "completed", [510, 400])
 
 
 def test_a_group_that_consumes_is_refused_with_its_host(run, stem, source):
