@@ -78,7 +78,7 @@ class FlowRun:
         self.warnings: list[str] = []
         self.is_ours = True
         self.shard_count = flow.settings.shards
-        self._topics = MirrorTopics(flow)
+        self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
         self._sequences: dict[Place, int] = {}
         self._mirrored: dict[Place, tuple[int, int]] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin import TopicAdmin, carried_configs
+from mmtool.kafka.admin import carried_configs
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
@@ -15,12 +16,14 @@ from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mmtool.kafka.admin import TopicAdmin
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
 _DEFAULT_MAX_BATCH = 1 << 20  # a broker's own default less its overhead, where the topic cannot be described
+_LOOK_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,24 @@ class TopicsView:
 
 
 class MirrorTopics:
-    """Finds, creates and grows the topics of one flow."""
+    """Finds, creates and grows the topics of one flow.
 
-    def __init__(self, flow: FlowContext) -> None:
+    Args:
+        flow: Whose topics; its connections find them.
+        source: Describes them.
+        target: Describes, creates and grows their counterparts.
+        settle_seconds: For how long a counterpart that was there is looked for before it is called deleted.
+    """
+
+    def __init__(
+        self, flow: FlowContext, source: TopicAdmin, target: TopicAdmin, settle_seconds: float = 3.0
+    ) -> None:
         self._flow = flow
-        self._source = TopicAdmin(flow.settings.source)
-        self._target = TopicAdmin(flow.settings.target)
+        self._source = source
+        self._target = target
+        self._settle_seconds = settle_seconds
         self._limits: dict[str, int] = {}
+        self._known_gone: frozenset[str] = frozenset()
 
     async def matches(self) -> bool:
         """Whether the source has any topic that the flow's filter means; changes nothing.
@@ -83,12 +97,7 @@ class MirrorTopics:
                 made again: the offset runs would lead to records that are not there.
         """
         source = await self._wanted()
-        target = await self._counterparts(source)
-        gone = {
-            name: reason
-            for name, topic in source.items()
-            if (reason := self._gone(on_record.get(topic.topic_id), target))
-        }
+        target, gone = await self._settled(source, on_record)
         steps = plan_topics(
             [
                 TopicFacts(t.name, t.topic_id, len(t.partitions))
@@ -110,6 +119,27 @@ class MirrorTopics:
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone
         return view
+
+    async def _settled(
+        self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
+    ) -> tuple[dict[str, TopicMetadata], dict[str, str]]:
+        """The counterparts, and what became of those that are on record and are not there any more.
+
+        A broker that has not heard of a young topic yet does not know it either: what is newly missing is looked
+        for again, for a while.
+        """
+        deadline = time.monotonic() + self._settle_seconds
+        while True:
+            target = await self._counterparts(source)
+            gone = {
+                name: reason
+                for name, topic in source.items()
+                if (reason := self._gone(on_record.get(topic.topic_id), target))
+            }
+            if gone.keys() <= self._known_gone or time.monotonic() >= deadline:
+                self._known_gone = frozenset(gone)
+                return target, gone
+            await asyncio.sleep(_LOOK_SECONDS)
 
     def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
         """What became of the counterpart that is on record; empty when it is there."""

@@ -1,0 +1,94 @@
+"""Which topics are mirrored now: what a broker says of a counterpart is believed when it says so for a while."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.config import load_settings
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.replication.mirror_topics import MirrorTopics
+from mmtool.translation.blocks import MirroredPartition
+from mmtool.translation.types import ClusterId, TopicId
+
+UPSTREAM, DOWNSTREAM = TopicId("up"), TopicId("down")
+ABOUT = MirroredPartition(ClusterId("s"), ClusterId("t"), UPSTREAM, 0, "orders", "a.orders", DOWNSTREAM)
+UNKNOWN_TOPIC = 3
+
+
+class Answers:
+    """A cluster whose metadata changes from one look to the next; the last answer stays."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    async def refresh(self, _):
+        found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return {topic.name: topic for topic in found}
+
+    def check_denied(self, *_):
+        pass
+
+
+class Admin:
+    """Keeps what it is asked to make."""
+
+    def __init__(self):
+        self.made = []
+
+    def configs(self, _):
+        return {}
+
+    def create(self, steps):
+        self.made += steps
+        return {}
+
+    grow = create
+
+
+def topic(name, topic_id, error=0):
+    return TopicMetadata(name, topic_id, error, [] if error else [object()])
+
+
+THERE = topic("a.orders", DOWNSTREAM)
+MISSING = topic("a.orders", TopicId(""), UNKNOWN_TOPIC)
+
+
+@pytest.fixture
+def look(tmp_path):
+    """``look(answers of the target...)``: the view of one refresh, and what was made."""
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
+        "a->b.enabled = true\na->b.topics = orders\n"
+    )
+    (settings,) = load_settings(path, {}).flows
+
+    def one(*answers, seconds=0.5):
+        flow = SimpleNamespace(
+            settings=settings, source=Answers([topic("orders", UPSTREAM)]), target=Answers(*answers)
+        )
+        target = Admin()
+        topics = MirrorTopics(flow, Admin(), target, settle_seconds=seconds)
+        return asyncio.run(topics.refresh({UPSTREAM: ABOUT})), target.made
+
+    return one
+
+
+def test_a_counterpart_that_one_broker_has_not_heard_of_is_still_mirrored(look):
+    view, made = look([MISSING], [], [THERE])
+    assert (list(view.topics), view.refused, made) == (["orders"], {}, [])
+
+
+def test_a_counterpart_that_stays_away_was_deleted_and_is_not_made_again(look):
+    view, made = look([MISSING])
+    assert (view.topics, made) == ({}, [])
+    assert "target topic a.orders was deleted" in view.refused["orders"]
+
+
+def test_a_counterpart_of_the_same_name_and_another_id_is_another_topic(look):
+    view, made = look([topic("a.orders", TopicId("another"))])
+    assert (view.topics, made) == ({}, [])
+    assert "deleted and created again" in view.refused["orders"]
