@@ -99,9 +99,8 @@ class Stage:
         for topic, transactions in zip(self.topics, (0, 12), strict=True):
             if not self.topics_exist:
                 create_topic(bootstrap, topic, self.partitions, self.replicas)
-            writer = RunningWriter(
-                bootstrap, topic, self.partitions, self.records_per_second, transactions=transactions
-            )
+            rate = self.records_per_second / (3 if transactions else 1)  # a transaction is many requests
+            writer = RunningWriter(bootstrap, topic, self.partitions, rate, transactions=transactions)
             self._writers.append(self._writing.enter_context(writer))
         return self
 

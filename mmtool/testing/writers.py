@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _SECONDS_OF_A_LOAD = 1.3  # it ends after the load under way
 _LEAST_RECORDS = 36
+_LINGER_MS = 100.0  # ten requests a second: the machine is for what is tested
 _JOIN_SECONDS = 60.0
 
 
@@ -75,6 +76,7 @@ class RunningWriter:
                 self.partitions,
                 self.record_bytes,
                 records_per_second=self.records_per_second,
+                linger_ms=_LINGER_MS,
                 transactions=how,
                 first_sequence=first,
             )

@@ -79,7 +79,8 @@ def test_kill_9_of_the_process_that_started_a_cluster_ends_its_brokers(tmp_path)
 
 def test_a_cluster_of_three_goes_on_without_one_of_them(tmp_path, topic_name):
     topic = topic_name()
-    with Cluster("a", tmp_path, Shape(brokers=3)) as cluster:
+    missed_soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+    with Cluster("a", tmp_path, Shape(brokers=3, properties=missed_soon)) as cluster:
         create_topic(cluster.bootstrap, topic, partitions=1, replicas=3)
         produce(cluster.bootstrap, Load(topic, count=100))
         cluster.kill_broker(1)
