@@ -86,7 +86,11 @@ def spark_log() -> Path:
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Starts the JVM with its talk in a file: it warns of its own modules on every start."""
+    """Starts the JVM with its talk in a file: it warns of its own modules on every start.
+
+    In a process group of its own: what a terminal or timeout(1) sends to ours is for the driver, which finishes what
+    is in flight before it ends the JVM. A JVM whose driver died reads the end of its stdin.
+    """
     from pyspark import SparkConf, SparkContext
     from pyspark.accumulators import AccumulatorTCPServer
     from pyspark.java_gateway import launch_gateway
@@ -97,7 +101,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     for name, value in settings.items():
         conf.set(name, value)
     with spark_log().open("ab") as log:
-        gateway = launch_gateway(conf, popen_kwargs={"stderr": log})
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
     SparkContext(conf=conf, gateway=gateway)
     # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
     AccumulatorTCPServer.handle_error = lambda *_: None

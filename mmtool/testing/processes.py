@@ -108,9 +108,20 @@ class MmtoolProcess:
         seconds = time.monotonic() - self.started_at
         return Answer(code, self._stdout.read_text(), self.stderr, seconds)
 
-    def stop(self, signum: signal.Signals = signal.SIGTERM, timeout: float = 60.0) -> Answer:
-        """Asks for a clean end and waits for it."""
-        self._process.send_signal(signum)
+    def stop(
+        self, signum: signal.Signals = signal.SIGTERM, timeout: float = 60.0, *, alone: bool = False
+    ) -> Answer:
+        """Asks for a clean end and waits for it.
+
+        Args:
+            signum: What is sent to its process group, as a terminal and timeout(1) do.
+            timeout: How long to wait, in seconds.
+            alone: It is sent to the command only, as kill(1) does.
+        """
+        if alone:
+            self._process.send_signal(signum)
+        else:
+            os.killpg(self.pid, signum)
         return self.wait(timeout)
 
     def pids(self, role: Role) -> list[int]:

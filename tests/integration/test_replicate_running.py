@@ -39,7 +39,7 @@ def markers(stage):
 
 @pytest.fixture(scope="module")
 def running(bench):
-    """A stage whose flow runs for several tests, and its process; at the end it stops cleanly."""
+    """A stage whose flow runs for several tests, and its process; at the end its process group stops cleanly."""
     with Stage(bench, f"grow-{os.getpid()}", records_per_second=50.0) as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
@@ -86,7 +86,7 @@ def test_one_process_owns_a_flow_and_hands_it_over_without_a_marker(bench, measu
         measured(f"standby took over {seconds:.1f} s after the owner's clean end")
 
         terminated_at = time.monotonic()
-        assert standby.stop(signal.SIGTERM).code == 143
+        assert standby.stop(signal.SIGTERM, alone=True).code == 143
         measured(f"SIGTERM: clean end after {time.monotonic() - terminated_at:.1f} s")
 
         stage.stop_writing()
