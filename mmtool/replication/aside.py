@@ -41,3 +41,13 @@ class Aside:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+
+
+async def to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Awaits work that must not be cut off: who is cancelled meanwhile goes when it has ended, however it did."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

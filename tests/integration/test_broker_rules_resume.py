@@ -19,6 +19,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication import establish
+from mmtool.replication.pump import pump
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.mirror import FencedError
 from mmtool.testing.batches import PlainRecord, batch_of
@@ -127,6 +128,26 @@ async def test_a_first_start_and_a_clean_hand_over_write_no_marker(scene, upstre
         await owner.close()
     assert [view.header.is_control for view in batches] == [False] * len(batches)
     assert (scene.read(), owner.runs(scene.topic)) == (values(0, 30), [(0, 0, 30)])
+
+
+@on_loop
+async def test_rounds_that_end_while_their_books_are_written_hand_everything_over(scene, monkeypatch):
+    """Under load, with books that are written all the time: within one owner, and from one to the next."""
+    monkeypatch.setattr(pump, "_BOOKS_SECONDS", 0.001)
+    with RunningWriter(scene.up, scene.topic, 1, 1500.0, record_bytes=200):
+        for _ in range(4):
+            owner = await scene.take()
+            for seconds in (0.21, 0.34):
+                rows = await owner.pump(seconds)
+                assert {row.told for row in rows} == {""}
+            await owner.close()
+    owner = await scene.take()
+    await owner.catch_up()
+    batches = await (await owner.target_log(scene.topic)).batches()
+    await owner.close()
+    verdicts = compare_topics(scene.up, scene.topic, scene.down, scene.mirrored)
+    assert {p: str(v) for p, v in verdicts.items() if not v.is_identical} == {}
+    assert not any(view.header.is_control for view in batches)
 
 
 @on_loop

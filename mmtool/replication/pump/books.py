@@ -40,6 +40,8 @@ class RunsBook:
     overwrite them than it can append records.
 
     A. Blocks of a shard are stored in the order in which they were taken, or the pump stops.
+    B. No write follows one that failed or was cut off in the middle. Nobody knows what that one left: the blocks it
+       held would be missing, and the next write, numbered alike, would pass for its repetition.
     """
 
     def __init__(
@@ -51,19 +53,25 @@ class RunsBook:
         for mirror in mirrors:
             self._mirrors[mirror.shard.shard].append(mirror)
         self.sequences = {shard.shard: shard.runs_sequence for shard in flow.shards}
+        self._cut_off = False
 
     async def flush(self) -> None:
         """Stores every block that changed since the last flush.
 
         Raises:
             FencedError: another owner claimed a shard.
+            InDoubtError: an earlier flush did not come to its end.
             UnreachableError: the target did not take them for half a minute.
         """
+        if self._cut_off:
+            raise InDoubtError("offset runs: an earlier write did not come to its end")
+        self._cut_off = True
         by_partition: dict[int, list[tuple[ShardAssignment, list[ReadyBatch]]]] = defaultdict(list)
         for shard in self._flow.shards:
             if batches := self._changed(shard):
                 by_partition[runs_partition_of(shard.shard)].append((shard, batches))
         await asyncio.gather(*(self._store(work) for work in by_partition.values()))
+        self._cut_off = False
 
     def _changed(self, shard: ShardAssignment) -> list[ReadyBatch]:
         now_ms = int(time.time() * 1000)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.replication.aside import to_its_end
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
@@ -84,12 +85,15 @@ class FlowPump:
         await self.runs.flush()
 
     async def keep_books(self) -> None:
-        """Stores runs and positions each second until cancelled."""
+        """Stores runs and positions each second until cancelled, which cuts no write off in the middle."""
         while True:
             await asyncio.sleep(_BOOKS_SECONDS)
-            await self.runs.flush()
-            await self.positions.flush()
-            self.syncs.flush()
+            await to_its_end(self._flush())
+
+    async def _flush(self) -> None:
+        await self.runs.flush()
+        await self.positions.flush()
+        self.syncs.flush()
 
     async def close(self) -> None:
         """Waits for every answer that is still due, then stores the last runs and positions.

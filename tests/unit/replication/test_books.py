@@ -1,0 +1,71 @@
+"""Offset runs reach the target whole and in order, or the pump stops."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.plan.identity import FlowIdentity
+from mmtool.replication.aside import to_its_end
+from mmtool.replication.pump.books import RunsBook
+from mmtool.replication.pump.mirror import InDoubtError
+from mmtool.testing.mirror import assigned, mirror_of
+
+
+class Target:
+    """Answers a write when it is let to."""
+
+    alias = "target"
+
+    def __init__(self):
+        self.may_answer = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    def topic_id(self, _):
+        return "id"
+
+    async def send_to_leader(self, *_, **__):
+        self.asked.set()
+        await self.may_answer.wait()
+        return [SimpleNamespace(error_code=0)]
+
+
+def book_of(target):
+    mirror = mirror_of(assigned(stored=False))
+    flow = SimpleNamespace(shards=(mirror.shard,), identity=FlowIdentity("s", "t", "a", "b"))
+    return RunsBook(target, flow, [mirror])
+
+
+async def cut_off(work, target):
+    """Cancels ``work`` while the target still thinks."""
+    task = asyncio.ensure_future(work)
+    await target.asked.wait()
+    task.cancel()
+    asyncio.get_running_loop().call_later(0.05, target.may_answer.set)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def test_no_write_follows_one_that_was_cut_off():
+    async def scene():
+        target = Target()
+        book = book_of(target)
+        await cut_off(book.flush(), target)
+        with pytest.raises(InDoubtError):
+            await book.flush()
+
+    asyncio.run(scene())
+
+
+def test_a_write_that_is_carried_to_its_end_is_known_to_be_there():
+    async def scene():
+        target = Target()
+        book = book_of(target)
+        await cut_off(to_its_end(book.flush()), target)
+        assert book.sequences == {0: 1}
+        await book.flush()
+
+    asyncio.run(scene())
