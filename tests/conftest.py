@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from mmtool.lab.fleet import Fleet
 
@@ -20,6 +21,11 @@ _MEASURED = pytest.StashKey[list[str]]()
 _SLOW = ("chaos", "integration", "contract")
 _HERE = Path(__file__).parent
 _counter = itertools.count(1)
+
+
+settings.register_profile("standard", max_examples=60, deadline=None)
+settings.register_profile("deep", max_examples=500, deadline=None)
+settings.load_profile("standard")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,9 +45,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _slowness(item: pytest.Item) -> tuple[bool, bool]:
-    """What takes longest begins first: workers that share the files then end at about the same time."""
+    """What takes long begins first: workers that share the files then end at about the same time.
+
+    Spark comes second: `make test` makes its class archive meanwhile.
+    """
     folder = item.path.relative_to(_HERE).parts[0]
-    return folder not in _SLOW, item.get_closest_marker("spark") is None
+    return folder not in _SLOW, item.get_closest_marker("spark") is not None
 
 
 @pytest.hookimpl(wrapper=True)

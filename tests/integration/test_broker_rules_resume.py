@@ -376,7 +376,7 @@ async def test_an_owner_that_was_replaced_cannot_begin_a_new_partition(scene, up
     assert read_topic(scene.down, mirrored, isolation="read_uncommitted") == []
 
 
-LIVES = [pytest.param(1, 6), *(pytest.param(seed, 15, marks=pytest.mark.chaos) for seed in range(2, 8))]
+LIVES = [pytest.param(1, 4), *(pytest.param(seed, 15, marks=pytest.mark.chaos) for seed in range(2, 8))]
 
 
 @pytest.mark.parametrize(("seed", "lives"), LIVES)

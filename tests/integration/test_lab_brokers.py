@@ -77,6 +77,7 @@ def test_kill_9_of_the_process_that_started_a_cluster_ends_its_brokers(tmp_path)
     assert (len(gone), alive) == (1, [])
 
 
+@pytest.mark.chaos
 def test_a_cluster_of_three_goes_on_without_one_of_them(tmp_path, topic_name):
     topic = topic_name()
     missed_soon = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}

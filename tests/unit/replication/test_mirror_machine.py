@@ -235,9 +235,7 @@ class TakenOverMachine(MirrorMachine):
     fresh = False
 
 
-EFFORT = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+EFFORT = settings(stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 TestFreshPartition = MirrorMachine.TestCase
 TestFreshPartition.settings = EFFORT
 TestTakenOverPartition = TakenOverMachine.TestCase
