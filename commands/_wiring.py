@@ -13,18 +13,18 @@ from mmtool.output import hide, talk, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mmtool.config import FlowSettings
+    from mmtool.config import FlowSettings, Settings
     from mmtool.failover.planned import DrainPort
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
-def selected_flows(config: Path | None, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
-    """The flows that ``-c``, ``-s`` and ``-t`` mean; the file's warnings go to stderr.
+def loaded(config: Path | None) -> Settings:
+    """The whole file; its warnings go to stderr, and its secrets nowhere.
 
     Raises:
-        UsageError: The file cannot be used, or no flow is meant.
+        UsageError: The file cannot be used.
     """
     from mmtool.config import load_settings
 
@@ -33,7 +33,7 @@ def selected_flows(config: Path | None, source: str | None, target: str | None) 
         hide(secret)
     for sentence in settings.warnings:
         warn(sentence)
-    return settings.select(source, target)
+    return settings
 
 
 def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:
@@ -42,7 +42,7 @@ def one_flow(config: Path | None, source: str | None, target: str | None) -> Flo
     Raises:
         UsageError: The file cannot be used, or several flows are meant; they are listed.
     """
-    flows = selected_flows(config, source, target)
+    flows = loaded(config).select(source, target)
     if len(flows) > 1:
         raise UsageError(
             f"several flows are enabled: {', '.join(flow.name for flow in flows)}",

@@ -51,14 +51,17 @@ def replicate(
     every: Every = 10,
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
-    from mmtool.commands._wiring import selected_flows
+    from mmtool.commands._wiring import loaded
     from mmtool.output import Result, finish, talk
     from mmtool.output.progress import Progress
     from mmtool.replication.engine import RunOptions
     from mmtool.replication.service import replicate as run
 
-    flows = selected_flows(config, source, target)
+    settings = loaded(config)
+    flows = settings.select(source, target)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby)
     with Progress(every=float(every)) as progress:
-        outcome = run(flows, options, show=progress.show, say=talk)
+        outcome = run(
+            flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk
+        )
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)

@@ -229,6 +229,11 @@ class Settings(_Frozen):
         securities = (s for cluster in clusters for s in (cluster.security, *cluster.role_security.values()))
         return frozenset().union(*(security.secrets() for security in securities))
 
+    @property
+    def heartbeats_only(self) -> tuple[FlowSettings, ...]:
+        """Pairs that are not enabled and whose heartbeats are on, which is their default: MM2 beats for them too."""
+        return tuple(flow for flow in self.all_flows if not flow.enabled and flow.emit_heartbeats)
+
     def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
         """The flows that ``-s`` and ``-t`` mean.
 

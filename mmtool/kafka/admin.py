@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.errors import failure_of
+from mmtool.plan.topic_configs import ConfigEntry, Origin, SetConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.config.names import NameFilter
+    from mmtool.plan.topic_configs import ResetConfig
     from mmtool.plan.topics import CreateTopic, GrowTopic
 
 _TIMEOUT_SECONDS = 30.0
@@ -28,8 +29,8 @@ class TopicAdmin:
         self._cluster = cluster
         self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-topics"))
 
-    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Each topic's configuration entries by name; topics that cannot be described are left out.
+    def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+        """Each topic's properties by name; topics that cannot be described are left out.
 
         Raises:
             UnreachableError, NotAuthorisedError: for the whole cluster.
@@ -41,16 +42,40 @@ class TopicAdmin:
         if not resources:
             return {}
         futures = self._client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
-        found: dict[str, dict[str, Any]] = {}
+        found: dict[str, dict[str, ConfigEntry]] = {}
         for resource, future in futures.items():
             try:
-                found[resource.name] = future.result(_TIMEOUT_SECONDS + 5)
+                entries = future.result(_TIMEOUT_SECONDS + 5)
+                found[resource.name] = {name: _entry(entry) for name, entry in entries.items()}
             except KafkaException as error:
                 if error.args[0].code() not in _TOPIC_IS_GONE():
                     raise failure_of(
                         self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}"
                     ) from error
         return found
+
+    def alter(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> dict[str, str]:
+        """Sets and resets properties, by topic (KIP-339); a sentence for each topic that could not be altered."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigResource, ResourceType
+        from confluent_kafka.admin import ConfigEntry as Change
+
+        resources = [
+            ConfigResource(
+                ResourceType.TOPIC,
+                topic,
+                incremental_configs=[
+                    Change(s.name, s.value, incremental_operation=AlterConfigOpType.SET)
+                    if isinstance(s, SetConfig)
+                    else Change(s.name, None, incremental_operation=AlterConfigOpType.DELETE)
+                    for s in of_topic
+                ],
+            )
+            for topic, of_topic in steps.items()
+        ]
+        if not resources:
+            return {}
+        futures = self._client.incremental_alter_configs(resources, request_timeout=_TIMEOUT_SECONDS)
+        return self._collect({resource.name: future for resource, future in futures.items()})
 
     def create(self, topics: Iterable[CreateTopic]) -> dict[str, str]:
         """Creates topics; a sentence for each that could not be. One that exists already is as good."""
@@ -99,29 +124,18 @@ class TopicAdmin:
             )
 
 
-def carried_configs(entries: Mapping[str, Any], allowed: NameFilter) -> dict[str, str]:
-    """The overrides that a new mirrored topic gets: set on the topic, not excluded, not secret (MM2's rule)."""
-    return {
-        name: entry.value
-        for name, entry in entries.items()
-        if entry.value is not None
-        and not entry.is_default
-        and not entry.is_read_only
-        and not entry.is_sensitive
-        and allowed.accepts(name)
-        and _is_override(entry)
-    }
-
-
-def _is_override(entry: Any) -> bool:
+def _entry(entry: Any) -> ConfigEntry:
+    """The library's entry as ours."""
     from confluent_kafka.admin import ConfigSource
 
-    overrides = (
-        ConfigSource.DYNAMIC_TOPIC_CONFIG,
-        ConfigSource.DYNAMIC_BROKER_CONFIG,
-        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+    source = ConfigSource(entry.source)
+    default = source in {ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DEFAULT_CONFIG}
+    return ConfigEntry(
+        value=entry.value,
+        origin=Origin.DEFAULT if default else Origin.OVERRIDE,
+        on_topic=source is ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        carried=not entry.is_read_only and not entry.is_sensitive,
     )
-    return entry.source in {source.value for source in overrides} | set(overrides)
 
 
 def _TOPIC_IS_GONE() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear

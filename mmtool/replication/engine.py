@@ -17,6 +17,8 @@ from mmtool.plan.rounds import pack
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
+from mmtool.replication.duties import Rota
+from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.pump.report import FENCED
@@ -69,6 +71,7 @@ class Engine:
         stop: Set it to end cleanly.
         tick: Called a few times a second with the runs, for progress.
         say: Called with sentences for the operator.
+        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
     """
 
     settings: Sequence[FlowSettings]
@@ -76,7 +79,9 @@ class Engine:
     stop: asyncio.Event
     tick: Callable[[Sequence[FlowRun]], None]
     say: Callable[[str], None]
+    heartbeats_only: Sequence[FlowSettings] = ()
     runs: list[FlowRun] = field(default_factory=list)
+    _rotas: dict[str, Rota] = field(default_factory=dict)
     _round: int = 0
     _session: Any = None
     _taken: bool = False
@@ -106,6 +111,8 @@ class Engine:
         except _StoppedError:
             clean = self._taken
         finally:
+            for rota in self._rotas.values():
+                await rota.stop()
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
@@ -167,6 +174,8 @@ class Engine:
             await run.take()
             await run.refresh()
             self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
+            self._rotas[run.name] = Rota(run.name, duties_of(run, self.heartbeats_only, self.say), self.say)
+            self._rotas[run.name].start()
         self._taken = True
         self._warn()
 
@@ -346,9 +355,11 @@ class Engine:
     async def _take_again(self, run: FlowRun) -> None:
         """The process lost the flow for a while, or a claim of it: go on only as its owner."""
         self.say(f"{run.name}: lost its claim; waiting to own the flow again")
+        await self._rotas[run.name].stop()
         await run.ownership.again()
         await run.take(in_doubt=True)
         await run.refresh()
+        self._rotas[run.name].start()
 
     async def _recover(self, error: Exception, failures: int) -> None:
         """A round failed: fence what it left behind, resume from the target's log, and go on.

@@ -257,6 +257,10 @@ class FlowRun:
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 
+    def topic_names(self) -> dict[str, str]:
+        """The source's topics that are mirrored now, and their names on the target."""
+        return {topic.name: topic.target_name for topic in self.view.topics.values()}
+
     # --- rounds -------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[PartitionAssignment]:

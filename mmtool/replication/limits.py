@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 def missing(flow: FlowSettings) -> str:
     """What MirrorMaker 2 would do for this flow and mmtool does not yet, as one sentence; empty when nothing."""
     wanted = {
-        "heartbeats": flow.emit_heartbeats,
         "checkpoints": flow.emit_checkpoints,
         "group offsets": flow.sync_group_offsets,
-        "later changes of topic configs": flow.sync_topic_configs,
         "ACLs": flow.sync_topic_acls,
     }
     names = [name for name, is_wanted in wanted.items() if is_wanted]

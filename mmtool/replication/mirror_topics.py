@@ -8,16 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin import carried_configs
 from mmtool.kafka.wire.codes import Code
+from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mmtool.config import FlowSettings
     from mmtool.kafka.admin import TopicAdmin
     from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
@@ -182,20 +184,27 @@ class MirrorTopics:
     def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> dict[str, str]:
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
-        allowed = self._flow.settings.config_properties_exclude
         filled = [
             CreateTopic(
                 step.source_topic,
                 step.name,
                 step.partitions,
                 step.replication_factor,
-                carried_configs(configs.get(step.source_topic, {}), allowed),
+                self._carried(configs.get(step.source_topic, {})),
             )
             for step in creates
         ]
         return {
             **self._target.create(filled),
             **self._target.grow([step for step in steps if isinstance(step, GrowTopic)]),
+        }
+
+    def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
+        """What a new topic is created with: as if the target had it, with nothing set."""
+        return {
+            step.name: step.value
+            for step in plan_topic_configs(entries, {}, config_rules(self._flow.settings))
+            if isinstance(step, SetConfig)
         }
 
     def _learn_limits(self, names: list[str]) -> None:
@@ -205,7 +214,7 @@ class MirrorTopics:
             configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
         for name in names:
             entry = configs.get(name, {}).get("max.message.bytes")
-            self._limits[name] = int(entry.value) if entry is not None else _DEFAULT_MAX_BATCH
+            self._limits[name] = int(entry.value) if entry and entry.value else _DEFAULT_MAX_BATCH
 
     def _view(
         self,
@@ -238,3 +247,8 @@ class MirrorTopics:
                 self._limits.get(remote, _DEFAULT_MAX_BATCH),
             )
         return view
+
+
+def config_rules(flow: FlowSettings) -> ConfigRules:
+    """The properties of topics that a flow carries over."""
+    return ConfigRules(flow.config_properties_exclude.accepts, flow.use_defaults_from)

@@ -66,6 +66,7 @@ def replicate(
     flows: Sequence[FlowSettings],
     options: RunOptions,
     *,
+    heartbeats_only: Sequence[FlowSettings] = (),
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
 ) -> Outcome:
@@ -74,6 +75,7 @@ def replicate(
     Args:
         flows: What to mirror.
         options: For how long.
+        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
         show: Called about twice a second with how far it is.
         say: Called with sentences for the operator.
 
@@ -83,29 +85,24 @@ def replicate(
     java_binary()  # missing or too old is said before anything is touched
     for sentence in filter(None, map(missing, flows)):
         say(sentence)
-    return asyncio.run(_replicate(flows, options, show, say))
+    engine = Engine(flows, options, asyncio.Event(), FlowsShown(show).runs, say, heartbeats_only)
+    return asyncio.run(_run(engine))
 
 
-async def _replicate(
-    flows: Sequence[FlowSettings],
-    options: RunOptions,
-    show: Callable[[Sequence[ProgressSnapshot]], None],
-    say: Callable[[str], None],
-) -> Outcome:
-    stop, outcome = asyncio.Event(), Outcome()
+async def _run(engine: Engine) -> Outcome:
+    outcome = Outcome()
 
     def stopped(signum: signal.Signals) -> None:
-        if stop.is_set():
-            say("stopped at once: the next start resumes")
+        if engine.stop.is_set():
+            engine.say("stopped at once: the next start resumes")
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
-        say("stopping: what is in flight is finished first")
-        stop.set()
+        engine.say("stopping: what is in flight is finished first")
+        engine.stop.set()
 
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stopped, signum)
-    engine = Engine(flows, options, stop, FlowsShown(show).runs, say)
     try:
         await engine.run()
     finally:

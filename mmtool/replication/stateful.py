@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
+    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.context import FlowContext
@@ -62,23 +63,34 @@ async def write_documents(
     """
     records: list[tuple[bytes, bytes | None]] = [(document.key, document.encode()) for document in documents]
     records += [(key, None) for key in tombstones]
+    await append_records(flow.target, topic, records)
+
+
+async def append_records(
+    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]]
+) -> None:
+    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the cluster does not take them.
+    """
     for batch in own_batches(records, int(time.time() * 1000)):
-        topic_id = await _topic_id(flow, topic)
-        code = await append(flow.target, ProducePartition(topic, topic_id, 0, batch.payload))
-        flow.target.check_denied(code, f"WRITE on topic {topic}")
+        topic_id = await _topic_id(cluster, topic)
+        code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
+        cluster.check_denied(code, f"WRITE on topic {topic}")
         if code != Code.NONE:
-            raise MmtoolError(f"cluster {flow.target.alias} refuses a record of {topic}: {name_of(code)}")
+            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
 
 
-async def _topic_id(flow: FlowContext, topic: str) -> TopicId:
+async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
     """The topic's id, waited for where the topic was made a moment ago."""
     for _ in range(_LOOKS):
-        topic_id = flow.target.topic_id(topic)
+        topic_id = cluster.topic_id(topic)
         if topic_id is not None:
             return topic_id
-        await flow.target.refresh([topic])
+        await cluster.refresh([topic])
         await asyncio.sleep(_LOOK_SECONDS)
-    raise MmtoolError(f"topic {topic} is missing on cluster {flow.target.alias}")
+    raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
 
 
 def flow_record(flow: FlowContext) -> FlowRecord:

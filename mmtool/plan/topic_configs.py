@@ -1,0 +1,121 @@
+"""What a mirrored topic's configuration should be set to: the source's, by MirrorMaker 2's rules, and no more often.
+
+MM2 sends every property of every topic every ten minutes; here only what differs is sent. And a property that
+returns to its default on the source returns to its default on the target, which MM2 misses where that default is the
+broker's own (``STATIC_BROKER_CONFIG``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MIN_ISR = "min.insync.replicas"
+
+
+class Origin(Enum):
+    """Where a property's value comes from (KIP-226), as far as a mirror cares."""
+
+    OVERRIDE = "override"
+    """Set on the topic, or by an operator on brokers while they run."""
+
+    DEFAULT = "default"
+    """Kafka's own default, or a line of ``server.properties``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One property of one topic.
+
+    Attributes:
+        value: None where the broker does not tell it.
+        on_topic: It is set on the topic itself.
+        carried: Neither read-only nor secret.
+    """
+
+    value: str | None
+    origin: Origin
+    on_topic: bool
+    carried: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SetConfig:
+    """The property gets a value on the target's topic."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetConfig:
+    """The property's override is removed from the target's topic."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptConfig:
+    """The property is left as it is, and why."""
+
+    name: str
+    reason: str
+
+
+ConfigStep = SetConfig | ResetConfig | KeptConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRules:
+    """What a flow carries over.
+
+    Attributes:
+        accepts: ``config.properties.exclude``: whether a property is.
+        defaults_from: ``use.defaults.from``: where the source has a default, the target gets its own, or the source's.
+    """
+
+    accepts: Callable[[str], bool]
+    defaults_from: Literal["source", "target"]
+
+
+def plan_topic_configs(
+    source: Mapping[str, ConfigEntry], target: Mapping[str, ConfigEntry], rules: ConfigRules
+) -> list[ConfigStep]:
+    """The steps that make the target's topic like the source's, in the order of the names.
+
+    Args:
+        source: The source topic's properties.
+        target: Its counterpart's; none for a topic that is to be created.
+        rules: The flow's.
+    """
+    steps: list[ConfigStep] = []
+    for name, entry in sorted(source.items()):
+        there = target.get(name)
+        if not entry.carried or entry.value is None or not rules.accepts(name):
+            continue
+        if entry.origin is Origin.OVERRIDE or rules.defaults_from == "source":
+            if there is None or there.value != entry.value or not there.on_topic:
+                steps.append(_set(name, entry.value, there))
+        elif there is not None and there.on_topic:
+            steps.append(_reset(name, entry.value, there))
+    return steps
+
+
+def _set(name: str, value: str, there: ConfigEntry | None) -> ConfigStep:
+    if name == MIN_ISR and there is not None and _lowers(value, there.value):
+        return KeptConfig(name, f"{there.value} on the target, and {value} on the source would be less safe")
+    return SetConfig(name, value)
+
+
+def _reset(name: str, value: str, there: ConfigEntry) -> ConfigStep:
+    if name == MIN_ISR and _lowers(value, there.value):
+        return KeptConfig(name, f"{there.value} on the target; the source has its default, {value}")
+    return ResetConfig(name)
+
+
+def _lowers(value: str, there: str | None) -> bool:
+    return there is not None and there.isdigit() and value.isdigit() and int(value) < int(there)

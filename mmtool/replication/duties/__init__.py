@@ -1,0 +1,77 @@
+"""What the owner of a flow does beside mirroring, each in its own rhythm: MirrorMaker 2's scheduled work.
+
+A duty is done in the driver, over the flow's own connections, and never holds the mirror up: one that fails is said
+once, and tried again at its next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Duty(Protocol):
+    """One kind of work.
+
+    Attributes:
+        name: What an operator calls it, as ``heartbeats``.
+        seconds: From one turn to the next.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seconds(self) -> float: ...
+
+    async def perform(self) -> None:
+        """One turn.
+
+        Raises:
+            Exception: it could not be done now; the message is said.
+        """
+
+
+class Rota:
+    """Performs a flow's duties until stopped."""
+
+    def __init__(self, flow: str, duties: Sequence[Duty], say: Callable[[str], None]) -> None:
+        self._flow = flow
+        self._duties = duties
+        self._say = say
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begins every duty at once. Calling it again does nothing."""
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._repeat(duty)) for duty in self._duties]
+
+    async def stop(self) -> None:
+        """Ends every duty, in the middle of its turn if need be."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _repeat(self, duty: Duty) -> None:
+        failure = ""
+        while True:
+            started = time.monotonic()
+            try:
+                await duty.perform()
+            except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
+                if str(error) != failure:
+                    self._say(f"{self._flow}: {duty.name}: {error}; tried again every {duty.seconds:g} s")
+                failure = str(error)
+            else:
+                if failure:
+                    self._say(f"{self._flow}: {duty.name}: done again")
+                failure = ""
+            await asyncio.sleep(max(duty.seconds - (time.monotonic() - started), 0.0))

@@ -1,0 +1,56 @@
+"""MirrorMaker 2's heartbeats: that a flow is alive, for whoever counts hops or asks which clusters are upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.plan.topics import CreateTopic
+from mmtool.replication.stateful import append_records
+from mmtool.translation.mm2_records import Heartbeat
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+
+_CONFIGS = {"cleanup.policy": "compact"}
+
+
+@dataclass(slots=True)
+class Heartbeats:
+    """Writes one record per turn into ``heartbeats`` on the target of a pair of clusters.
+
+    Attributes:
+        pair: The flow, or the way back of one.
+        target: The pair's target.
+    """
+
+    pair: FlowSettings
+    target: WireCluster
+    name: str = "heartbeats"
+    _is_there: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return float(self.pair.emit_heartbeats_interval_seconds)
+
+    async def perform(self) -> None:
+        topic = self.pair.policy.heartbeats_topic()
+        try:
+            if not self._is_there:
+                await asyncio.to_thread(self._create, topic)
+                await self.target.refresh([topic])
+            beat = Heartbeat(self.pair.source.alias, self.pair.target.alias, int(time.time() * 1000))
+            await append_records(self.target, topic, [(beat.key(), beat.value())])
+        except BaseException:
+            self._is_there = False  # deleted, perhaps: the next turn makes it again
+            raise
+        self._is_there = True
+
+    def _create(self, topic: str) -> None:
+        """As MM2 creates it: one partition, compacted, nothing else set."""
+        factor = self.pair.heartbeats_replication_factor
+        TopicAdmin(self.pair.target).create_internal([CreateTopic("", topic, 1, factor, _CONFIGS)])

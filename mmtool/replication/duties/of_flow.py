@@ -1,0 +1,41 @@
+"""Which duties a flow's settings ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.replication.duties.heartbeats import Heartbeats
+from mmtool.replication.duties.topic_configs import TopicConfigs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.replication.duties import Duty
+    from mmtool.replication.flow_run import FlowRun
+
+
+def duties_of(
+    run: FlowRun, heartbeats_only: Iterable[FlowSettings], say: Callable[[str], None]
+) -> list[Duty]:
+    """What the owner of a flow has to do.
+
+    Args:
+        run: The flow.
+        heartbeats_only: Pairs that the file does not enable, and whose heartbeats it leaves on: MM2 beats for them as
+            well, and it is the heartbeat of the way back that a one-way flow carries to its target, where
+            ``MirrorClient`` counts hops by it.
+        say: Called with sentences for the operator.
+    """
+    flow, here = run.flow, run.flow.settings
+    duties: list[Duty] = []
+    if here.emit_heartbeats:
+        duties.append(Heartbeats(here, flow.target))
+    duties += [
+        Heartbeats(pair, flow.source)
+        for pair in heartbeats_only
+        if (pair.source.alias, pair.target.alias) == (here.target.alias, here.source.alias)
+    ]
+    if here.sync_topic_configs:
+        duties.append(TopicConfigs(here, run.topic_names, say))
+    return duties

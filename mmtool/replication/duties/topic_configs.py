@@ -1,0 +1,69 @@
+"""Mirrored topics follow the configuration of their sources."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
+from mmtool.replication.mirror_topics import config_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.topic_configs import ResetConfig, SetConfig
+
+
+@dataclass(slots=True)
+class TopicConfigs:
+    """Alters what differs, topic by topic; one that cannot be altered keeps the others from nothing.
+
+    Attributes:
+        flow: The flow.
+        topics: The source's topics that are mirrored now, and their names on the target.
+        say: Called once with each sentence for the operator.
+    """
+
+    flow: FlowSettings
+    topics: Callable[[], dict[str, str]]
+    say: Callable[[str], None]
+    name: str = "topic configs"
+    _said: set[str] = field(default_factory=set)
+
+    @property
+    def seconds(self) -> float:
+        return float(self.flow.sync_topic_configs_interval_seconds)
+
+    async def perform(self) -> None:
+        """Compares every topic of the flow, and alters what differs.
+
+        Raises:
+            MmtoolError: some topics could not be altered; they are named.
+        """
+        await asyncio.to_thread(self._perform, self.topics())
+
+    def _perform(self, topics: dict[str, str]) -> None:
+        target = TopicAdmin(self.flow.target)
+        here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
+        steps: dict[str, list[SetConfig | ResetConfig]] = {}
+        for topic, remote in topics.items():
+            if topic not in here or remote not in there:
+                continue
+            for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
+                if isinstance(step, KeptConfig):
+                    self._say_once(f"{remote}: {step.name} is kept: {step.reason}")
+                else:
+                    steps.setdefault(remote, []).append(step)
+        failed = target.alter(steps)
+        if failed:
+            first = next(iter(failed))
+            raise MmtoolError(f"{len(failed)} topics could not be altered, {first}: {failed[first]}")
+
+    def _say_once(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            self.say(f"{self.flow.name}: {sentence}")

@@ -1,0 +1,28 @@
+"""MirrorMaker 2's own client library, called from its jar: the judge of what is written for it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from importlib.resources import as_file, files
+
+from mmtool.lab.artifacts import mirror_classpath
+from mmtool.lab.java import java_binary
+
+
+def ask_mirror_client(bootstrap: str, *questions: str) -> dict[str, str]:
+    """The answers of ``MirrorClient`` on a cluster, as Java prints them.
+
+    Args:
+        bootstrap: The cluster.
+        questions: ``upstreams``, ``heartbeats``, ``checkpoints``, ``remote`` (topics), ``hops:ALIAS``,
+            ``offsets:ALIAS:GROUP``.
+
+    Raises:
+        subprocess.CalledProcessError: The library failed; its words are in ``stderr``.
+    """
+    jars = os.pathsep.join(map(str, mirror_classpath()))
+    with as_file(files("mmtool.testing") / "java" / "MirrorClientProbe.java") as probe:
+        command = [str(java_binary()), "-cp", jars, str(probe), bootstrap, *questions]
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    return dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
