@@ -22,7 +22,6 @@ def missing(flow: FlowSettings) -> str:
     wanted = {
         "checkpoints": flow.emit_checkpoints,
         "group offsets": flow.sync_group_offsets,
-        "ACLs": flow.sync_topic_acls,
     }
     names = [name for name, is_wanted in wanted.items() if is_wanted]
     return f"{flow.name}: not mirrored by this version yet: {', '.join(names)}" if names else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.replication.duties.heartbeats import Heartbeats
+from mmtool.replication.duties.topic_acls import TopicAcls
 from mmtool.replication.duties.topic_configs import TopicConfigs
 
 if TYPE_CHECKING:
@@ -38,4 +39,6 @@ def duties_of(
     ]
     if here.sync_topic_configs:
         duties.append(TopicConfigs(here, run.topic_names, say))
+    if here.sync_topic_acls:
+        duties.append(TopicAcls(here))
     return duties

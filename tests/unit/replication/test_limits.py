@@ -31,7 +31,7 @@ def flows(tmp_path):
 def test_what_mm2_would_mirror_beside_records_is_named(flows):
     sentence = missing(flows("sync.group.offsets.enabled = true")[0])
 
-    assert "checkpoints, group offsets, ACLs" in sentence
+    assert "checkpoints, group offsets" in sentence
 
 
 def test_nothing_is_named_when_all_of_it_is_switched_off(flows):

@@ -1,0 +1,101 @@
+"""Rules about topics on one cluster. Blocking; the engine calls it in a thread."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mmtool.kafka.errors import failure_of
+from mmtool.plan.topic_acls import TopicAcl
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import ClusterSettings
+
+_TIMEOUT_SECONDS = 30.0
+
+
+class AclAdmin:
+    """Admin calls about topics' rules. The client outlives its futures, as librdkafka needs."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        from mmtool.kafka.clients import librdkafka_config
+
+        self._cluster = cluster
+        self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-acls"))
+
+    def topic_acls(self) -> list[TopicAcl] | Unknown:
+        """Every rule about a topic by its whole name; UNKNOWN where the cluster has no authorizer.
+
+        Raises:
+            NotAuthorisedError: without DESCRIBE on the cluster.
+            UnreachableError: it does not answer.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import (
+            AclBindingFilter,
+            AclOperation,
+            AclPermissionType,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        every = AclBindingFilter(
+            ResourceType.TOPIC,
+            None,
+            ResourcePatternType.LITERAL,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        try:
+            found = self._client.describe_acls(every, request_timeout=_TIMEOUT_SECONDS).result(
+                _TIMEOUT_SECONDS + 5
+            )
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.SECURITY_DISABLED:
+                return UNKNOWN
+            raise failure_of(self._cluster, error.args[0], "DESCRIBE on the cluster, to read ACLs") from error
+        return [
+            TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found
+        ]
+
+    def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, str]:
+        """Adds rules; a sentence for each that could not be added."""
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import (
+            AclBinding,
+            AclOperation,
+            AclPermissionType,
+            ResourcePatternType,
+            ResourceType,
+        )
+
+        bindings = {
+            acl: AclBinding(
+                ResourceType.TOPIC,
+                acl.topic,
+                ResourcePatternType.LITERAL,
+                acl.principal,
+                acl.host,
+                AclOperation[acl.operation],
+                AclPermissionType[acl.permission],
+            )
+            for acl in acls
+        }
+        if not bindings:
+            return {}
+        futures: dict[Any, Any] = self._client.create_acls(
+            list(bindings.values()), request_timeout=_TIMEOUT_SECONDS
+        )
+        failed: dict[TopicAcl, str] = {}
+        for acl, binding in bindings.items():
+            try:
+                futures[binding].result(_TIMEOUT_SECONDS + 5)
+            except KafkaException as error:
+                failed[acl] = f"{error.args[0].name()}: {error.args[0].str()}"
+        return failed

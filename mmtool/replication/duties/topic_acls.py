@@ -1,0 +1,53 @@
+"""Mirrored topics may be read by whom their sources may be read by."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.acls import AclAdmin
+from mmtool.plan.topic_acls import plan_acls
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+
+
+@dataclass(slots=True)
+class TopicAcls:
+    """Adds the source's rules on the target; nothing to do where the source has no authorizer (as MM2)."""
+
+    flow: FlowSettings
+    name: str = "ACLs"
+
+    @property
+    def seconds(self) -> float:
+        return float(self.flow.sync_topic_acls_interval_seconds)
+
+    async def perform(self) -> None:
+        """Compares both clusters' rules, and adds what is missing.
+
+        Raises:
+            MmtoolError: rules could not be read, or some could not be added.
+        """
+        await asyncio.to_thread(self._perform)
+
+    def _perform(self) -> None:
+        here = AclAdmin(self.flow.source).topic_acls()
+        if here is UNKNOWN:
+            return
+        target = AclAdmin(self.flow.target)
+        there = target.topic_acls()
+        if there is UNKNOWN:
+            raise MmtoolError(
+                f"cluster {self.flow.target.alias} has no authorizer: rules are not carried over"
+            )
+        missing = plan_acls(
+            here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
+        )
+        failed = target.add(missing)
+        if failed:
+            first = next(iter(failed))
+            raise MmtoolError(f"{len(failed)} could not be added, for {first.topic}: {failed[first]}")
