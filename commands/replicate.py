@@ -61,7 +61,5 @@ def replicate(
     flows = settings.select(source, target)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby)
     with Progress(every=float(every)) as progress:
-        outcome = run(
-            flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk
-        )
+        outcome = run(flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk)
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)
