@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
+
+T = TypeVar("T")
 
 
 class Aside:
@@ -51,3 +55,27 @@ async def to_its_end(work: Coroutine[None, None, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.gather(task, return_exceptions=True)
         raise
+
+
+def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """What ``work`` returns, from a daemon thread that nobody waits for: whoever ends early leaves it behind.
+
+    That is how Spark is started; its JVM ends with this process, whose pipe it reads.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(call: Callable[[Any], None], value: object) -> None:
+        with suppress(RuntimeError):  # the loop is gone
+            loop.call_soon_threadsafe(call, value)
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
+            tell(done.set_exception, error)
+        else:
+            tell(done.set_result, result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done

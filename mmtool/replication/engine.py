@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
-from mmtool.replication.aside import Aside
+from mmtool.replication.aside import Aside, left_behind
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
@@ -101,7 +100,7 @@ class Engine:
         clean = False
         try:
             await self._look()
-            starting = self._start_spark()
+            starting = left_behind(self._open_session, "spark")
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
@@ -124,24 +123,9 @@ class Engine:
 
     # --- before the first round ---------------------------------------------------------------------------
 
-    def _start_spark(self) -> asyncio.Future[Any]:
-        """Starts Spark in a thread that nobody waits for: what ends the start early leaves it behind.
-
-        Its JVM ends with this process, whose pipe it reads.
-        """
-        first, loop = self.settings[0], asyncio.get_running_loop()
-        started: asyncio.Future[Any] = loop.create_future()
-
-        def start() -> None:
-            try:
-                session = open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
-            except BaseException as error:  # noqa: BLE001  whoever waits for Spark must hear of it
-                _in_loop(loop, started.set_exception, error)
-            else:
-                _in_loop(loop, started.set_result, session)
-
-        threading.Thread(target=start, name="spark", daemon=True).start()
-        return started
+    def _open_session(self) -> Any:
+        first = self.settings[0]
+        return open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
 
     def _slots(self) -> int:
         """How many tasks a round may have.
@@ -394,9 +378,3 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
-
-
-def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[Any], None], value: Any) -> None:
-    """``call(value)`` in the loop, unless the loop is gone."""
-    with suppress(RuntimeError):
-        loop.call_soon_threadsafe(call, value)

@@ -39,9 +39,8 @@ from mmtool.replication.stateful import (
     syncs_topic,
     write_documents,
 )
-from mmtool.replication.watching import PositionsWatch
+from mmtool.replication.watching import PositionsWatch, booked_position
 from mmtool.translation.block_codec import decode_block
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -349,33 +348,8 @@ class FlowRun:
         found = []
         for partition in self.partitions():
             place = (partition.topic_id, partition.partition)
-            found.append(self.watch.positions.get(place) or self._position(partition))
+            found.append(self.watch.positions.get(place) or booked_position(partition, self.owner))
         return found
-
-    def _position(self, partition: PartitionAssignment) -> PositionRecord:
-        tail = partition.block.tail
-        end, start = (
-            seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
-        )
-        caught_up = tail.upstream_frontier >= end
-        state = State.CAUGHT_UP if partition.stored and caught_up else State.STARTING
-        return PositionRecord(
-            owner=self.owner,
-            topic=partition.topic,
-            topic_id=partition.topic_id,
-            partition=partition.partition,
-            target_topic=partition.target_topic,
-            upstream_position=tail.upstream_frontier,
-            downstream_position=tail.downstream_end.position,
-            source_end=end,
-            source_log_start=start,
-            records=partition.records,
-            mirrored_bytes=partition.bytes,
-            state=State.HALTED if partition.halted else state,
-            reason=partition.halted,
-            observed_ms=0,
-            behind_since_ms=0,
-        )
 
     async def goal(self) -> dict[Place, int]:
         """The source's end of every partition now: what ``--until-caught-up`` waits for."""

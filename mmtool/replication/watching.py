@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import PositionRecord, State
 from mmtool.replication.feed import ControlFeed
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
+    from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
 
@@ -60,3 +62,30 @@ class PositionsWatch:
         if self._halted.get(place) != position.reason:
             self.halts.append(f"{position.topic}-{position.partition} is halted: {position.reason}")
         self._halted[place] = position.reason
+
+
+def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:
+    """Where a partition stands by its books, as long as no pump has written it."""
+    tail = partition.block.tail
+    end, start = (
+        seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
+    )
+    caught_up = tail.upstream_frontier >= end
+    state = State.CAUGHT_UP if partition.stored and caught_up else State.STARTING
+    return PositionRecord(
+        owner=owner,
+        topic=partition.topic,
+        topic_id=partition.topic_id,
+        partition=partition.partition,
+        target_topic=partition.target_topic,
+        upstream_position=tail.upstream_frontier,
+        downstream_position=tail.downstream_end.position,
+        source_end=end,
+        source_log_start=start,
+        records=partition.records,
+        mirrored_bytes=partition.bytes,
+        state=State.HALTED if partition.halted else state,
+        reason=partition.halted,
+        observed_ms=0,
+        behind_since_ms=0,
+    )
