@@ -73,6 +73,12 @@ class FlowNow:
         """What a source topic is called on the target."""
         return self.clusters.settings.remote_topic(topic)
 
+    def narrowed_to(self, topics: Collection[str]) -> FlowNow:
+        """The same flow, as far as these of its topics go."""
+        return replace(
+            self, topics={name: topic for name, topic in self.topics.items() if name in topics}, narrowed=True
+        )
+
     def holds_mirror(self, known: PartitionMap | None) -> bool:
         """Whether the target's topic is the one that was mirrored to, and not another one under its name (KIP-516)."""
         if known is None:
@@ -171,7 +177,7 @@ def plan_groups(flow: FlowNow, groups: Collection[GroupFacts], rules: Rules) -> 
         groups: Read before this is called; see the order above.
         rules: What is allowed.
     """
-    partitions = _partitions(flow, rules.direction)
+    partitions = partition_facts(flow, rules.direction)
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
     return [plan_group(group, partitions, rules) for group in groups]
@@ -221,8 +227,8 @@ def read_groups(
     ]
 
 
-def _partitions(flow: FlowNow, direction: Direction) -> dict[TopicPartition, PartitionFacts]:
-    """Every partition of the flow's topics, by the place where commits are read."""
+def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition, PartitionFacts]:
+    """Every partition of the flow's topics, by the place where commits are read; ask after the commits."""
     sources = [
         TopicPartition(name, n) for name, topic in flow.topics.items() for n in range(topic.partitions)
     ]

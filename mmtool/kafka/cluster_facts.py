@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.clients import librdkafka_config
@@ -28,6 +28,8 @@ _SPARE_SECONDS = 5.0
 _PER_REQUEST = 5_000
 """Topics or partitions in one call: the library sends one request to each broker for all of them."""
 _WORD = 1 << 64
+_RETENTION = "offsets.retention.minutes"
+_DEFAULT_RETENTION_SECONDS = 7 * 86_400.0
 
 
 class KafkaCluster:
@@ -94,6 +96,16 @@ class KafkaCluster:
         starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
         ends = self._offsets(list(starts), OffsetSpec.latest(), committed=committed)
         return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}
+
+    def offsets_retention_seconds(self) -> float:
+        """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""
+        metadata = self._metadata("listing brokers")
+        broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
+        try:
+            (future,) = self._client.describe_configs([broker], request_timeout=self._seconds).values()
+            return 60.0 * float(future.result(self._seconds + _SPARE_SECONDS)[_RETENTION].value)
+        except (KafkaException, KeyError, TimeoutError):
+            return _DEFAULT_RETENTION_SECONDS
 
     def _offsets(
         self, partitions: Collection[TopicPartition], spec: Any, *, committed: bool

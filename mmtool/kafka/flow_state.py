@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.kafka.state_log import partition_maps, read_blocks, read_control
+from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.state_log import partition_maps, read_blocks, read_control, take_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.plan.documents import FlowRecord
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
+
+    Place = tuple[TopicId, int]
 
 _CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
 
@@ -27,7 +31,7 @@ class KafkaFlowState:
     def __init__(self, target: ClusterSettings) -> None:
         self._target = target
 
-    def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
+    def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
         return partition_maps(read_blocks(self._target, identity).values())
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
@@ -43,6 +47,32 @@ class KafkaFlowState:
             other = read_control(self._target, replace(identity, source_alias=alias)).flow
             if other is not None and _same_clusters(identity, other):
                 _check(identity, other)
+
+
+class FollowedFlowState(KafkaFlowState):
+    """The same for one flow and for whoever asks again and again: only what is new is read, decoded and joined."""
+
+    def __init__(self, target: ClusterSettings) -> None:
+        super().__init__(target)
+        self._blocks: dict[BlockKey, Block] = {}
+        self._keys: dict[Place, set[BlockKey]] = {}
+        self._maps: dict[Place, PartitionMap] = {}
+        self._stale: set[Place] = set()
+        self._next: dict[int, int] = {}
+
+    def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
+        for record in read_log(self._target, identity.runs_topic, start=self._next):
+            key = take_block(self._blocks, record, identity)
+            place = (key.topic_id, key.partition)
+            self._keys.setdefault(place, set()).add(key)
+            self._stale.add(place)
+            self._next[record.partition] = record.offset + 1
+        for place in self._stale:
+            self._maps.pop(place, None)
+        stale = [key for place in self._stale for key in self._keys[place]]
+        self._maps |= partition_maps(self._blocks[key] for key in stale if key in self._blocks)
+        self._stale.clear()
+        return dict(self._maps)
 
 
 def _same_clusters(identity: FlowIdentity, stored: FlowRecord) -> bool:

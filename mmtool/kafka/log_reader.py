@@ -1,21 +1,23 @@
-"""Reading a small topic once, from its beginning to where it ends now."""
+"""Reading a small topic once, from its beginning or from where it was read to before, to where it ends now."""
 
 from __future__ import annotations
 
 import time
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.errors import failure_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from mmtool.config import ClusterSettings
 
 _POLL_SECONDS = 0.5
 _BATCH = 5_000
 _STALL_SECONDS = 30.0
+_FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
 class LogRecord(NamedTuple):
@@ -29,9 +31,18 @@ class LogRecord(NamedTuple):
 
 
 def read_log(
-    cluster: ClusterSettings, topic: str, partitions: list[int] | None = None
+    cluster: ClusterSettings,
+    topic: str,
+    partitions: list[int] | None = None,
+    start: Mapping[int, int] = _FROM_THE_START,
 ) -> Iterator[LogRecord]:
     """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
+
+    Args:
+        cluster: Where it is.
+        topic: Its name.
+        partitions: Which ones; None for all.
+        start: Offsets to begin at, by partition; one that the log no longer holds stands for its beginning.
 
     Reads uncommitted: mmtool's own topics hold no transactional records, only fencing markers. A topic that
     does not exist has no records.
@@ -50,7 +61,7 @@ def read_log(
         places = [p for p in there if partitions is None or p in partitions]
         if not places:
             return
-        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in places])
+        consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
         yield from _until_the_end(consumer, cluster, topic, set(places))
     except KafkaException as error:
         raise failure_of(cluster, error.args[0], f"reading {topic}") from error

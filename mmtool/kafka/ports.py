@@ -99,6 +99,9 @@ class ClusterPort(Protocol):
             committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
         """
 
+    def offsets_retention_seconds(self) -> float:
+        """After how long the cluster forgets a commit that nobody repeats (``offsets.retention.minutes``, KIP-211)."""
+
 
 class FlowStatePort(Protocol):
     """What a flow has stored on its target."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.log_reader import LogRecord
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
@@ -109,20 +110,30 @@ def read_blocks(
     """
     blocks: dict[BlockKey, Block] = {}
     for record in read_log(cluster, identity.runs_topic, partitions):
-        try:
-            key = decode_key(record.key)
-            if record.value is None:
-                blocks.pop(key, None)
-                continue
-            block = decode_block(record.value)
-        except UnreadableStateError as error:
-            raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
-        if not block.belongs_to(identity.source_id, identity.target_id):
-            raise unreadable(
-                identity.runs_topic, record.partition, record.offset, "it belongs to another pair of clusters"
-            )
-        blocks[key] = block
+        take_block(blocks, record, identity)
     return blocks
+
+
+def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey:
+    """Takes one record of the runs topic in: a block, or the end of one; its key.
+
+    Raises:
+        RefusedError: as `read_blocks`.
+    """
+    try:
+        key = decode_key(record.key)
+        block = None if record.value is None else decode_block(record.value)
+    except UnreadableStateError as error:
+        raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
+    if block is None:
+        blocks.pop(key, None)
+    elif not block.belongs_to(identity.source_id, identity.target_id):
+        raise unreadable(
+            identity.runs_topic, record.partition, record.offset, "it belongs to another pair of clusters"
+        )
+    else:
+        blocks[key] = block
+    return key
 
 
 def newest_blocks(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], Block]:

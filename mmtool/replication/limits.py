@@ -1,4 +1,4 @@
-"""What this version does not do yet: said at the start, and refused where leaving it out would do harm."""
+"""What this version does not do yet, refused where leaving it out would do harm."""
 
 from __future__ import annotations
 
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.replication.context import FlowContext
-
-
-def missing(flow: FlowSettings) -> str:
-    """What MirrorMaker 2 would do for this flow and mmtool does not yet, as one sentence; empty when nothing."""
-    wanted = {
-        "checkpoints": flow.emit_checkpoints,
-        "group offsets": flow.sync_group_offsets,
-    }
-    names = [name for name, is_wanted in wanted.items() if is_wanted]
-    return f"{flow.name}: not mirrored by this version yet: {', '.join(names)}" if names else ""
 
 
 def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:

@@ -18,7 +18,6 @@ from mmtool.errors import (
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.engine import Engine, RunOptions
-from mmtool.replication.limits import missing
 from mmtool.replication.progress import FlowsShown, rows_of_run
 
 if TYPE_CHECKING:
@@ -83,8 +82,6 @@ def replicate(
         MmtoolError: as the engine, each with the contract's exit code.
     """
     java_binary()  # missing or too old is said before anything is touched
-    for sentence in filter(None, map(missing, flows)):
-        say(sentence)
     engine = Engine(flows, options, asyncio.Event(), FlowsShown(show).runs, say, heartbeats_only)
     return asyncio.run(_run(engine))
 

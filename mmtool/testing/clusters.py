@@ -127,6 +127,10 @@ class FakeCluster:
         del committed  # no transactions in here
         return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
 
+    def offsets_retention_seconds(self) -> float:
+        self._answer()
+        return 7 * 86_400.0
+
     def _answer(self) -> None:
         if self.failure is not None:
             raise self.failure

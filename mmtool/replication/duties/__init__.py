@@ -21,6 +21,7 @@ class Duty(Protocol):
     Attributes:
         name: What an operator calls it, as ``heartbeats``.
         seconds: From one turn to the next.
+        closing: Whether a run that ends when it has caught up performs it once more before.
     """
 
     @property
@@ -28,6 +29,9 @@ class Duty(Protocol):
 
     @property
     def seconds(self) -> float: ...
+
+    @property
+    def closing(self) -> bool: ...
 
     async def perform(self) -> None:
         """One turn.
@@ -60,18 +64,28 @@ class Rota:
             with suppress(asyncio.CancelledError):
                 await task
 
+    async def finish(self) -> None:
+        """Stops, and gives what belongs to a finished run its last turn."""
+        await self.stop()
+        for duty in self._duties:
+            if duty.closing:
+                await self._turn(duty, "")
+
     async def _repeat(self, duty: Duty) -> None:
         failure = ""
         while True:
             started = time.monotonic()
-            try:
-                await duty.perform()
-            except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
-                if str(error) != failure:
-                    self._say(f"{self._flow}: {duty.name}: {error}; tried again every {duty.seconds:g} s")
-                failure = str(error)
-            else:
-                if failure:
-                    self._say(f"{self._flow}: {duty.name}: done again")
-                failure = ""
+            failure = await self._turn(duty, failure)
             await asyncio.sleep(max(duty.seconds - (time.monotonic() - started), 0.0))
+
+    async def _turn(self, duty: Duty, failure: str) -> str:
+        """One turn; what went wrong, which is said when it is not what went wrong before."""
+        try:
+            await duty.perform()
+        except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
+            if str(error) != failure:
+                self._say(f"{self._flow}: {duty.name}: {error}; tried again every {duty.seconds:g} s")
+            return str(error)
+        if failure:
+            self._say(f"{self._flow}: {duty.name}: done again")
+        return ""

@@ -31,6 +31,7 @@ class Heartbeats:
     pair: FlowSettings
     target: WireCluster
     name: str = "heartbeats"
+    closing: bool = False
     _is_there: bool = False
 
     @property

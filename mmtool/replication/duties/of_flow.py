@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.insight.translation import FlowClusters, FlowNow
+from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.flow_state import FollowedFlowState
+from mmtool.plan.topics import TopicFacts
+from mmtool.replication.duties.checkpoints import Checkpoints
+from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.replication.duties.heartbeats import Heartbeats
 from mmtool.replication.duties.topic_acls import TopicAcls
 from mmtool.replication.duties.topic_configs import TopicConfigs
@@ -14,6 +20,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.replication.duties import Duty
     from mmtool.replication.flow_run import FlowRun
+
+_SECONDS = 30.0  # for one request
 
 
 def duties_of(
@@ -37,8 +45,32 @@ def duties_of(
         for pair in heartbeats_only
         if (pair.source.alias, pair.target.alias) == (here.target.alias, here.source.alias)
     ]
+    if here.emit_checkpoints:
+        duties += _group_duties(run)
     if here.sync_topic_configs:
         duties.append(TopicConfigs(here, run.topic_names, say))
     if here.sync_topic_acls:
         duties.append(TopicAcls(here))
     return duties
+
+
+def _group_duties(run: FlowRun) -> list[Duty]:
+    """Checkpoints, and the commits that follow them: without the former MM2 does not do the latter either."""
+    here = run.flow.settings
+    source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
+    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target))
+
+    def now() -> FlowNow:
+        topics = run.view.topics.values()
+        return FlowNow(
+            clusters,
+            run.flow.identity,
+            {topic.name: TopicFacts(topic.name, topic.topic_id, topic.partitions) for topic in topics},
+            target_ids={topic.target_name: topic.target_id for topic in topics},
+        )
+
+    checkpoints = Checkpoints(now, run.flow.target)
+    if not here.sync_group_offsets:
+        return [checkpoints]
+    interval = float(here.sync_group_offsets_interval_seconds)
+    return [checkpoints, GroupOffsets(checkpoints, target, interval)]

@@ -21,6 +21,7 @@ class TopicAcls:
 
     flow: FlowSettings
     name: str = "ACLs"
+    closing: bool = False
 
     @property
     def seconds(self) -> float:

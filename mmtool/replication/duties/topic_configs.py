@@ -32,6 +32,7 @@ class TopicConfigs:
     topics: Callable[[], dict[str, str]]
     say: Callable[[str], None]
     name: str = "topic configs"
+    closing: bool = False
     _said: set[str] = field(default_factory=set)
 
     @property

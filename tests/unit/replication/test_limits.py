@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import missing, refuse_unsupported
+from mmtool.replication.limits import refuse_unsupported
 
 _BASE = """
 clusters = a, b
@@ -26,22 +26,6 @@ def flows(tmp_path):
         return load_settings(path, {}).flows
 
     return of
-
-
-def test_what_mm2_would_mirror_beside_records_is_named(flows):
-    sentence = missing(flows("sync.group.offsets.enabled = true")[0])
-
-    assert "checkpoints, group offsets" in sentence
-
-
-def test_nothing_is_named_when_all_of_it_is_switched_off(flows):
-    off = "\n".join(
-        f"{key} = false"
-        for key in ("emit.heartbeats.enabled", "sync.topic.configs.enabled", "sync.topic.acls.enabled")
-    )
-    sentence = missing(flows(off)[0])
-
-    assert [word for word in ("heartbeats", "ACLs", "configs") if word in sentence] == []
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""MirrorMaker 2's checkpoints: where the groups of the source would go on on the target, for whoever asks there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.insight.translation import FlowNow, partition_facts, selected_groups
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.log_reader import read_log
+from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.offsets import Direction
+from mmtool.plan.topics import CreateTopic
+from mmtool.replication.stateful import append_records
+from mmtool.translation.answers import Refused
+from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.group_facts import Commit
+    from mmtool.translation.types import TopicPartition
+
+    Commits = Mapping[str, Mapping[TopicPartition, Commit]]
+    Key = tuple[str, TopicPartition]
+
+_CONFIGS = {"cleanup.policy": "compact"}
+
+
+@dataclass(slots=True)
+class Checkpoints:
+    """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
+
+    Attributes:
+        flow: The flow as it is now, with the topics that are mirrored.
+        target: Its connections.
+        current: By group and partition of the source: where the group stands now; only what could be told.
+    """
+
+    flow: Callable[[], FlowNow]
+    target: WireCluster
+    name: str = "checkpoints"
+    closing: bool = True
+    current: dict[Key, Checkpoint] = field(default_factory=dict)
+    _settled: dict[Key, Commit] = field(default_factory=dict)
+    _written: dict[Key, Checkpoint] = field(default_factory=dict)
+    _groups: tuple[str, ...] = ()
+    _list_at: float = 0.0
+    _is_there: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return float(self.flow().clusters.settings.emit_checkpoints_interval_seconds)
+
+    async def perform(self) -> None:
+        flow = self.flow()
+        topic = flow.clusters.settings.policy.checkpoints_topic(flow.clusters.settings.source.alias)
+        try:
+            if not self._is_there:
+                await asyncio.to_thread(self._prepare, flow, topic)
+                await self.target.refresh([topic])
+            await asyncio.to_thread(self._look, flow)
+            await self._write(topic)
+        except BaseException:
+            self._is_there = False  # deleted, perhaps: the next turn makes it again
+            raise
+        self._is_there = True
+
+    def _prepare(self, flow: FlowNow, topic: str) -> None:
+        """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
+        settings = flow.clusters.settings
+        factor = settings.checkpoints_replication_factor
+        TopicAdmin(settings.target).create_internal([CreateTopic("", topic, 1, factor, _CONFIGS)])
+        self._written.clear()
+        for record in read_log(settings.target, topic):
+            found = decode_checkpoint(record.key, record.value)
+            if isinstance(found, Checkpoint):
+                self._written[found.group, found.topic_partition] = found
+
+    def _look(self, flow: FlowNow) -> None:
+        commits = flow.clusters.source.groups.commits(self._listed(flow))
+        ours = {
+            (group, place): commit
+            for group, of_group in commits.items()
+            for place, commit in of_group.items()
+            if place.topic in flow.topics
+        }
+        for gone in self.current.keys() - ours.keys():
+            del self.current[gone]
+        self._settled = {key: commit for key, commit in self._settled.items() if key in ours}
+        self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
+
+    def _listed(self, flow: FlowNow) -> tuple[str, ...]:
+        settings = flow.clusters.settings
+        if time.monotonic() >= self._list_at and (settings.refresh_groups or not self._list_at):
+            self._groups = selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD).known
+            self._list_at = time.monotonic() + settings.refresh_groups_interval_seconds
+        return self._groups
+
+    def _translate(self, flow: FlowNow, commits: Mapping[Key, Commit]) -> None:
+        if not commits:
+            return
+        facts = partition_facts(flow.narrowed_to({place.topic for _, place in commits}), Direction.FORWARD)
+        for key, commit in commits.items():
+            group, place = key
+            self.current.pop(key, None)
+            found = checkpoint_of(group, commit, facts[place]) if place in facts else None
+            if found is None or isinstance(found, Refused):
+                continue
+            self.current[key] = found
+            if is_settled(found, facts[place]):
+                self._settled[key] = commit
+
+    async def _write(self, topic: str) -> None:
+        news = [
+            c for c in self.current.values() if is_news(c, self._written.get((c.group, c.topic_partition)))
+        ]
+        await append_records(self.target, topic, [(c.key(), c.value()) for c in news])
+        self._written |= {(c.group, c.topic_partition): c for c in news}

@@ -1,0 +1,89 @@
+"""Group offsets, turn by turn: a group that cannot be committed for keeps no other one from it."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import MmtoolError
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.replication.duties.group_offsets import GroupOffsets
+from mmtool.testing.clusters import FakeCluster
+from mmtool.translation.mm2_records import Checkpoint
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
+
+REMOTE = [TopicPartition("a.orders", n) for n in range(2)]
+
+
+@pytest.fixture
+def target():
+    cluster = FakeCluster("b", ClusterId("there"))
+    cluster.add_topic("a.orders", "id", 100, 100)
+    return cluster
+
+
+def duty_for(target, *stands):
+    """Checkpoints as (group, partition, offset)."""
+    current = {
+        (group, number): Checkpoint(group, REMOTE[number], UpstreamOffset(0), DownstreamOffset(offset), "m")
+        for group, number, offset in stands
+    }
+    return GroupOffsets(SimpleNamespace(current=current), target, 5.0)
+
+
+def turn(duty):
+    asyncio.run(duty.perform())
+
+
+def move(duty, group, number, offset):
+    stands = Checkpoint(group, REMOTE[number], UpstreamOffset(0), DownstreamOffset(offset), "m")
+    duty.checkpoints.current[group, number] = stands
+
+
+def test_groups_are_committed_for_and_followed(target):
+    duty = duty_for(target, ("app", 0, 5), ("app", 1, 6), ("other", 0, 7))
+    turn(duty)
+    move(duty, "app", 0, 9)
+    turn(duty)
+    assert target.groups.committed == {
+        "app": {REMOTE[0]: Commit(9, "m"), REMOTE[1]: Commit(6, "m")},
+        "other": {REMOTE[0]: Commit(7, "m")},
+    }
+
+
+def test_a_group_that_works_on_the_target_is_left_alone(target):
+    target.groups.members["app"] = (Member("app", "10.0.0.7"),)
+    turn(duty_for(target, ("app", 0, 5), ("other", 0, 7)))
+    assert target.groups.committed.keys() == {"other"}
+
+
+def test_a_group_that_is_further_on_the_target_is_not_moved_back(target):
+    target.groups.committed["app"] = {REMOTE[0]: Commit(50)}
+    turn(duty_for(target, ("app", 0, 5), ("app", 1, 6)))
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(6, "m")}
+
+
+def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(target):
+    target.groups.denied.add(REMOTE[1])
+    with pytest.raises(MmtoolError, match=r"group app a\.orders-1"):
+        turn(duty_for(target, ("app", 0, 5), ("app", 1, 6), ("other", 0, 7)))
+    assert {group: list(at) for group, at in target.groups.committed.items()} == {
+        "app": [REMOTE[0]],
+        "other": [REMOTE[0]],
+    }
+
+
+def test_nothing_is_committed_outside_the_target_s_log(target):
+    turn(duty_for(target, ("app", 0, 101), ("app", 1, 100)))
+    assert target.groups.committed["app"] == {REMOTE[1]: Commit(100, "m")}
+
+
+def test_a_commit_that_the_target_has_forgotten_comes_back(target):
+    duty = duty_for(target, ("app", 0, 5))
+    turn(duty)
+    target.groups.committed.clear()
+    duty._everything_at = 0.0  # a minute later
+    turn(duty)
+    assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}
