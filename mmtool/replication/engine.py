@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.replication.duties import Duty
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
 
@@ -161,10 +162,14 @@ class Engine:
             await run.take()
             await run.refresh()
             self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
-            self._rotas[run.name] = Rota(run.name, duties_of(run, self.heartbeats_only, self.say), self.say)
+            self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
             self._rotas[run.name].start()
         self._taken = True
         self._warn()
+
+    def _duties(self, run: FlowRun) -> Sequence[Duty]:
+        """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
+        return () if self.options.until is not None else duties_of(run, self.heartbeats_only, self.say)
 
     async def _or_stop(self, work: asyncio.Future[Any]) -> None:
         """Waits for work that may take for ever, but not past a stop.

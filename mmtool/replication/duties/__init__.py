@@ -11,6 +11,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from mmtool.errors import MmtoolError, PartlyAppliedError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -65,11 +67,21 @@ class Rota:
                 await task
 
     async def finish(self) -> None:
-        """Stops, and gives what belongs to a finished run its last turn."""
+        """Stops, and gives what belongs to a finished run its last turn.
+
+        Raises:
+            PartlyAppliedError: that turn failed; records are mirrored all the same.
+        """
         await self.stop()
         for duty in self._duties:
             if duty.closing:
-                await self._turn(duty, "")
+                try:
+                    await duty.perform()
+                except MmtoolError as error:
+                    raise PartlyAppliedError(
+                        f"{self._flow}: records are mirrored; {duty.name} are not: {error.message}",
+                        remedy=error.remedy or "run the same command again",
+                    ) from error
 
     async def _repeat(self, duty: Duty) -> None:
         failure = ""
