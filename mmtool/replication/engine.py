@@ -107,10 +107,10 @@ class Engine:
             if not self._is_done():
                 await self._or_stop(starting)
                 await self._rounds(starting)
+            clean = True
             if self._is_done():
                 for rota in self._rotas.values():
                     await rota.finish()
-            clean = True
         except _StoppedError:
             clean = self._taken
         finally:

@@ -1,0 +1,62 @@
+"""Kafka forgets the commits of groups without members; those that were synced it does not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.replicating import Bench
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
+
+SOON = {
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+}
+RETENTION_SECONDS = 60  # the least that a broker takes
+
+
+@pytest.fixture
+def forgetful(tmp_path):
+    """A target that forgets after a minute, and a source that does not."""
+    quick = Shape(
+        properties={"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
+    )
+    with (
+        Fleet.of(tmp_path / "s", "source") as source,
+        Fleet.of(tmp_path / "t", "target", shape=quick) as target,
+    ):
+        yield Fleet([source["source"], target["target"]])
+
+
+def groups_of(cluster):
+    return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap), 20.0)
+
+
+def test_a_synced_commit_outlives_the_retention_of_the_target(forgetful, tmp_path):
+    """Of a group that stands still; one that was committed by hand is forgotten meanwhile."""
+    source, target = forgetful["source"], forgetful["target"]
+    create_topic(source.bootstrap, "orders")
+    produce(source.bootstrap, Load("orders", 100))
+    groups_of(source).alter("idle", {TopicPartition("orders", 0): Commit(40)})
+    remote, asked = TopicPartition("source.orders", 0), groups_of(target)
+    bench = Bench(forgetful, tmp_path)
+    with bench.start(bench.properties("orders", **SOON)):
+        wait_until(lambda: asked.commits(["idle"])["idle"], "the commit", 60)
+        asked.alter("by-hand", {remote: Commit(40)})
+        deadline = time.monotonic() + 1.5 * RETENTION_SECONDS
+        while time.monotonic() < deadline:
+            assert asked.commits(["idle"])["idle"] == {remote: Commit(40)}
+            time.sleep(0.5)
+        assert asked.commits(["by-hand"])["by-hand"] == {}
