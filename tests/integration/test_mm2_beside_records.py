@@ -1,0 +1,267 @@
+"""What is mirrored beside records, judged by MM2's own client library: one flow, with all of MM2's switches on.
+
+Both clusters have an authorizer, as rules about topics are mirrored as well.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import MmtoolError
+from mmtool.kafka.acls import AclAdmin
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.mirror_client import ask_mirror_client
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.replicating import Bench
+from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PATIENCE_SECONDS = 30
+SECONDS = 20.0
+GUARDED = Shape(
+    properties={
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+)
+EVERY_SECOND = {
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "sync.topic.configs.interval.seconds": "1",
+    "sync.topic.acls.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "source->target.heartbeats.replication.enabled": "true",
+}
+
+
+def groups_of(cluster):
+    return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap), SECONDS)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A flow that runs, with one topic of two partitions, half of whose records are in transactions."""
+
+    fleet: Fleet
+    settings: FlowSettings
+    properties: Path
+    topic: str = "mirrored"
+    remote: str = "source.mirrored"
+
+    def commit(self, group, *offsets):
+        """Commits on the source, partition by partition; None leaves one out."""
+        places = {TopicPartition(self.topic, n): Commit(o) for n, o in enumerate(offsets) if o is not None}
+        assert groups_of(self.fleet["source"]).alter(group, places) == {}
+
+    def there(self, group):
+        """What is committed on the target, by partition."""
+        commits = groups_of(self.fleet["target"]).commits([group])[group]
+        return {place.partition: commit.offset for place, commit in commits.items()}
+
+    def comes(self, group, *offsets):
+        expected = {number: offset for number, offset in enumerate(offsets) if offset is not None}
+        wait_until(lambda: self.there(group) == expected, f"{expected} for {group}", PATIENCE_SECONDS)
+
+    def translated(self, folder, group):
+        """What translate-offsets answers, by partition."""
+        line = ("translate-offsets", "-c", str(self.properties), "-g", group, "-o", "json")
+        answer = run_mmtool(folder / f"asked-{time.monotonic_ns()}", *line)
+        assert answer.code == 0, answer.stderr
+        return {row["partition"]: row["downstream_offset"] for row in answer.rows}
+
+
+@pytest.fixture(scope="module")
+def flow(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mm2")
+    with Fleet.of(folder, "source", "target", shape=GUARDED) as fleet:
+        source, bench = fleet["source"].bootstrap, Bench(fleet, folder)
+        properties = bench.properties(f"{Flow.topic}.*", **EVERY_SECOND)
+        create_topic(source, Flow.topic, 2)
+        produce(source, Load(Flow.topic, 600, 2, 100))
+        in_transactions = Transactions(Flow.topic, 20, 3)
+        produce(source, Load(Flow.topic, 600, 2, 100, transactions=in_transactions, first_sequence=600))
+        with bench.start(properties) as process:
+            process.wait_line("caught_up")
+            yield Flow(fleet, bench.flow(properties), properties)
+            answer = process.stop()
+            assert (answer.code, "tried again" in answer.stderr) == (143, False), answer.stderr
+    fleet.remove_data()
+
+
+# --- heartbeats -------------------------------------------------------------------------------------------
+
+
+def beats(cluster, topic):
+    """Which pairs of clusters a topic's heartbeats are of; none where the topic is not there."""
+    try:
+        records = read_topic(cluster.bootstrap, topic)
+    except MmtoolError:  # it is to come
+        return set()
+    found = [decode_heartbeat(record.key, record.value) for record in records]
+    return {(beat.source_alias, beat.target_alias) for beat in found if isinstance(beat, Heartbeat)}
+
+
+def test_both_clusters_hear_that_the_flow_is_alive(flow):
+    assert beats(flow.fleet["target"], "heartbeats") == {("source", "target")}
+    assert beats(flow.fleet["source"], "heartbeats") == {("target", "source")}
+
+
+def test_mm2_s_own_client_counts_the_hop(flow):
+    wait_until(lambda: beats(flow.fleet["target"], "source.heartbeats"), "mirrored beats", PATIENCE_SECONDS)
+    answers = ask_mirror_client(flow.fleet["target"].bootstrap, "upstreams", "hops:source", "hops:nobody")
+    assert answers == {"upstreams": "[source]", "hops:source": "1", "hops:nobody": "-1"}
+
+
+# --- topic configs ----------------------------------------------------------------------------------------
+
+
+def alter(cluster, topic, name, value):
+    """Sets a property of a topic; None takes it away."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    doing = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+    entry = ConfigEntry(name, value, incremental_operation=doing)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(20)
+
+
+def overrides(settings, topic):
+    """What is set on the topic itself."""
+    entries = TopicAdmin(settings).configs([topic]).get(topic, {})
+    return {name: entry.value for name, entry in entries.items() if entry.on_topic}
+
+
+def test_what_is_set_on_the_source_is_set_on_the_target_and_what_is_taken_away_goes(flow):
+    """Excluded properties stay as they are; a property that the target's operator lowered by hand is put right."""
+    source, target = flow.fleet["source"], flow.fleet["target"]
+    topic = f"{flow.topic}-configs"
+    create_topic(source.bootstrap, topic, **{"retention.ms": "1111111"})
+    remote = flow.settings.remote_topic(topic)
+
+    def comes(expected):
+        wait_until(
+            lambda: overrides(flow.settings.target, remote) == expected,
+            f"{remote} {expected}",
+            PATIENCE_SECONDS,
+        )
+
+    comes({"retention.ms": "1111111"})
+    alter(source, topic, "retention.ms", "2222222")
+    alter(source, topic, "unclean.leader.election.enable", "true")
+    comes({"retention.ms": "2222222"})
+    alter(source, topic, "cleanup.policy", "compact")
+    alter(source, topic, "retention.ms", None)
+    comes({"cleanup.policy": "compact"})
+    alter(target, remote, "retention.ms", "3333333")
+    comes({"cleanup.policy": "compact"})
+
+
+# --- ACLs -------------------------------------------------------------------------------------------------
+
+
+def allow(cluster, topic, principal, operation, pattern=ResourcePatternType.LITERAL):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    rule = AclBinding(ResourceType.TOPIC, topic, pattern, principal, "*", operation, AclPermissionType.ALLOW)
+    admin.create_acls([rule])[rule].result(20)
+
+
+def rules(settings):
+    return {(a.topic, a.principal, a.operation) for a in AclAdmin(settings).topic_acls()}
+
+
+def test_readers_may_read_the_mirror_and_nobody_gets_the_right_to_write(flow):
+    source, topic, remote = flow.fleet["source"], flow.topic, flow.remote
+
+    def comes(*expected):
+        wait_until(lambda: rules(flow.settings.target) == set(expected), str(expected), PATIENCE_SECONDS)
+
+    allow(source, topic, "User:writer", AclOperation.WRITE)
+    allow(source, topic, "User:prefix", AclOperation.READ, ResourcePatternType.PREFIXED)
+    allow(source, topic, "User:reader", AclOperation.READ)
+    comes((remote, "User:reader", "READ"))
+    allow(source, topic, "User:owner", AclOperation.ALL)
+    comes((remote, "User:reader", "READ"), (remote, "User:owner", "READ"))
+
+
+# --- checkpoints and group offsets ------------------------------------------------------------------------
+
+
+def test_mm2_s_own_client_reads_where_each_group_goes_on(flow, tmp_path):
+    """The same as translate-offsets answers: exact, behind markers and between transactions."""
+    group = "app"
+    flow.commit(group, 150, 431)
+    flow.comes(group, *flow.translated(tmp_path, group).values())
+    answers = ask_mirror_client(flow.fleet["target"].bootstrap, "checkpoints", f"offsets:source:{group}")
+    expected = [f"{flow.remote}-{n}@{offset}" for n, offset in flow.translated(tmp_path, group).items()]
+    assert answers[f"offsets:source:{group}"] == f"[{', '.join(expected)}]"
+    assert "source.checkpoints.internal" in answers["checkpoints"]
+
+
+def test_a_group_is_followed_and_never_moved_back(flow, tmp_path):
+    group = "follows"
+    flow.commit(group, 10, 20)
+    flow.comes(group, 10, 20)
+    flow.commit(group, 30, 5)
+    flow.comes(group, 30, 20)
+    assert flow.translated(tmp_path, group)[0] == 30
+
+
+def test_a_group_that_works_on_the_target_is_left_alone(flow):
+    group = "busy"
+    target = flow.fleet["target"].bootstrap
+    consumer = Consumer({"bootstrap.servers": target, "group.id": group, "enable.auto.commit": False})
+    consumer.subscribe([flow.remote])
+    wait_until(
+        lambda: consumer.poll(0.1) is None and consumer.assignment(), "an assignment", PATIENCE_SECONDS
+    )
+    flow.commit(group, 40, 41)
+    bystander = "bystander"
+    flow.commit(bystander, 7, 8)
+    flow.comes(bystander, 7, 8)
+    assert flow.there(group) == {}
+    consumer.close()
+    flow.comes(group, 40, 41)
+
+
+def test_a_group_that_reads_to_the_end_is_followed_to_the_mirror_s_end(flow, tmp_path):
+    """What it had read may not have been mirrored yet when it was asked first."""
+    group, source = "ahead", flow.fleet["source"].bootstrap
+    flow.commit(group, 300, 300)
+    flow.comes(group, 300, 300)
+    produce(source, Load(flow.topic, 20, 2, 100, first_sequence=1200))
+    flow.commit(group, end_offsets(source, flow.topic)[0], 300)
+    end = end_offsets(flow.fleet["target"].bootstrap, flow.remote)
+    wait_until(lambda: flow.there(group)[0] > 300, "the group's end", PATIENCE_SECONDS)
+    flow.comes(group, *flow.translated(tmp_path, group).values())
+    assert flow.there(group)[0] >= end[0]
