@@ -1,4 +1,4 @@
-"""SIGKILL at any moment, again and again, to any part of ``mmtool replicate``; then the same command again."""
+"""SIGKILL and clean stops at any moment, again and again, to any part of ``mmtool replicate``; then the same again."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ VICTIMS = {
     "all": ("driver", "jvm", "daemon", "worker"),
 }
 EVERY_ROLE = VICTIMS["all"]
+CLEAN_STOP = "clean stop"
 
 
 @pytest.fixture
@@ -37,12 +38,15 @@ def stage(fleet, tmp_path, request):
 
 
 def kill_somewhere(process, chance):
-    """Waits a random while, most often short enough to hit the start or a take-over, then kills."""
+    """Waits a random while, most often short enough to hit the start or a take-over, then kills or stops."""
     time.sleep(chance.choice([chance.uniform(0, 2), chance.uniform(0, 12), chance.uniform(8, 25)]))
     there = [name for name, roles in VICTIMS.items() if all(map(process.pids, roles))]
     if not there:
         return "ended by itself"  # as it does after its JVM died
-    name = chance.choice(there)
+    name = chance.choice([*there, CLEAN_STOP])
+    if name == CLEAN_STOP:
+        assert process.stop().code == 143
+        return name
     process.kill(*VICTIMS[name])
     return name
 
