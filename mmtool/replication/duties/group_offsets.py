@@ -31,7 +31,8 @@ _RENEWALS = 4
 class GroupOffsets:
     """Commits for groups that nobody uses on the target, never back, and renews what Kafka would forget.
 
-    A group whose checkpoints have changed is looked at in the next turn, all of them once a minute.
+    A group whose checkpoints have changed, or that is at work on the target, is looked at in the next turn, all of them
+    once a minute.
 
     Attributes:
         checkpoints: Where the groups stand.
@@ -83,10 +84,12 @@ class GroupOffsets:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             problems = list(pool.map(self._commit, inside, inside.values()))
         now = time.monotonic()
-        for group, problem in zip(inside, problems, strict=True):
-            if not problem:
-                self._done[group] = wanted[group]
-                self._renewed[group] = now if inside[group] else self._renewed.get(group, now)
+        for group, problem in zip(facts, problems, strict=True):
+            if not problem and group.there.idle:  # one that is at work is looked at again in the next turn
+                self._done[group.group] = wanted[group.group]
+                self._renewed[group.group] = (
+                    now if inside[group.group] else self._renewed.get(group.group, now)
+                )
         failed = [problem for problem in problems if problem]
         if failed:
             more = f" (and {len(failed) - 1} groups more)" if len(failed) > 1 else ""

@@ -59,6 +59,15 @@ def test_a_group_that_works_on_the_target_is_left_alone(target):
     assert target.groups.committed.keys() == {"other"}
 
 
+def test_a_group_is_committed_for_in_the_turn_after_it_has_left_the_target(target):
+    duty = duty_for(target, ("app", 0, 5))
+    target.groups.members["app"] = (Member("app", "10.0.0.7"),)
+    turn(duty)
+    target.groups.members.clear()
+    turn(duty)
+    assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}
+
+
 def test_a_group_that_is_further_on_the_target_is_not_moved_back(target):
     target.groups.committed["app"] = {REMOTE[0]: Commit(50)}
     turn(duty_for(target, ("app", 0, 5), ("app", 1, 6)))
