@@ -163,7 +163,6 @@ class Engine:
             await run.refresh()
             self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
             self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
-            self._rotas[run.name].start()
         self._taken = True
         self._warn()
 
@@ -206,6 +205,8 @@ class Engine:
 
     async def _rounds(self, starting: asyncio.Future[Any]) -> None:
         self._session = starting.result()
+        for rota in self._rotas.values():
+            rota.start()  # not before: records come first, and Spark's start needs the machine
         failures = 0
         while not self.stop.is_set() and not self._is_done():
             if not any(run.loads() for run in self.runs):
