@@ -52,8 +52,9 @@ def test_a_synced_commit_outlives_the_retention_of_the_target(forgetful, tmp_pat
     groups_of(source).alter("idle", {TopicPartition("orders", 0): Commit(40)})
     remote, asked = TopicPartition("source.orders", 0), groups_of(target)
     bench = Bench(forgetful, tmp_path)
-    with bench.start(bench.properties("orders", **SOON)):
-        wait_until(lambda: asked.commits(["idle"])["idle"], "the commit", 60)
+    with bench.start(bench.properties("orders", **SOON)) as process:
+        process.wait_line("caught_up")  # a cluster without any group yet has no coordinator to ask
+        wait_until(lambda: asked.commits(["idle"])["idle"] == {remote: Commit(40)}, "the commit", 60)
         asked.alter("by-hand", {remote: Commit(40)})
         deadline = time.monotonic() + 1.5 * RETENTION_SECONDS
         while time.monotonic() < deadline:
