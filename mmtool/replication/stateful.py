@@ -33,7 +33,7 @@ _STATE_CONFIGS = {
 }
 _LOOKS = 50
 _LOOK_SECONDS = 0.1
-_SYNC_CONFIGS = {"cleanup.policy": "compact"}
+_MM2_CONFIGS = {"cleanup.policy": "compact"}
 
 
 def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[CreateTopic]:
@@ -44,11 +44,16 @@ def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[Crea
 
 
 def syncs_topic(settings: FlowSettings) -> CreateTopic:
-    """MM2's offset-syncs topic, as MM2 creates it: one partition, compacted, nothing else set."""
+    """MM2's offset-syncs topic."""
     at_source = settings.offset_syncs_location == "source"
     other = settings.target.alias if at_source else settings.source.alias
     name = settings.policy.offset_syncs_topic(other)
-    return CreateTopic("", name, 1, settings.offset_syncs_replication_factor, _SYNC_CONFIGS)
+    return mm2_topic(name, settings.offset_syncs_replication_factor)
+
+
+def mm2_topic(name: str, replication_factor: int) -> CreateTopic:
+    """An internal topic as MM2 creates it: one partition, compacted, nothing else set."""
+    return CreateTopic("", name, 1, replication_factor, _MM2_CONFIGS)
 
 
 async def write_documents(

@@ -13,8 +13,7 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.offsets import Direction
-from mmtool.plan.topics import CreateTopic
-from mmtool.replication.stateful import append_records
+from mmtool.replication.stateful import append_records, mm2_topic
 from mmtool.translation.answers import Refused
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
     Key = tuple[str, TopicPartition]
 
-_CONFIGS = {"cleanup.policy": "compact"}
-
 
 @dataclass(slots=True)
 class Checkpoints:
@@ -38,11 +35,13 @@ class Checkpoints:
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
         target: Its connections.
+        seconds: From one turn to the next.
         current: By group and partition of the source: where the group stands now; only what could be told.
     """
 
     flow: Callable[[], FlowNow]
     target: WireCluster
+    seconds: float
     name: str = "checkpoints"
     closing: bool = True
     current: dict[Key, Checkpoint] = field(default_factory=dict)
@@ -51,10 +50,6 @@ class Checkpoints:
     _groups: tuple[str, ...] = ()
     _list_at: float = 0.0
     _is_there: bool = False
-
-    @property
-    def seconds(self) -> float:
-        return float(self.flow().clusters.settings.emit_checkpoints_interval_seconds)
 
     async def perform(self) -> None:
         flow = self.flow()
@@ -74,7 +69,7 @@ class Checkpoints:
         """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
         settings = flow.clusters.settings
         factor = settings.checkpoints_replication_factor
-        TopicAdmin(settings.target).create_internal([CreateTopic("", topic, 1, factor, _CONFIGS)])
+        TopicAdmin(settings.target).create_internal([mm2_topic(topic, factor)])
         self._written.clear()
         for record in read_log(settings.target, topic):
             found = decode_checkpoint(record.key, record.value)

@@ -37,22 +37,18 @@ class GroupOffsets:
     Attributes:
         checkpoints: Where the groups stand.
         target: Where to commit.
-        interval_seconds: From one turn to the next.
+        seconds: From one turn to the next.
     """
 
     checkpoints: Checkpoints
     target: ClusterPort
-    interval_seconds: float
+    seconds: float
     name: str = "group offsets"
     closing: bool = True
     _done: dict[str, Offsets] = field(default_factory=dict)
     _renewed: dict[str, float] = field(default_factory=dict)
     _everything_at: float = 0.0
     _retention_seconds: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        return self.interval_seconds
 
     async def perform(self) -> None:
         """One turn.

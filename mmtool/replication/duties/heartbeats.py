@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.plan.topics import CreateTopic
-from mmtool.replication.stateful import append_records
+from mmtool.replication.stateful import append_records, mm2_topic
 from mmtool.translation.mm2_records import Heartbeat
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
-
-_CONFIGS = {"cleanup.policy": "compact"}
 
 
 @dataclass(slots=True)
@@ -52,6 +49,5 @@ class Heartbeats:
         self._is_there = True
 
     def _create(self, topic: str) -> None:
-        """As MM2 creates it: one partition, compacted, nothing else set."""
         factor = self.pair.heartbeats_replication_factor
-        TopicAdmin(self.pair.target).create_internal([CreateTopic("", topic, 1, factor, _CONFIGS)])
+        TopicAdmin(self.pair.target).create_internal([mm2_topic(topic, factor)])

@@ -69,8 +69,8 @@ def _group_duties(run: FlowRun) -> list[Duty]:
             target_ids={topic.target_name: topic.target_id for topic in topics},
         )
 
-    checkpoints = Checkpoints(now, run.flow.target)
+    checkpoints = Checkpoints(now, run.flow.target, float(here.emit_checkpoints_interval_seconds))
     if not here.sync_group_offsets:
         return [checkpoints]
-    interval = float(here.sync_group_offsets_interval_seconds)
-    return [checkpoints, GroupOffsets(checkpoints, target, interval)]
+    seconds = float(here.sync_group_offsets_interval_seconds)
+    return [checkpoints, GroupOffsets(checkpoints, target, seconds)]
