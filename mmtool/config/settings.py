@@ -182,6 +182,16 @@ class FlowSettings(_Frozen):
         """``A->B``, as in the file."""
         return f"{self.source.alias}->{self.target.alias}"
 
+    @property
+    def keeps_names(self) -> bool:
+        """Whether a topic has the same name on both sides."""
+        return isinstance(self.policy, IdentityPolicy)
+
+    @property
+    def tells_origins(self) -> bool:
+        """Whether a record's origin decides if it is mirrored: names do not tell it, or `local` is asked for."""
+        return self.keeps_names or self.origins == "local"
+
     def mirrors_topic(self, name: str) -> bool:
         """Whether a topic of the source is mirrored.
 

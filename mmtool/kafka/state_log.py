@@ -171,13 +171,19 @@ def read_producers(cluster: ClusterSettings) -> dict[int, ProducerRecord]:
     Raises:
         RefusedError: a registration that cannot be read.
     """
-    producers: dict[int, ProducerRecord] = {}
-    for record in read_log(cluster, PRODUCERS_TOPIC):
-        if record.value is None:
-            continue
-        try:
-            producer = ProducerRecord.decode(record.value)
-        except UnreadableDocumentError as error:
-            raise unreadable(PRODUCERS_TOPIC, record.partition, record.offset, str(error)) from error
-        producers[producer.producer_id] = producer
-    return producers
+    found = (registration(record.value, record.offset) for record in read_log(cluster, PRODUCERS_TOPIC))
+    return {producer.producer_id: producer for producer in found if producer is not None}
+
+
+def registration(value: bytes | None, offset: int) -> ProducerRecord | None:
+    """One record of the register; None for a tombstone.
+
+    Raises:
+        RefusedError: a registration that cannot be read.
+    """
+    if value is None:
+        return None
+    try:
+        return ProducerRecord.decode(value)
+    except UnreadableDocumentError as error:
+        raise unreadable(PRODUCERS_TOPIC, 0, offset, str(error)) from error

@@ -23,9 +23,10 @@ from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
+from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import BEGIN_AGAIN
-from mmtool.replication.resume import DivergedError, count_unbooked, resume, truncated
+from mmtool.replication.resume import DivergedError, Upstream, count_unbooked, resume, truncated
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
@@ -205,6 +206,8 @@ async def _resume_all(
     ends = await list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False)
     await flow.source.refresh({b.about.source_topic for b in doubtful.values()})
     limit = asyncio.Semaphore(_RESUMES_AT_ONCE)
+    origins = Origins.of(flow.settings, flow.identity, flow.source)
+    source = Upstream(flow.source, flow.settings.isolation == "read_committed", origins)
 
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
         shard = shard_of(*place, count)
@@ -213,7 +216,7 @@ async def _resume_all(
             try:
                 left = unbooked.get(tp, UNKNOWN)
                 return shard, await _resume_one(
-                    flow, block, claims[shard], left, (starts.get(tp), ends.get(tp))
+                    flow, block, claims[shard], left, (starts.get(tp), ends.get(tp)), source
                 )
             except DivergedError as error:
                 standing.halted[place] = str(error)
@@ -251,6 +254,7 @@ async def _resume_one(
     claim: Claim,
     unbooked: int | Unknown,
     bounds: tuple[int | None, int | None],
+    source: Upstream,
 ) -> list[Block]:
     start, end = bounds
     topic = block.about.target_topic
@@ -258,14 +262,13 @@ async def _resume_one(
     if start is None or end is None or topic_id is None:
         raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
     recorder = await resume(
-        flow.source,
+        source,
         flow.target,
         block,
         topic_id,
         TargetLog(DownstreamOffset(start), DownstreamOffset(end)),
         claim,
         unbooked=unbooked,
-        read_committed=flow.settings.isolation == "read_committed",
     )
     recorder.claimed(WriterState(claim.producer_id, claim.epoch, 0))
     return recorder.take()

@@ -30,8 +30,8 @@ from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted
-from mmtool.replication.limits import check_loop
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
+from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
     flow_record,
@@ -98,11 +98,14 @@ class FlowRun:
             UsageError: an alias stands for another cluster by now, or the clusters for another alias, or no
                 topic matches.
             RefusedError: the stored state cannot be read.
+            NotAuthorisedError: the source's register of producers must be read, and is denied.
         """
         there = await self.flow.target.refresh(None)
         state = KafkaFlowState(self.flow.settings.target)
         await asyncio.to_thread(state.check_aliases, self.flow.identity, list(there))
-        await check_loop(self.flow)
+        origins = Origins.of(self.flow.settings, self.flow.identity, self.flow.source)
+        if origins is not None:
+            await origins.check()
         if needs_topics and not await self._topics.matches():
             raise UsageError(
                 f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",
@@ -114,11 +117,13 @@ class FlowRun:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await asyncio.to_thread(self._make_topics)
         own = [t.name for t in internal_topics(self.flow.identity, self.flow.settings)]
+        await self.flow.target.refresh(own)
         for _ in range(100):
-            found = await self.flow.target.refresh(own)
-            if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
+            # a broker that has not heard of the register would let the way back take our records for its own
+            if await self.flow.target.known_by_all(own):
                 break
             await asyncio.sleep(0.1)
+        await self.flow.target.refresh(own)
         await self.ownership.acquire(standby=standby, say=say)
 
     def _make_topics(self) -> None:

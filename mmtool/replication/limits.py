@@ -1,63 +1,73 @@
-"""What this version does not do yet, refused where leaving it out would do harm."""
+"""What is refused before anything starts: what this version does not do yet, and flows that would repeat records."""
 
 from __future__ import annotations
 
-import asyncio
+import re
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.kafka.state_log import read_control
-from mmtool.plan.identity import FlowIdentity
-from mmtool.translation.naming import IdentityPolicy
+from mmtool.plan.topology import Edge, repetition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.replication.context import FlowContext
+
+_LITERAL = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
     """Refuses settings that would do harm if they were passed over.
 
     Raises:
-        UsageError: a throttle, a dead-letter topic or origins are asked for, or identical names both ways, which
-            would mirror every record back and forth for ever.
+        UsageError: a throttle or a dead-letter topic is asked for.
     """
     for flow in flows:
         for key, is_set in (
             ("mmtool.throttle.bytes.per.second", flow.throttle_bytes_per_second is not None),
             ("mmtool.on.oversize = dead-letter", flow.on_oversize == "dead-letter"),
-            ("mmtool.origins = local", flow.origins == "local"),
         ):
             if is_set:
                 raise UsageError(f"{flow.name}: {key} is not supported by this version", remedy="remove it")
-    pairs = {(f.source.alias, f.target.alias) for f in flows if isinstance(f.policy, IdentityPolicy)}
-    for source, target in pairs:
-        if (target, source) in pairs:
-            raise _loops(source, target)
 
 
-async def check_loop(flow: FlowContext) -> None:
-    """Whether somebody mirrors the other way with the same names.
+def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
+    """Refuses flows with identical names on which a record would come to one cluster twice.
+
+    Args:
+        flows: All that the file enables, whichever of them this process runs.
 
     Raises:
-        UsageError: somebody does: the source holds the state of the way back.
+        UsageError: they would; the two routes are named.
     """
-    identity = flow.identity
-    if not isinstance(flow.settings.policy, IdentityPolicy):
-        return
-    back = FlowIdentity(identity.target_id, identity.source_id, identity.target_alias, identity.source_alias)
-    stored = (await asyncio.to_thread(read_control, flow.settings.source, back)).flow
-    if stored is not None and stored.source_cluster_id == identity.target_id:
-        raise _loops(identity.source_alias, identity.target_alias)
+    keeping = [flow for flow in flows if flow.keeps_names]
+    for topic in _sorts_of_topics(keeping):
+        routes = repetition(_edge(flow) for flow in keeping if _may_carry(flow, topic))
+        if routes is not None:
+            raise _repeats(*routes)
 
 
-def _loops(source: str, target: str) -> UsageError:
-    """The refusal of identical names both ways."""
+def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:
+    """Every topic that is named outright, and None for whatever a pattern may mean."""
+    named = {name for flow in flows for name in flow.topics.include if _LITERAL.fullmatch(name)}
+    return [None, *sorted(named)]
+
+
+def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
+    if topic is not None:
+        return flow.topics.accepts(topic)
+    return not all(map(_LITERAL.fullmatch, flow.topics.include))
+
+
+def _edge(flow: FlowSettings) -> Edge:
+    return Edge(flow.source.alias, flow.target.alias, flow.origins)
+
+
+def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
+    where = second[-1]
+    ways = "->".join(second) if len(first) == 1 else f"{'->'.join(first)} and {'->'.join(second)}"
     return UsageError(
-        f"{source}->{target} and {target}->{source} with identical topic names would mirror each record back and"
-        " forth for ever",
-        remedy="enable one direction, or use DefaultReplicationPolicy",
+        f"identical topic names: a record of {second[0]} would come to {where} again by {ways}",
+        remedy="set mmtool.origins = local for a full mesh, disable a flow, or use DefaultReplicationPolicy",
         code="loop",
     )

@@ -8,6 +8,7 @@ lost or sent twice. When they do not, the partition halts: it is never guessed.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, MatchedRange, same_records
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.claims import Claim
+    from mmtool.replication.origins import Origins
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
@@ -37,8 +39,22 @@ class DivergedError(Exception):
     """Source and target disagree on what was mirrored; the message says where and what can be done."""
 
 
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The source, and what of it the flow carries.
+
+    Attributes:
+        read_committed: Whether aborted records are passed over.
+        origins: What is left out by its origin; None where nothing is.
+    """
+
+    cluster: WireCluster
+    read_committed: bool
+    origins: Origins | None = None
+
+
 async def resume(
-    source: WireCluster,
+    source: Upstream,
     target: WireCluster,
     block: Block,
     target_topic_id: TopicId,
@@ -46,7 +62,6 @@ async def resume(
     claim: Claim,
     *,
     unbooked: int | Unknown,
-    read_committed: bool,
 ) -> MapRecorder:
     """The books of one partition, brought up to what the target holds.
 
@@ -62,7 +77,6 @@ async def resume(
             (an expired transactional id comes back with a new one).
         unbooked: Records that the target's leader remembered behind the stored ones, asked before the fence. It
             matters only where the target has deleted the beginning of the tail.
-        read_committed: How the flow reads the source.
 
     Raises:
         DivergedError: the two logs do not agree, or too much of one of them is gone.
@@ -84,7 +98,7 @@ async def resume(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
             f" before they were booked: delete that topic and {BEGIN_AGAIN}"
         )
-    matched = await _walk(source, block, tail, read_committed=read_committed)
+    matched = await _walk(source, block, tail)
     for piece in matched:
         writer = block.tail.writer
         if writer is UNKNOWN:
@@ -152,9 +166,7 @@ async def _own_tail(
     ]
 
 
-async def _walk(
-    source: WireCluster, block: Block, tail: Sequence[BatchView], *, read_committed: bool
-) -> Sequence[MatchedRange]:
+async def _walk(source: Upstream, block: Block, tail: Sequence[BatchView]) -> Sequence[MatchedRange]:
     """As many surviving source records as the tail holds, matched one by one."""
     if not tail:
         return []
@@ -163,17 +175,19 @@ async def _walk(
     views: list[BatchView] = []
     held = 0
     reading = read_range(
-        source,
+        source.cluster,
         about.source_topic,
         about.topic_id,
         about.partition,
         frontier,
         _FOREVER,
-        read_committed=read_committed,
+        read_committed=source.read_committed,
     )
     try:
         async for view in reading:
-            if not read_committed and view.header.is_control:
+            if not source.read_committed and view.header.is_control:
+                continue
+            if source.origins is not None and await source.origins.leaves_out(view.header.producer_id):
                 continue
             views.append(view)
             held += view.header.record_count - max(frontier - view.header.base_offset, 0)

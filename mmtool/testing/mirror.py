@@ -20,7 +20,7 @@ from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from mmtool.kafka.batches import BatchHeader
     from mmtool.translation.sync_emission import SyncEmitter
@@ -161,6 +161,9 @@ def mirror_of(
     *,
     read_committed: bool = True,
     syncs: SyncEmitter | None = None,
+    left_out: Container[int] = (),
 ) -> PartitionMirror:
     """A mirror at its beginning."""
-    return PartitionMirror(assignment or assigned(), SHARD, read_committed=read_committed, syncs=syncs)
+    return PartitionMirror(
+        assignment or assigned(), SHARD, read_committed=read_committed, syncs=syncs, left_out=left_out
+    )

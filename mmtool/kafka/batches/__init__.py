@@ -8,7 +8,15 @@ from __future__ import annotations
 from mmtool.kafka.batches.aborted import AbortedFilter
 from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, same_records
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
-from mmtool.kafka.batches.header import BatchHeader, BatchView, Codec, iter_batches, view_of
+from mmtool.kafka.batches.header import (
+    NO_PRODUCER_ID,
+    BatchHeader,
+    BatchView,
+    Codec,
+    iter_batches,
+    producer_ids,
+    view_of,
+)
 from mmtool.kafka.batches.integrity import verify_crc
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
@@ -16,6 +24,7 @@ from mmtool.kafka.batches.rebuild import coalesce, rebuild, split
 from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
 
 __all__ = [
+    "NO_PRODUCER_ID",
     "AbortedFilter",
     "BatchError",
     "BatchHeader",
@@ -35,6 +44,7 @@ __all__ = [
     "coalesce",
     "decode",
     "iter_batches",
+    "producer_ids",
     "raw_records",
     "rebuild",
     "rebuild_reason",

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from mmtool.kafka.batches.checksum import crc32c, extend
 from mmtool.kafka.batches.compression import compress
-from mmtool.kafka.batches.header import CHECKED_FROM, CRC_AT, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC
+from mmtool.kafka.batches.header import (
+    CHECKED_FROM,
+    CRC_AT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER,
+)
 from mmtool.kafka.batches.ready import ReadyBatch, Segment
 from mmtool.kafka.batches.records import as_longs, varint
 from mmtool.translation.types import UpstreamOffset
@@ -20,7 +28,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches.records import RecordColumns
 
 _TABLED: Final = 1 << 14  # every varint of one or two bytes
-_NO_PRODUCER: Final = (-1, -1, -1)  # Kafka's own values, until the batch is stamped
 
 
 def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) -> ReadyBatch:
@@ -33,7 +40,7 @@ def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) 
     times = records.timestamps
     HEADER.pack_into(
         payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
-        codec, len(records) - 1, times[0], max(times), *_NO_PRODUCER, len(records),
+        codec, len(records) - 1, times[0], max(times), *NO_PRODUCER, len(records),
     )  # fmt: skip
     crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
     payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")

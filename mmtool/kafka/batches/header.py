@@ -30,8 +30,15 @@ TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
 DELETE_HORIZON_BIT: Final = 0x40
 
+NO_PRODUCER: Final = (-1, -1, -1)
+"""Producer id, epoch and base sequence of a batch that no idempotent producer wrote, in Kafka's own values."""
+
+NO_PRODUCER_ID: Final = NO_PRODUCER[0]
+
 _MAGIC_AT = 16
+_PRODUCER_ID_AT = 43
 _LENGTH = struct.Struct(">i")
+_PRODUCER_ID = struct.Struct(">q")
 _SMALLEST_LENGTH = (14, 22, HEADER_SIZE - LOG_OVERHEAD)  # by magic: an empty v0 message, v1 message, v2 batch
 
 
@@ -160,6 +167,24 @@ def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]
         yield BatchView(header, memory[start:stop])
         start = stop
     yield from _carefully(memory, start)
+
+
+def producer_ids(records: memoryview | bytes | bytearray) -> set[int]:
+    """Who wrote the batches of one partition's fetch answer, told from their headers alone.
+
+    Ends where no whole batch follows: whether that is the cut tail or garbage is for `iter_batches` to say.
+    """
+    found: set[int] = set()
+    start, end = 0, len(records)
+    while start + HEADER_SIZE <= end:
+        (length,) = _LENGTH.unpack_from(records, start + 8)
+        stop = start + LOG_OVERHEAD + length
+        if length <= 0 or stop > end:
+            break
+        if records[start + _MAGIC_AT] == MAGIC:
+            found.add(_PRODUCER_ID.unpack_from(records, start + _PRODUCER_ID_AT)[0])
+        start = stop
+    return found
 
 
 def _carefully(memory: memoryview, start: int) -> Iterator[BatchView]:

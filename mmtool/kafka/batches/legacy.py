@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final
 
 from mmtool.kafka.batches.errors import BatchError
-from mmtool.kafka.batches.header import CODEC_BITS, BatchHeader, BatchView
+from mmtool.kafka.batches.header import CODEC_BITS, NO_PRODUCER, BatchHeader, BatchView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 NO_TIMESTAMP: Final = -1
 """What Kafka gives a format-0 message when it converts it upwards."""
 
-_NO_PRODUCER = (-1, -1, -1)
 _MESSAGE = struct.Struct(">qiIbb")  # offset, length, CRC-32, magic, attributes
 
 
@@ -35,7 +34,7 @@ def legacy_view(memory: memoryview) -> BatchView:
     times = [timestamp for _, timestamp in records] or [NO_TIMESTAMP]
     header = BatchHeader(
         first, length, -1, magic, crc, attributes & CODEC_BITS,
-        last_offset - first, times[0], max(times), *_NO_PRODUCER, len(records),
+        last_offset - first, times[0], max(times), *NO_PRODUCER, len(records),
     )  # fmt: skip
     return BatchView(header, memory)
 

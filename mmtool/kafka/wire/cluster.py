@@ -108,6 +108,16 @@ class WireCluster:
             await self.send(next(iter(self._brokers)), MetadataRequest(names), purpose="metadata")
         )
 
+    async def known_by_all(self, topics: Iterable[str]) -> bool:
+        """Whether every broker that answers knows these topics: they hear of a new one at different times."""
+        names = sorted(set(topics))
+        for node in list(self._brokers):
+            with suppress(ConnectionLostError):
+                answer = await self.send(node, MetadataRequest(names), purpose="metadata")
+                if any(topic.error_code != Code.NONE or not topic.partitions for topic in answer.topics):
+                    return False
+        return True
+
     async def _restart(self) -> None:
         try:
             await self.start()

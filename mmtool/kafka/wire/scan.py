@@ -90,6 +90,7 @@ async def read_range(
     With ``read_committed`` aborted and control batches are left out; without, everything is given.
 
     Raises:
+        NotAuthorisedError: without READ on the topic.
         ConnectionLostError: when the range cannot be read; the message says why.
     """
     position, quiet = start, 0
@@ -103,6 +104,7 @@ async def read_range(
             await asyncio.sleep(_PAUSE_SECONDS)
             quiet += 1
             continue
+        cluster.check_denied(part.error_code, f"READ on topic {topic}")
         if part.error_code != Code.NONE:
             raise ConnectionLostError(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
         admitted = AbortedFilter(part.aborted)

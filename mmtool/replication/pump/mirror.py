@@ -24,9 +24,9 @@ from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
-    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
@@ -95,8 +95,10 @@ class PartitionMirror:
         *,
         read_committed: bool,
         syncs: SyncEmitter | None = None,
+        left_out: Container[int] = (),
     ) -> None:
         self.assignment = assignment
+        self._left_out = left_out
         self.syncs = syncs
         self.shard = shard
         self._unsent: deque[ReadyBatch] = deque()
@@ -156,7 +158,7 @@ class PartitionMirror:
     def _take(self, fetched: FetchedPartition) -> None:
         admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
         views = [v for v in iter_batches(fetched.records) if v.header.next_offset > self.fetch_position]
-        wanted = [view for view in views if admitted.admits(view) and view.header.record_count]
+        wanted = [view for view in views if admitted.admits(view) and self._wants(view.header)]
         if wanted:
             try:
                 self._hold(wanted)
@@ -167,6 +169,10 @@ class PartitionMirror:
             self._leader_epoch = wanted[-1].header.leader_epoch
         if views:
             self._pass_over(UpstreamOffset(views[-1].header.next_offset))
+
+    def _wants(self, header: BatchHeader) -> bool:
+        """Whether a batch has records to move, of an origin that this flow carries."""
+        return header.record_count > 0 and header.producer_id not in self._left_out
 
     def _hold(self, views: Sequence[BatchView]) -> None:
         batches = coalesce(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.replication.aside import to_its_end
+from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
@@ -46,11 +47,15 @@ class FlowPump:
         committed = settings.isolation == "read_committed"
         shards = {shard.shard: shard for shard in flow.shards}
         self.flow = flow
+        self.source = wire_cluster(settings.source, "pump", role="consumer")
+        origins = Origins.of(settings, flow.identity, self.source)
+        left_out = origins.left_out if origins is not None else ()
         self.mirrors = [
-            PartitionMirror(p, shards[p.shard], read_committed=committed, syncs=_emitter(flow, p))
+            PartitionMirror(
+                p, shards[p.shard], read_committed=committed, syncs=_emitter(flow, p), left_out=left_out
+            )
             for p in flow.partitions
         ]
-        self.source = wire_cluster(settings.source, "pump", role="consumer")
         self.target = wire_cluster(settings.target, "pump", role="producer")
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._budget = budget
@@ -66,6 +71,7 @@ class FlowPump:
             self.writer.wake,
             read_committed=committed,
             continue_on_loss=settings.on_data_loss == "continue",
+            origins=origins,
         )
 
     def _freed(self, count: int) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
+    from mmtool.replication.origins import Origins
     from mmtool.replication.pump.budget import Budget
     from mmtool.replication.pump.mirror import PartitionMirror
 
@@ -39,6 +41,7 @@ class SourceReader:
         budget: Shared with the pump's other flows.
         fetched: Called for each mirror that has new batches, or a new state.
         continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
+        origins: Where origin decides what is mirrored: told of every batch before a mirror sees it.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class SourceReader:
         *,
         read_committed: bool,
         continue_on_loss: bool,
+        origins: Origins | None = None,
     ) -> None:
         self._cluster = cluster
         self._mirrors = list(mirrors)
@@ -57,6 +61,7 @@ class SourceReader:
         self._fetched = fetched
         self._read_committed = read_committed
         self._continue_on_loss = continue_on_loss
+        self._origins = origins
         self._by_place: dict[tuple[str, int], PartitionMirror] = {
             (key, m.assignment.partition): m
             for m in self._mirrors
@@ -145,6 +150,8 @@ class SourceReader:
         self._budget.add(reserved)
         try:
             answer = await self._cluster.send(node, request, purpose="fetch")
+            if self._origins is not None:
+                await self._origins.learn(set().union(*(producer_ids(p.records) for p in answer.partitions)))
         except ConnectionLostError:
             self._stale = True
             await asyncio.sleep(_PAUSE_SECONDS)

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import refuse_unsupported
+from mmtool.replication.limits import refuse_repetition, refuse_unsupported
 
 _BASE = """
 clusters = a, b
@@ -16,6 +16,7 @@ a->b.enabled = true
 """
 _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 _BOTH_WAYS = "b->a.enabled = true\n"
+_RING = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\nc->a.enabled = true\n"
 
 
 @pytest.fixture
@@ -30,22 +31,30 @@ def flows(tmp_path):
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "mmtool.throttle.bytes.per.second = 1000000",
-        "mmtool.on.oversize = dead-letter",
-        "mmtool.origins = local",
-    ],
+    ["mmtool.throttle.bytes.per.second = 1000000", "mmtool.on.oversize = dead-letter"],
 )
 def test_a_setting_that_would_be_passed_over_is_refused_by_name(flows, line):
     with pytest.raises(UsageError, match=line.split(" =", maxsplit=1)[0].replace(".", r"\.")):
         refuse_unsupported(flows(line))
 
 
-def test_identical_names_both_ways_are_refused(flows):
-    with pytest.raises(UsageError, match="back and forth for ever"):
-        refuse_unsupported(flows(_BOTH_WAYS + _IDENTITY))
+def test_a_pair_may_keep_names_both_ways(flows):
+    refuse_repetition(flows(_BOTH_WAYS + _IDENTITY))
 
 
-def test_identical_names_one_way_and_prefixed_names_both_ways_are_fine(flows):
-    refuse_unsupported(flows(_IDENTITY))
-    refuse_unsupported(flows(_BOTH_WAYS))
+def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
+    with pytest.raises(UsageError, match="a record of a would come to a again by a->b->c->a"):
+        refuse_repetition(flows(_RING + _IDENTITY))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        _IDENTITY + "mmtool.origins = local\n",
+        _IDENTITY + "a->b.topics = one\nb->c.topics = two, one\nc->a.topics = two\n",
+    ],
+    ids=["prefixed names", "local origins", "topics that have no way around"],
+)
+def test_a_ring_in_which_nothing_comes_around_is_fine(flows, more):
+    refuse_repetition(flows(_RING + more))

@@ -11,8 +11,9 @@ from mmtool.plan.documents import State
 from mmtool.replication.pump.mirror import IN_FLIGHT, FencedError, InDoubtError
 from mmtool.testing.batches import PlainRecord, batch_of, data, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from mmtool.translation.runs import Run
 from mmtool.translation.sync_emission import SyncEmitter
-from mmtool.translation.types import DownstreamOffset, TopicPartition
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 
 def settle(mirror, log):
@@ -50,6 +51,17 @@ def test_the_frontier_passes_what_holds_no_data():
     mirror.offer(fetched(*aborted, end=3, aborted=[(9, 0)]), now_ms=1)
     settle(mirror, log)
     assert (landed(log), mirror.frontier, mirror.state) == ([], 3, State.CAUGHT_UP)
+
+
+def test_what_was_brought_here_is_passed_over_and_what_was_born_here_goes_on():
+    brought = {7}
+    mirror, log = mirror_of(left_out=brought), FakeLog()
+    mirror.offer(
+        fetched(data(0, 2, pid=7), data(2, 1), data(3, 1, pid=8), data(4, 2, pid=7), end=6), now_ms=1
+    )
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v2", b"v3"], 6, 0)
+    assert list(mirror.take_blocks()[-1].runs) == [Run(UpstreamOffset(2), DownstreamOffset(0), 2)]
 
 
 def test_under_read_uncommitted_aborted_records_are_data():

@@ -10,7 +10,15 @@ from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.batches import BatchError, Codec, CorruptBatchError, decode, iter_batches, verify_crc
+from mmtool.kafka.batches import (
+    BatchError,
+    Codec,
+    CorruptBatchError,
+    decode,
+    iter_batches,
+    producer_ids,
+    verify_crc,
+)
 from mmtool.testing.batches import CODECS, PlainRecord, batch_of, data, marker, plain_logs
 
 
@@ -35,6 +43,14 @@ def test_the_cut_tail_of_a_fetch_is_left_out(log, draw):
     views = list(iter_batches(b"".join(written)[:cut]))
 
     assert len(views) == sum(whole)
+
+
+@given(plain_logs(max_batches=4), st.data())
+def test_who_wrote_is_told_of_every_whole_batch_without_reading_it(log, draw):
+    written = [replace(batch, producer=(draw.draw(st.integers(-1, 5)), 0, 0)).write() for batch in log]
+    answer = b"".join(written)[: draw.draw(st.integers(0, sum(map(len, written))))]
+
+    assert producer_ids(answer) == {view.header.producer_id for view in iter_batches(answer)}
 
 
 def test_nothing_is_copied(view):

@@ -1,0 +1,125 @@
+"""Where a source's records were born, told by the producer id in each batch's header.
+
+Producer ids are unique in a cluster, and survive compaction and recompression. Every mmtool registers its own on the
+target before the first batch under it is appended (``mmtool-producers.internal``), so whoever reads there can tell in
+no time what was mirrored in, and by which flow. No header is added to any record.
+
+What it cannot tell: MirrorMaker 2 and other plain producers write without a producer id, so what they carried in
+counts as born here; and a producer id tells one hop, the cluster that the record came from last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import NO_PRODUCER_ID, decode
+from mmtool.kafka.state_log import registration
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.identity import FlowIdentity
+
+_REGISTER = TopicPartition(PRODUCERS_TOPIC, 0)
+
+
+class Origins:
+    """Tells which of a source's batches a flow leaves out.
+
+    A. A producer id is judged only by a register that was read after its batch was fetched: it was registered before
+       that batch was appended, or is nobody's of mmtool.
+    B. A verdict stands: an id that was handed out to somebody else never becomes one of mmtool's.
+
+    Args:
+        source: Whose batches; its register is read.
+        identity: The flow: what its target brought here is not carried back.
+        local_only: ``mmtool.origins = local``: whatever anybody brought here is left out.
+
+    Attributes:
+        left_out: Producer ids whose batches are left out; grows.
+    """
+
+    def __init__(self, source: WireCluster, identity: FlowIdentity, *, local_only: bool) -> None:
+        self._source = source
+        self._identity = identity
+        self._local_only = local_only
+        self._known = {NO_PRODUCER_ID}
+        self._next = 0
+        self.left_out: set[int] = set()
+
+    @classmethod
+    def of(cls, settings: FlowSettings, identity: FlowIdentity, source: WireCluster) -> Origins | None:
+        """For a flow that needs them; None where names tell what is to be mirrored."""
+        if not settings.tells_origins:
+            return None
+        return cls(source, identity, local_only=settings.origins == "local")
+
+    async def learn(self, producer_ids: AbstractSet[int]) -> None:
+        """Makes sure that the verdict on each of these is known.
+
+        Raises:
+            NotAuthorisedError: without READ on the register.
+            RefusedError: a registration that cannot be read.
+            ConnectionLostError, UnreachableError: the source does not answer.
+        """
+        if self._known.issuperset(producer_ids):
+            return
+        await self._read_on()
+        self._known.update(producer_ids)
+
+    async def leaves_out(self, producer_id: int) -> bool:
+        """The verdict on one batch.
+
+        Raises:
+            As `learn`.
+        """
+        await self.learn({producer_id})
+        return producer_id in self.left_out
+
+    async def _read_on(self) -> None:
+        there = (await self._source.refresh([PRODUCERS_TOPIC]))[PRODUCERS_TOPIC]
+        self._source.check_denied(there.error_code, f"DESCRIBE on topic {PRODUCERS_TOPIC}")
+        if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return  # nobody ever mirrored anything to the source
+        ends = await list_offsets(self._source, {_REGISTER: LATEST}, read_committed=False)
+        if _REGISTER not in ends:
+            raise ConnectionLostError(f"{_REGISTER} of {self._source.alias} has no leader")
+        end = ends[_REGISTER]
+        if end < self._next:  # made anew: read from its beginning; what is known stays known
+            self._next = 0
+        views = read_range(
+            self._source, PRODUCERS_TOPIC, there.topic_id, 0, self._next, end, read_committed=False
+        )
+        async for view in views:
+            self._take(view)
+            self._next = view.header.next_offset
+        if self._next < end:
+            raise ConnectionLostError(f"{_REGISTER} of {self._source.alias} could not be read to its end")
+
+    def _take(self, view: BatchView) -> None:
+        if view.header.is_control:
+            return
+        for record in decode(view):
+            producer = registration(record.value, record.offset)
+            if producer is None:
+                continue
+            if self._local_only or producer.source_cluster_id == self._identity.target_id:
+                self.left_out.add(producer.producer_id)
+            self._known.add(producer.producer_id)
+
+    async def check(self) -> None:
+        """Whether the register can be read at all.
+
+        Raises:
+            As `learn`.
+        """
+        await self._read_on()
