@@ -63,6 +63,7 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
         KafkaCluster(flow.source, seconds),
         KafkaCluster(flow.target, seconds),
         KafkaFlowState(flow.target),
+        KafkaFlowState(flow.source) if flow.keeps_names else None,
     )
 
 

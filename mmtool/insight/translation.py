@@ -37,12 +37,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FlowClusters:
-    """A flow and the ways to its clusters and its state."""
+    """A flow and the ways to its clusters and its state.
+
+    Attributes:
+        state: What the flow has stored on its target.
+        back: What the way back has stored on the source, where both keep names and so share topics.
+    """
 
     settings: FlowSettings
     source: ClusterPort
     target: ClusterPort
     state: FlowStatePort
+    back: FlowStatePort | None = None
 
     def read_at(self, direction: Direction) -> ClusterPort:
         """Whose commits are translated."""
@@ -124,6 +130,8 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
         there, here = pool.map(lambda cluster: cluster.topics(), (clusters.target, clusters.source))
     identity = FlowIdentity(source_id, target_id, clusters.source.alias, clusters.target.alias)
     clusters.state.check_aliases(identity, there)
+    if clusters.back is not None:
+        clusters.back.check_aliases(identity.way_back, here)
     ids = {name: topic.topic_id for name, topic in there.items()}
     return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids)
 
@@ -233,6 +241,7 @@ def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition,
         TopicPartition(name, n) for name, topic in flow.topics.items() for n in range(topic.partitions)
     ]
     source_logs = flow.clusters.source.bounds(sources)
+    back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
     targets = {
@@ -247,10 +256,25 @@ def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition,
             known[source],
             _source_log(source_logs.get(source)),
             _target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
+            back.get(source),
         )
         for source in sources
     ]
     return {fact.place(direction): fact for fact in facts}
+
+
+def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
+    """What came from the target into the flow's own topics, by partition of the source."""
+    if flow.clusters.back is None:
+        return {}
+    maps = flow.clusters.back.maps(flow.identity.way_back).values()
+    return {
+        TopicPartition(m.about.target_topic, m.about.partition): m
+        for m in maps
+        if m.about.target_topic in flow.topics
+        and m.about.target_topic_id == flow.topics[m.about.target_topic].topic_id
+        and m.about.topic_id == flow.target_ids.get(m.about.source_topic)
+    }
 
 
 def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.plan.offsets import answer_forward
 from mmtool.translation.answers import Refused
 from mmtool.translation.clamp import clamp_ahead
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.refusals import Reason
-from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.answers import Answer, TargetLog
+    from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicPartition
 
 
@@ -41,16 +43,28 @@ def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoi
     if facts.target_log is UNKNOWN:
         return Refused(Reason.PARTITION_MISSING)
     upstream = UpstreamOffset(commit.offset)
-    answer = translate(facts.map, upstream, target=facts.target_log, source=facts.source_log)
+    answer = answer_forward(facts, upstream, facts.target_log)
     if facts.map is not None and answer == Refused(Reason.BEYOND_MIRROR):
-        answer = clamp_ahead(facts.map, upstream, target=facts.target_log)
+        answer = _ahead(facts, facts.map, upstream, facts.target_log)
     if isinstance(answer, Refused):
         return answer
     return Checkpoint(group, facts.target, upstream, DownstreamOffset(answer.offset), commit.metadata)
 
 
+def _ahead(facts: PartitionFacts, known: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> Answer:
+    """A group that has read more than was mirrored: as if it had read up to there."""
+    if facts.back is None:
+        return clamp_ahead(known, commit, target=target)
+    return answer_forward(facts, known.upstream_frontier, target)
+
+
 def is_settled(checkpoint: Checkpoint, facts: PartitionFacts) -> bool:
-    """Whether the same commit will lead to the same place later: the mirror has passed it."""
+    """Whether the same commit will lead to the same place later: the mirror has passed it.
+
+    Where records are born on both sides it is never said: what comes from there may let the group go on further.
+    """
+    if facts.back is not None:
+        return False
     return facts.map is not None and checkpoint.upstream <= facts.map.upstream_frontier
 
 

@@ -37,6 +37,11 @@ class FlowIdentity:
         return f"{self.source_alias}->{self.target_alias}"
 
     @property
+    def way_back(self) -> FlowIdentity:
+        """The flow between the same clusters in the other direction."""
+        return FlowIdentity(self.target_id, self.source_id, self.target_alias, self.source_alias)
+
+    @property
     def runs_topic(self) -> str:
         return f"mmtool-offset-runs.{self.source_alias}.internal"
 

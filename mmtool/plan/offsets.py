@@ -16,6 +16,7 @@ from mmtool.plan.group_facts import Commit, GroupFacts
 from mmtool.translation.answers import Answer, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.clamp import clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -50,6 +51,7 @@ class PartitionFacts:
         map: What the target knows of it; None when the flow has stored nothing for it.
         source_log: UNKNOWN when the source has no such partition (any more).
         target_log: UNKNOWN when the target has no such partition (yet).
+        back: The map of the way back into the source's partition, where records are born on both sides of it.
     """
 
     source: TopicPartition
@@ -57,6 +59,7 @@ class PartitionFacts:
     map: PartitionMap | None
     source_log: SourceLog | Unknown
     target_log: TargetLog | Unknown
+    back: PartitionMap | None = None
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
@@ -210,10 +213,17 @@ def _answer(facts: PartitionFacts, commit: Commit, rules: Rules) -> Answer | Ski
     if rules.direction is Direction.REVERSE:
         return _answer_back(facts, commit, facts.target_log)
     upstream = UpstreamOffset(commit.offset)
-    answer = translate(facts.map, upstream, target=facts.target_log, source=facts.source_log)
+    answer = answer_forward(facts, upstream, facts.target_log)
     if rules.allow_skip and isinstance(answer, Refused) and answer.reason in _SKIPPABLE:
         return clamp_skipping(facts.map, upstream, target=facts.target_log)
     return answer
+
+
+def answer_forward(facts: PartitionFacts, commit: UpstreamOffset, target: TargetLog) -> Answer:
+    """Where a commit on the source leads, whoever writes on which side."""
+    if facts.back is None:
+        return translate(facts.map, commit, target=target, source=facts.source_log)
+    return translate_in_pair(facts.map, facts.back, commit, target=target, source=facts.source_log)
 
 
 _SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
@@ -223,7 +233,17 @@ _SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
 def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> Answer:
     if facts.source_log is UNKNOWN:
         return Refused(Reason.PARTITION_MISSING)
-    return translate_back(facts.map, DownstreamOffset(commit.offset), target=target, source=facts.source_log)
+    if facts.back is None or facts.map is None:
+        downstream = DownstreamOffset(commit.offset)
+        return translate_back(facts.map, downstream, target=target, source=facts.source_log)
+    source = facts.source_log
+    return translate_in_pair(  # seen from the target, which is the way back's source
+        facts.back,
+        facts.map,
+        UpstreamOffset(commit.offset),
+        target=TargetLog(DownstreamOffset(source.log_start), DownstreamOffset(source.log_end)),
+        source=SourceLog(UpstreamOffset(target.log_start), UpstreamOffset(target.log_end)),
+    )
 
 
 def _guard(group: GroupFacts, offset: int, before: Commit | None, rules: Rules) -> Reason | None:

@@ -59,6 +59,11 @@ def blocks_of(
     return list(recorder.take())
 
 
+def begun() -> MapRecorder:
+    """The books of a mirror that begins at both logs' beginning."""
+    return MapRecorder.begin(ORDERS, MirrorStart(UpstreamOffset(0), DownstreamOffset(0)))
+
+
 def map_of(
     about: MirroredPartition,
     runs: Iterable[tuple[int, int, int]],

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from datetime import timedelta
 
+import numpy as np
 import pytest
 
+from mmtool.commands._wiring import connect
+from mmtool.config import load_settings
+from mmtool.insight.translation import look, partition_facts
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
+from mmtool.plan.offsets import Direction, answer_forward
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.writers import RunningWriter
+from mmtool.translation.answers import Bounded, Exact
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -100,6 +108,12 @@ class Pair:
                 }
         return found
 
+    def facts(self, here, there):
+        """What translate-offsets knows of each partition of a flow."""
+        settings = load_settings(self.properties, {})
+        (flow,) = settings.select(here, there)
+        return partition_facts(look(connect(flow, timedelta(seconds=20)), self.topics), Direction.FORWARD)
+
 
 @pytest.fixture(scope="module")
 def pair(fleet, tmp_path_factory):
@@ -122,3 +136,43 @@ def pair(fleet, tmp_path_factory):
 
 def test_every_record_is_on_both_sides_once_and_in_order(pair):
     assert pair.differences() == {}
+
+
+@pytest.mark.parametrize(("here", "there"), [("source", "target"), ("target", "source")])
+def test_no_commit_of_either_side_skips_a_record_or_re_reads_more_than_is_said(pair, here, there):
+    """Every offset of every partition, by what translate-offsets asks, held against the records themselves."""
+    wrong, exact, asked = [], 0, 0
+    facts = pair.facts(here, there)
+    for topic in pair.topics:
+        ours, theirs = (by_partition(read_topic(pair.fleet[s].bootstrap, topic)) for s in (here, there))
+        for partition in range(_PARTITIONS):
+            place = TopicPartition(topic, partition)
+            known, over_there = facts[place], {value: offset for offset, value in theirs[partition]}
+            offsets = np.array([offset for offset, _ in ours[partition]])
+            places = np.array([over_there[value] for _, value in ours[partition]])
+            for commit in range(known.source_log.log_end + 1):
+                answer = answer_forward(known, UpstreamOffset(commit), known.target_log)
+                most = answer.reread_max if isinstance(answer, Bounded) else 0
+                skipped = (places[offsets >= commit] < answer.offset).sum()
+                again = (places[offsets < commit] >= answer.offset).sum()
+                asked, exact = asked + 1, exact + isinstance(answer, Exact)
+                if skipped or again > most:
+                    wrong.append((place, commit, answer, skipped, again))
+    assert not wrong, f"{len(wrong)} of {asked}: {wrong[:3]}"
+    assert exact > 0
+
+
+def test_a_group_that_has_read_all_of_one_side_re_reads_nothing_on_the_other(pair):
+    for here, there in (("source", "target"), ("target", "source")):
+        for known in pair.facts(here, there).values():
+            end = UpstreamOffset(known.source_log.log_end)
+            answer = answer_forward(known, end, known.target_log)
+            assert isinstance(answer, Exact), (here, known.source, answer, known.target_log)
+
+
+def by_partition(records):
+    """(offset, value) of each partition; values are unique."""
+    found = {partition: [] for partition in range(_PARTITIONS)}
+    for record in records:
+        found[record.partition].append((record.offset, record.value))
+    return found

@@ -10,10 +10,10 @@ from mmtool.kafka.batches import AbortedFilter, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.offsets import ListOffsetsRequest
+from mmtool.kafka.wire.offsets import LATEST, ListOffsetsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
@@ -60,6 +60,24 @@ async def list_offsets(
         tp: listed.offset
         for tp, listed in found.items()
         if listed.error_code == Code.NONE and listed.offset >= 0
+    }
+
+
+async def ends_now(
+    cluster: WireCluster, partitions: Collection[TopicPartition], seconds: float
+) -> dict[TopicPartition, int]:
+    """Log ends as the leaders answer them within ``seconds``; what is not answered at once is left out."""
+    asked = [
+        asyncio.wait_for(request, seconds)
+        for request in _ask_leaders(cluster, dict.fromkeys(partitions, LATEST), read_committed=False)
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    return {
+        tp: listed.offset
+        for answer in answers
+        if not isinstance(answer, BaseException)
+        for tp, listed in answer.items()
+        if listed.error_code == Code.NONE
     }
 
 

@@ -58,7 +58,8 @@ def _group_duties(run: FlowRun) -> list[Duty]:
     """Checkpoints, and the commits that follow them: without the former MM2 does not do the latter either."""
     here = run.flow.settings
     source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
-    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target))
+    back = FollowedFlowState(here.source) if here.keeps_names else None
+    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
 
     def now() -> FlowNow:
         topics = run.view.topics.values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import (
@@ -17,6 +16,7 @@ from mmtool.kafka.batches import (
 )
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
+from mmtool.replication.pump.sent import Fate, Sent
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -52,28 +52,6 @@ class FencedError(Exception):
 
 class InDoubtError(Exception):
     """What the target holds cannot be told from its answers: resume by reading its log."""
-
-
-class Fate(Enum):
-    """What became of one produce request."""
-
-    PENDING = auto()
-    APPENDED = auto()
-    MISSING = auto()  # no answer, or one that says no, or later
-    AGAIN = auto()  # missing, and every other answer is in: may be sent again
-
-
-class Sent:
-    """A batch with its sequence, from the first try until the target acknowledged it."""
-
-    __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
-
-    def __init__(self, batch: ReadyBatch, sequence: int) -> None:
-        self.batch = batch
-        self.sequence = sequence
-        self.fate = Fate.PENDING
-        self.unsure = False  # whether it may be on the target without our knowing
-        self.base_offset = DownstreamOffset(0)
 
 
 class PartitionMirror:
@@ -236,6 +214,19 @@ class PartitionMirror:
     def untouched(self) -> bool:
         """Nothing was ever fetched: the position is where the mirror is to begin."""
         return self.fetch_position == self.assignment.block.mirror_start.upstream and not self._unsent
+
+    @property
+    def mark(self) -> int | None:
+        """The next number, while nothing of ours is under way: the same mark later means that nothing was since."""
+        return None if self._in_flight else self.sequence
+
+    def looked(self, mark: int | None, log_end: DownstreamOffset) -> None:
+        """The target's log ended there at some moment since ``mark``; told only of a partition at rest.
+
+        Nothing was under way then, so every record of ours below is booked.
+        """
+        if mark is not None and mark == self.mark and self.state != State.HALTED:
+            self._recorder.checked(log_end)
 
     @property
     def settled(self) -> bool:

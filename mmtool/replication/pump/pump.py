@@ -13,6 +13,7 @@ from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
+from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of
@@ -61,6 +62,7 @@ class FlowPump:
         self._budget = budget
         self.runs = RunsBook(self.target, flow, self.mirrors)
         self.positions = PositionsBook(self.target, flow, self.mirrors)
+        self.ends = TargetEnds(self.target, self.mirrors) if settings.keeps_names else None
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
         self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed)
@@ -97,6 +99,8 @@ class FlowPump:
             await to_its_end(self._flush())
 
     async def _flush(self) -> None:
+        if self.ends is not None:
+            await self.ends.look()
         await self.runs.flush()
         await self.positions.flush()
         self.syncs.flush()
@@ -111,6 +115,8 @@ class FlowPump:
             self._budget.add(-mirror.drop_unsent())
         if not await self.writer.drain(_DRAIN_SECONDS):
             raise InDoubtError(f"{self.target.alias} did not answer for the last batches")
+        if self.ends is not None:
+            await self.ends.look()
         await self.runs.flush()
         await self.positions.flush()
         await self.syncs.close()

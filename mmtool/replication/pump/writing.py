@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
-    from mmtool.replication.pump.mirror import PartitionMirror, Sent
+    from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.sent import Sent
 
 _REQUESTS_IN_FLIGHT = 5
 _REQUEST_BYTES = 8 << 20

@@ -64,6 +64,23 @@ def test_what_was_brought_here_is_passed_over_and_what_was_born_here_goes_on():
     assert list(mirror.take_blocks()[-1].runs) == [Run(UpstreamOffset(2), DownstreamOffset(0), 2)]
 
 
+def test_what_others_wrote_behind_our_last_record_is_known_once_the_log_was_looked_at_in_a_quiet_moment():
+    mirror, _ = seasoned()
+    mirror.looked(mirror.mark, DownstreamOffset(9))
+    assert mirror.take_blocks()[-1].tail.known_to == 9
+
+
+def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below():
+    mirror, log = seasoned()
+    mark = mirror.mark
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    sent = mirror.next_to_send()
+    mirror.looked(mark, DownstreamOffset(9))
+    mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+    mirror.looked(mark, DownstreamOffset(9))
+    assert mirror.take_blocks()[-1].tail.known_to == 2
+
+
 def test_under_read_uncommitted_aborted_records_are_data():
     mirror, log = mirror_of(read_committed=False), FakeLog()
     aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)

@@ -1,0 +1,48 @@
+"""How far the target's log is known to hold nothing of ours that is not booked, where others write there as well.
+
+The offset runs end with our last record. What others have written behind it could hide a record of ours that is not
+booked yet, for all that a reader of the runs can tell; so the pump looks at the log's end while nothing is under way,
+and books that.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.scan import ends_now
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.pump.mirror import PartitionMirror
+
+_PATIENCE_SECONDS = 2.0
+_PARTITIONS_A_SECOND = 500  # more are looked at less often than each second
+
+
+class TargetEnds:
+    """Looks at the ends of the logs of partitions that are at rest."""
+
+    def __init__(self, cluster: WireCluster, mirrors: Iterable[PartitionMirror]) -> None:
+        self._cluster = cluster
+        self._mirrors = list(mirrors)
+        self._next = 0.0
+
+    async def look(self) -> None:
+        """One look at all that are at rest; what does not answer soon is looked at another time."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        resting = {_place(m): (m, mark) for m in self._mirrors if (mark := m.mark) is not None}
+        self._next = now + len(resting) / _PARTITIONS_A_SECOND
+        ends = await ends_now(self._cluster, resting, _PATIENCE_SECONDS)
+        for place, end in ends.items():
+            mirror, mark = resting[place]
+            mirror.looked(mark, DownstreamOffset(end))
+
+
+def _place(mirror: PartitionMirror) -> TopicPartition:
+    return TopicPartition(mirror.assignment.target_topic, mirror.assignment.partition)

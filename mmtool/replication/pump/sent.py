@@ -1,0 +1,33 @@
+"""One batch on its way to the target, and what became of it."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches import ReadyBatch
+
+
+class Fate(Enum):
+    """What became of one produce request."""
+
+    PENDING = auto()
+    APPENDED = auto()
+    MISSING = auto()  # no answer, or one that says no, or later
+    AGAIN = auto()  # missing, and every other answer is in: may be sent again
+
+
+class Sent:
+    """A batch with its sequence, from the first try until the target acknowledged it."""
+
+    __slots__ = ("base_offset", "batch", "fate", "sequence", "unsure")
+
+    def __init__(self, batch: ReadyBatch, sequence: int) -> None:
+        self.batch = batch
+        self.sequence = sequence
+        self.fate = Fate.PENDING
+        self.unsure = False  # whether it may be on the target without our knowing
+        self.base_offset = DownstreamOffset(0)

@@ -1,0 +1,90 @@
+"""The letters N and R of translate_in_pair, against a model that knows each record on both sides."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.testing.pairs import HERE, THERE, ModelPair, pairs
+from mmtool.translation.answers import Bounded, Exact, Refused, TargetLog
+from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+def answer_of(pair, commit, target=None):
+    return translate_in_pair(
+        pair.map(HERE),
+        pair.map(THERE),
+        UpstreamOffset(commit),
+        target=target or pair.target_log(),
+        source=pair.source_log(),
+    )
+
+
+def lived(*steps):
+    pair = ModelPair()
+    for step, side, count in steps:
+        step(pair, side, count)
+    return pair
+
+
+@given(pairs(), st.data())
+def test_nothing_that_the_group_has_not_read_is_skipped(pair, data):
+    commit = data.draw(st.integers(0, len(pair.logs[HERE])))
+    answer = answer_of(pair, commit)
+    if isinstance(answer, Refused):
+        return
+    everything = pair.at_or_after(0)
+    assert everything - pair.read(commit) <= pair.at_or_after(answer.offset)
+
+
+@given(pairs(), st.data())
+def test_what_is_read_again_is_never_more_than_was_said(pair, data):
+    commit = data.draw(st.integers(0, len(pair.logs[HERE])))
+    answer = answer_of(pair, commit)
+    if isinstance(answer, Refused):
+        return
+    again = pair.read(commit) & pair.at_or_after(answer.offset)
+    assert len(again) <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(pairs())
+def test_a_commit_that_the_mirror_has_passed_always_has_an_answer(pair):
+    commit = pair.map(HERE).upstream_frontier
+    assert not isinstance(answer_of(pair, commit), Refused)
+
+
+def test_a_group_that_has_read_everything_re_reads_nothing_once_both_sides_stand_still():
+    pair = lived(
+        (ModelPair.born, HERE, 4),
+        (ModelPair.mirror, HERE, 4),
+        (ModelPair.born, THERE, 3),
+        (ModelPair.mirror, THERE, 7),
+        (ModelPair.mirror, HERE, 7),
+        (ModelPair.look, HERE, 1),
+        (ModelPair.look, THERE, 1),
+    )
+    assert answer_of(pair, 7) == Exact(7)
+
+
+def test_a_record_of_the_other_side_that_has_not_come_yet_is_not_skipped():
+    pair = lived(
+        (ModelPair.born, THERE, 2),
+        (ModelPair.born, HERE, 3),
+        (ModelPair.mirror, HERE, 3),
+        (ModelPair.store, HERE, 1),
+    )
+    assert answer_of(pair, 3) == Bounded(0, 3)
+
+
+def test_an_unread_record_of_the_other_side_that_is_deleted_there_is_refused():
+    pair = lived(
+        (ModelPair.born, THERE, 2),
+        (ModelPair.mirror, THERE, 2),
+        (ModelPair.store, THERE, 1),
+        (ModelPair.mirror, HERE, 2),
+        (ModelPair.store, HERE, 1),
+    )
+    cut = TargetLog(DownstreamOffset(1), DownstreamOffset(2))
+    assert answer_of(pair, 0, cut) == Refused(Reason.TARGET_LOG_START_PASSED)
