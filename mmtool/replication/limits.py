@@ -21,12 +21,11 @@ def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
     """Refuses settings that would do harm if they were passed over.
 
     Raises:
-        UsageError: a throttle, a dead-letter topic or origins are asked for, or identical names both ways, which
+        UsageError: a dead-letter topic or origins are asked for, or identical names both ways, which
             would mirror every record back and forth for ever.
     """
     for flow in flows:
         for key, is_set in (
-            ("mmtool.throttle.bytes.per.second", flow.throttle_bytes_per_second is not None),
             ("mmtool.on.oversize = dead-letter", flow.on_oversize == "dead-letter"),
             ("mmtool.origins = local", flow.origins == "local"),
         ):

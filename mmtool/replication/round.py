@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UnreachableError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
+from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.session import run_round
+from mmtool.replication.throttling import Throttling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from mmtool.plan.rounds import ShardLoad
+    from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.flow_run import FlowRun
     from mmtool.replication.looking import TopicsLook
     from mmtool.replication.pump.report import ReportRow
@@ -28,17 +33,31 @@ def plan_round(
     runs: Sequence[FlowRun], number: int, slots: int, round_seconds: float
 ) -> list[TaskAssignment]:
     """Everything that there is to mirror, in at most ``slots`` tasks."""
-    loads = [load for run in runs for load in run.loads()]
-    by_flow = {run.flow.identity.flow: run for run in runs}
-    tasks = []
-    for index, pile in enumerate(pack(loads, slots)):
-        shards: dict[str, set[int]] = {}
+    piles = pack([load for run in runs for load in run.loads()], slots)
+    parts: dict[int, list[FlowAssignment]] = defaultdict(list)
+    for run in runs:
+        shards = {index: _shards_of(run, pile) for index, pile in enumerate(piles)}
+        for index, share in _first_shares(run, piles).items():
+            parts[index].append(run.assignment(number, shards[index], share))
+    return [
+        TaskAssignment(index, round_seconds, min(flow.settings.buffer_bytes for flow in flows), tuple(flows))
+        for index, flows in sorted(parts.items())
+    ]
+
+
+def _shards_of(run: FlowRun, pile: Iterable[ShardLoad]) -> set[int]:
+    return {load.shard for load in pile if load.flow == run.flow.identity.flow}
+
+
+def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:
+    """The share of the flow's throttle that each of its tasks begins with, by the task's number."""
+    weights: dict[int, float] = defaultdict(float)
+    for index, pile in enumerate(piles):
         for load in pile:
-            shards.setdefault(load.flow, set()).add(load.shard)
-        flows = tuple(by_flow[flow].assignment(number, of) for flow, of in shards.items())
-        buffer_bytes = min(flow.settings.buffer_bytes for flow in flows)
-        tasks.append(TaskAssignment(index, round_seconds, buffer_bytes, flows))
-    return tasks
+            if load.flow == run.flow.identity.flow:
+                weights[index] += load.weight
+    rate = run.flow.settings.throttle_bytes_per_second
+    return dict.fromkeys(weights) if rate is None or not weights else first_shares(rate, weights)
 
 
 @dataclass(slots=True)
@@ -70,7 +89,8 @@ class Round:
             Exception: as `run_round`.
         """
         job = asyncio.create_task(asyncio.to_thread(run_round, self.session, tasks))
-        look, word = Aside(), Aside()
+        look, word, pace = Aside(), Aside(), Aside()
+        throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None
         saying: Command | None = None
         told: Command | None = None
@@ -90,9 +110,12 @@ class Round:
                 if wanted is not None and wanted is not told and word.free:
                     saying = wanted
                     word.begin(self._tell(saying))
+                if (pace.free or pace.succeeded()) and (news := throttling.news()):
+                    pace.begin(throttling.tell(news))
         finally:
             await look.drop()
             await word.drop()
+            await pace.drop()
         return job.result()
 
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:

@@ -13,6 +13,7 @@ from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
 from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
+from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of
 from mmtool.replication.pump.syncs import SyncBook
@@ -41,7 +42,7 @@ class OrphanedError(MmtoolError):
 class FlowPump:
     """One flow's share of a task."""
 
-    def __init__(self, flow: FlowAssignment, budget: Budget) -> None:
+    def __init__(self, flow: FlowAssignment, budget: Budget, task: int) -> None:
         settings = flow.settings
         committed = settings.isolation == "read_committed"
         shards = {shard.shard: shard for shard in flow.shards}
@@ -55,7 +56,8 @@ class FlowPump:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._budget = budget
         self.runs = RunsBook(self.target, flow, self.mirrors)
-        self.positions = PositionsBook(self.target, flow, self.mirrors)
+        self.pace = Pace(flow, task)
+        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
         self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed)
@@ -63,6 +65,7 @@ class FlowPump:
             self.source,
             self.mirrors,
             budget,
+            self.pace,
             self.writer.wake,
             read_committed=committed,
             continue_on_loss=settings.on_data_loss == "continue",
@@ -120,7 +123,7 @@ class Pump:
     def __init__(self, task: TaskAssignment) -> None:
         self._task = task
         self._budget = Budget(task.buffer_bytes)
-        self._flows = [FlowPump(flow, self._budget) for flow in task.flows]
+        self._flows = [FlowPump(flow, self._budget, task.index) for flow in task.flows]
 
     async def run(self) -> list[ReportRow]:
         """Mirrors until the round ends; one row per partition.
@@ -148,7 +151,7 @@ class Pump:
             for flow in self._flows
             for work in (flow.reader.run(), flow.keep_books(), _failure(flow.failure))
         ]
-        told = [until_told(flow.target, flow.flow) for flow in self._flows]
+        told = [until_told(flow.target, flow.flow, flow.pace.heard) for flow in self._flows]
         tasks = [asyncio.ensure_future(c) for c in (*told, *endless, _never(_watch_parent()))]
         try:
             done, _ = await asyncio.wait(

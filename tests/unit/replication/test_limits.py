@@ -31,7 +31,6 @@ def flows(tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
-        "mmtool.throttle.bytes.per.second = 1000000",
         "mmtool.on.oversize = dead-letter",
         "mmtool.origins = local",
     ],
