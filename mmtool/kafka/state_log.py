@@ -14,7 +14,9 @@ from mmtool.plan.documents import (
     PositionRecord,
     ProducerRecord,
     ShardRecord,
+    SharesRecord,
     UnreadableDocumentError,
+    UseRecord,
     decode_control,
 )
 from mmtool.plan.identity import PRODUCERS_TOPIC
@@ -37,7 +39,7 @@ class ControlView:
     """What the control topic says.
 
     Attributes:
-        controls: Keys of owners' words to their pumps, for a new owner to clear away.
+        controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
         end: Where the topic ended when it was read: later words are at or after it.
     """
 
@@ -65,7 +67,7 @@ class ControlView:
             self.shards[document.shard] = document
         elif isinstance(document, OwnerRecord):
             self.owner = document
-        elif isinstance(document, ControlRecord):
+        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord)):
             self.controls.add(key)
         elif isinstance(document, PositionRecord):
             self.positions[document.topic_id, document.partition] = document

@@ -163,6 +163,47 @@ class ControlRecord(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class SharesRecord(Document):
+    """How an owner divides a flow's throttle over the tasks of a round.
+
+    Attributes:
+        shares: Bytes per second by the task's number, in digits; None is without limit.
+    """
+
+    PREFIX = "shares/"
+
+    owner: str
+    round: int
+    shares: dict[str, int | None]
+
+    @property
+    def key(self) -> bytes:
+        return f"shares/{self.owner}".encode()
+
+
+@dataclass(frozen=True, slots=True)
+class UseRecord(Document):
+    """What a task made of its share of the throttle in the last second.
+
+    Attributes:
+        bytes_per_second: How much of it was used.
+        is_all: It was used up.
+    """
+
+    PREFIX = "use/"
+
+    owner: str
+    round: int
+    task: int
+    bytes_per_second: int
+    is_all: bool
+
+    @property
+    def key(self) -> bytes:
+        return f"use/{self.owner}/{self.task}".encode()
+
+
+@dataclass(frozen=True, slots=True)
 class PositionRecord(Document):
     """Where one partition's mirror stands, for whoever watches. Resuming reads the offset runs instead.
 
@@ -225,6 +266,8 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     OwnerRecord,
     ShardRecord,
     ControlRecord,
+    SharesRecord,
+    UseRecord,
     PositionRecord,
 )
 

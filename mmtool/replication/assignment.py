@@ -62,6 +62,7 @@ class FlowAssignment:
         owner: Who planned this; control records of anybody else are not for this task.
         control_offset: Where to read the control topic from.
         runs_topic_id, control_topic_id: For brokers that name topics by id.
+        bytes_per_second: The task's share of the flow's throttle at the beginning; None is without limit.
     """
 
     identity: FlowIdentity
@@ -74,6 +75,7 @@ class FlowAssignment:
     control_topic_id: TopicId
     shards: tuple[ShardAssignment, ...]
     partitions: tuple[PartitionAssignment, ...]
+    bytes_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import Command
-from mmtool.plan.rounds import pack
-from mmtool.replication.aside import Aside, left_behind
-from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.aside import left_behind
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.limits import refuse_unsupported
+from mmtool.replication.looking import Sayings, TopicsLook
 from mmtool.replication.pump.report import FENCED
-from mmtool.replication.session import local_master, open_session, parallelism, run_round, spark_log
+from mmtool.replication.round import Round, plan_round
+from mmtool.replication.session import local_master, open_session, parallelism, spark_log
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
 
-_TICK_SECONDS = 0.25
-_STOP_SECONDS = 45.0
 _AGAIN_SECONDS = 2.0
 _FAILURES_IN_A_ROW = 5
 
@@ -86,8 +83,10 @@ class Engine:
     _session: Any = None
     _taken: bool = False
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
-    _refresh_at: float = 0.0
-    _said: dict[str, str] = field(default_factory=dict)
+    _topics: TopicsLook = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._topics = TopicsLook(self.runs, self.say)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -145,7 +144,7 @@ class Engine:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
         refuse_unsupported(self.settings)
         contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
-        self.runs = [FlowRun(context) for context in contexts]
+        self.runs += [FlowRun(context) for context in contexts]
         for run in self.runs:
             await run.check(needs_topics=self.options.until_caught_up)
 
@@ -164,7 +163,7 @@ class Engine:
             self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
             self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
         self._taken = True
-        self._warn()
+        self._topics.warn()
 
     def _duties(self, run: FlowRun) -> Sequence[Duty]:
         """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
@@ -191,15 +190,6 @@ class Engine:
                 self._goals[run.name] = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
                 self._goals[run.name] = await run.goal()
-
-    def _warn(self) -> None:
-        for run in self.runs:
-            if run.view.matched == 0:
-                self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
-            for reason in run.view.refused.values():
-                self.say(f"{run.name}: halted: {reason}")
-            while run.warnings:
-                self.say(run.warnings.pop(0))
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -230,8 +220,8 @@ class Engine:
 
     async def _idle(self) -> None:
         """Nothing to mirror yet: look again, soon."""
-        if self._refresh_is_due():
-            await self._refresh()
+        if self._topics.is_due:
+            await self._topics.look()
         self._warn_lost()
         self._show()
         with suppress(TimeoutError):
@@ -247,37 +237,11 @@ class Engine:
         for run in self.runs:
             run.retry_halted()
             await run.renew_claims()
-        job = asyncio.create_task(asyncio.to_thread(run_round, self._session, self._plan()))
-        look, word = Aside(), Aside()
-        wanted: Command | None = None
-        saying: Command | None = None
-        told: Command | None = None
-        try:
-            while not job.done():
-                await asyncio.wait({job}, timeout=_TICK_SECONDS)
-                self._show()
-                if self._must_stop() and wanted is not Command.STOP:
-                    wanted = Command.STOP
-                    asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
-                if look.succeeded() and wanted is None:
-                    wanted = Command.REPLAN
-                if look.free and self._refresh_is_due():
-                    look.begin(self._refresh())
-                if word.succeeded():
-                    told = saying
-                if wanted is not None and wanted is not told and word.free:
-                    saying = wanted
-                    word.begin(self._tell(saying))
-        finally:
-            await look.drop()
-            await word.drop()
-        return job.result()
-
-    def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
-        """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
-        if not job.done():
-            self.say("the pumps do not answer: their job is cancelled")
-            self._session.interruptAll()
+        tasks = plan_round(self.runs, self._round, self._slots(), self._round_seconds())
+        this = Round(
+            self._round, self.runs, self._session, self._topics, self._must_stop, self._show, self.say
+        )
+        return await this.run(tasks)
 
     def _must_stop(self) -> bool:
         return self.stop.is_set() or self._is_done() or any(run.ownership.lost.is_set() for run in self.runs)
@@ -287,49 +251,6 @@ class Engine:
         for run in self.runs:
             while run.watch.halts:
                 self.say(f"{run.name}: {run.watch.halts.pop(0)}")
-
-    def _refresh_is_due(self) -> bool:
-        return time.monotonic() >= self._refresh_at
-
-    async def _refresh(self) -> bool:
-        """Looks for new topics and partitions; whether there is anything to plan anew."""
-        self._refresh_at = time.monotonic() + min(
-            run.flow.settings.refresh_topics_interval_seconds for run in self.runs
-        )
-        changed = False
-        for run in self.runs:
-            if run.flow.settings.refresh_topics:
-                try:
-                    changed |= await run.refresh()
-                except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-                    self._say_once(run.name, f"{run.name}: topics could not be refreshed: {error}")
-                else:
-                    self._said.pop(run.name, None)
-        if changed:
-            self._warn()
-        return changed
-
-    async def _tell(self, command: Command) -> bool:
-        """Speaks to the pumps; whether the target took the word."""
-        try:
-            await asyncio.gather(*(run.tell(command, self._round) for run in self.runs))
-        except UnreachableError as error:
-            self.say(f"the pumps cannot be told to {command.value}: {error.message}")
-            return False
-        return True
-
-    def _plan(self) -> list[TaskAssignment]:
-        loads = [load for run in self.runs for load in run.loads()]
-        by_flow = {run.flow.identity.flow: run for run in self.runs}
-        tasks = []
-        for index, pile in enumerate(pack(loads, self._slots())):
-            shards: dict[str, set[int]] = {}
-            for load in pile:
-                shards.setdefault(load.flow, set()).add(load.shard)
-            flows = tuple(by_flow[flow].assignment(self._round, of) for flow, of in shards.items())
-            buffer_bytes = min(flow.settings.buffer_bytes for flow in flows)
-            tasks.append(TaskAssignment(index, self._round_seconds(), buffer_bytes, flows))
-        return tasks
 
     def _round_seconds(self) -> float:
         return float(min(flow.round_seconds for flow in self.settings))
@@ -367,23 +288,17 @@ class Engine:
                 remedy=f"run the same command again: it resumes by itself; Spark's own log is {spark_log()}",
             ) from error
         self.say(f"the round failed and is resumed: {reason}")
+        waiting = Sayings(self.say)
         while not self.stop.is_set():
             try:
                 for run in self.runs:
                     await self._take_again(run)
             except (UnreachableError, ConnectionLostError) as away:
-                self._say_once("clusters", f"waiting for the clusters: {away}")
+                waiting.once("clusters", f"waiting for the clusters: {away}")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.stop.wait(), _AGAIN_SECONDS)
             else:
-                self._said.clear()
                 return
-
-    def _say_once(self, about: str, sentence: str) -> None:
-        """Says what is the matter with something when it begins, and not at every look."""
-        if self._said.get(about) != sentence:
-            self._said[about] = sentence
-            self.say(sentence)
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)

@@ -29,6 +29,11 @@ class ControlFeed:
         self._topic_id = topic_id
         self._offset = offset
 
+    @property
+    def offset(self) -> int:
+        """Of the next record: what is written from now on is at or behind it."""
+        return self._offset
+
     async def next(self) -> list[Document]:
         """What came since the last call; perhaps nothing, after a second."""
         try:

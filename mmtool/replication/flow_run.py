@@ -82,7 +82,6 @@ class FlowRun:
         self._mirrored: dict[Place, tuple[int, int]] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
-        self._control_end = 0
         self._claimed_at = 0.0
 
     @property
@@ -153,7 +152,6 @@ class FlowRun:
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
-        self._control_end = control.end
         await self.watch.start(control.end)
 
     async def renew_claims(self) -> None:
@@ -293,8 +291,10 @@ class FlowRun:
             for shard, count in counts.items()
         ]
 
-    def assignment(self, round_number: int, shards: Collection[int]) -> FlowAssignment:
-        """What one task does for this flow."""
+    def assignment(
+        self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
+    ) -> FlowAssignment:
+        """What one task does for this flow, and how fast."""
         identity = self.flow.identity
         runs, control = (
             self.flow.target.topic_id(name) for name in (identity.runs_topic, identity.control_topic)
@@ -307,11 +307,12 @@ class FlowRun:
             shard_count=self.shard_count,
             owner=self.owner,
             round=round_number,
-            control_offset=self._control_end,
+            control_offset=self.watch.offset,
             runs_topic_id=runs,
             control_topic_id=control,
             shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
             partitions=tuple(p for p in self.partitions() if p.shard in shards),
+            bytes_per_second=bytes_per_second,
         )
 
     async def tell(self, command: Command, round_number: int) -> None:

@@ -20,15 +20,14 @@ def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
     """Refuses settings that would do harm if they were passed over.
 
     Raises:
-        UsageError: a throttle or a dead-letter topic is asked for.
+        UsageError: a dead-letter topic is asked for.
     """
     for flow in flows:
-        for key, is_set in (
-            ("mmtool.throttle.bytes.per.second", flow.throttle_bytes_per_second is not None),
-            ("mmtool.on.oversize = dead-letter", flow.on_oversize == "dead-letter"),
-        ):
-            if is_set:
-                raise UsageError(f"{flow.name}: {key} is not supported by this version", remedy="remove it")
+        if flow.on_oversize == "dead-letter":
+            raise UsageError(
+                f"{flow.name}: mmtool.on.oversize = dead-letter is not supported by this version",
+                remedy="remove it",
+            )
 
 
 def refuse_repetition(flows: Iterable[FlowSettings]) -> None:

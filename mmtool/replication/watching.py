@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import PositionRecord, State
+from mmtool.plan.documents import PositionRecord, State, UseRecord
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
@@ -26,6 +26,7 @@ class PositionsWatch:
 
     Attributes:
         positions: By partition.
+        uses: What the tasks make of their shares of the throttle, by their numbers.
         halts: A sentence for each partition that was halted since somebody took them out.
     """
 
@@ -35,15 +36,23 @@ class PositionsWatch:
         self._halted = halted
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
+        self.uses: dict[int, UseRecord] = {}
         self.halts: list[str] = []
+        self._feed: ControlFeed | None = None
+
+    @property
+    def offset(self) -> int:
+        """How far the control topic was followed: no word that is still to be written lies before it."""
+        assert self._feed is not None
+        return self._feed.offset
 
     async def start(self, offset: int) -> None:
         """Follows from ``offset`` on."""
         self.stop()
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
-        feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
-        self._task = asyncio.create_task(self._follow(feed))
+        self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
+        self._task = asyncio.create_task(self._follow(self._feed))
 
     def stop(self) -> None:
         if self._task is not None:
@@ -52,6 +61,8 @@ class PositionsWatch:
     async def _follow(self, feed: ControlFeed) -> None:
         while True:
             for document in await feed.next():
+                if isinstance(document, UseRecord) and document.owner == self._owner:
+                    self.uses[document.task] = document
                 if isinstance(document, PositionRecord) and document.owner == self._owner:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document

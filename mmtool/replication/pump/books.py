@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.assignment import FlowAssignment, ShardAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.pace import Pace
     from mmtool.translation.blocks import Block, BlockKey
 
 _TIMEOUT_MS = 15_000
@@ -131,14 +132,15 @@ async def _append_runs(
 
 
 class PositionsBook:
-    """Writes where each partition stands into the control topic, for progress, status and lag."""
+    """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
 
     def __init__(
-        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror], pace: Pace
     ) -> None:
         self._cluster = cluster
         self._flow = flow
         self._mirrors = list(mirrors)
+        self._pace = pace
         self._repeat_at = 0.0
 
     async def flush(self) -> None:
@@ -148,7 +150,8 @@ class PositionsBook:
         if everything:
             self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
         now_ms = int(time.time() * 1000)
-        records = []
+        use = self._pace.use()
+        records = [] if use is None else [(use.key, use.encode())]
         for mirror in self._mirrors:
             mirror.note_lag(now_ms)
             if mirror.dirty or everything:

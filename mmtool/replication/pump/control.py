@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import Command, ControlRecord
+from mmtool.plan.documents import Command, ControlRecord, SharesRecord
 from mmtool.replication.feed import ControlFeed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.assignment import FlowAssignment
 
 
-async def until_told(cluster: WireCluster, flow: FlowAssignment) -> Command:
+async def until_told(
+    cluster: WireCluster, flow: FlowAssignment, throttled: Callable[[SharesRecord], None]
+) -> Command:
     """The owner's word that ends this round: STOP or REPLAN.
 
-    Words of another owner, or about an earlier round, are not for us.
+    Words of another owner, or about an earlier round, are not for us. How fast the flow may be is told on the way.
     """
     feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
+    ours = (flow.owner, flow.round)
     while True:
         for document in await feed.next():
             if isinstance(document, ControlRecord) and _ends_round(document, flow):
                 return Command(document.command)
+            if isinstance(document, SharesRecord) and (document.owner, document.round) == ours:
+                throttled(document)
 
 
 def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:

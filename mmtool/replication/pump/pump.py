@@ -15,6 +15,7 @@ from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
+from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of
 from mmtool.replication.pump.syncs import SyncBook
@@ -43,7 +44,7 @@ class OrphanedError(MmtoolError):
 class FlowPump:
     """One flow's share of a task."""
 
-    def __init__(self, flow: FlowAssignment, budget: Budget) -> None:
+    def __init__(self, flow: FlowAssignment, budget: Budget, task: int) -> None:
         settings = flow.settings
         committed = settings.isolation == "read_committed"
         shards = {shard.shard: shard for shard in flow.shards}
@@ -61,7 +62,8 @@ class FlowPump:
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._budget = budget
         self.runs = RunsBook(self.target, flow, self.mirrors)
-        self.positions = PositionsBook(self.target, flow, self.mirrors)
+        self.pace = Pace(flow, task)
+        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
         self.ends = TargetEnds(self.target, self.mirrors) if settings.keeps_names else None
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
@@ -70,6 +72,7 @@ class FlowPump:
             self.source,
             self.mirrors,
             budget,
+            self.pace,
             self.writer.wake,
             read_committed=committed,
             continue_on_loss=settings.on_data_loss == "continue",
@@ -132,7 +135,7 @@ class Pump:
     def __init__(self, task: TaskAssignment) -> None:
         self._task = task
         self._budget = Budget(task.buffer_bytes)
-        self._flows = [FlowPump(flow, self._budget) for flow in task.flows]
+        self._flows = [FlowPump(flow, self._budget, task.index) for flow in task.flows]
 
     async def run(self) -> list[ReportRow]:
         """Mirrors until the round ends; one row per partition.
@@ -160,7 +163,7 @@ class Pump:
             for flow in self._flows
             for work in (flow.reader.run(), flow.keep_books(), _failure(flow.failure))
         ]
-        told = [until_told(flow.target, flow.flow) for flow in self._flows]
+        told = [until_told(flow.target, flow.flow, flow.pace.heard) for flow in self._flows]
         tasks = [asyncio.ensure_future(c) for c in (*told, *endless, _never(_watch_parent()))]
         try:
             done, _ = await asyncio.wait(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.replication.origins import Origins
     from mmtool.replication.pump.budget import Budget
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.pace import Pace
 
 _MAX_WAIT_MS = 500
 _WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
@@ -39,6 +40,7 @@ class SourceReader:
         cluster: The source.
         mirrors: What to read.
         budget: Shared with the pump's other flows.
+        pace: How fast the flow may be read.
         fetched: Called for each mirror that has new batches, or a new state.
         continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
         origins: Where origin decides what is mirrored: told of every batch before a mirror sees it.
@@ -49,6 +51,7 @@ class SourceReader:
         cluster: WireCluster,
         mirrors: Iterable[PartitionMirror],
         budget: Budget,
+        pace: Pace,
         fetched: Callable[[PartitionMirror], None],
         *,
         read_committed: bool,
@@ -58,6 +61,8 @@ class SourceReader:
         self._cluster = cluster
         self._mirrors = list(mirrors)
         self._budget = budget
+        self._pace = pace
+        self._readers = 1
         self._fetched = fetched
         self._read_committed = read_committed
         self._continue_on_loss = continue_on_loss
@@ -84,6 +89,7 @@ class SourceReader:
                 await self._look_up()
                 for node in self._nodes() - tasks.keys():
                     tasks[node] = asyncio.create_task(self._poll(node))
+                self._readers = len(tasks)
                 for task in [t for t in tasks.values() if t.done()]:
                     task.result()
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -128,6 +134,7 @@ class SourceReader:
     async def _poll(self, node: int) -> None:
         turn = 0
         while True:
+            await self._pace.ready()
             await self._budget.wait(_LEAST_FETCH)
             of_node = [m for m in self._mirrors if m.state != State.HALTED and self._leader(m) == node]
             open_ones = [m for m in of_node if m.held_bytes < self._hold_limit]
@@ -139,9 +146,13 @@ class SourceReader:
             await self._fetch(node, open_ones[turn:] + open_ones[:turn], full=len(open_ones) < len(of_node))
 
     async def _fetch(self, node: int, mirrors: list[PartitionMirror], *, full: bool) -> None:
-        reserved = max(min(_FETCH_BYTES, self._budget.free), _LEAST_FETCH)
+        room = max(min(_FETCH_BYTES, self._budget.free), _LEAST_FETCH)
+        reserved = self._pace.at_most(room, self._readers)
+        each = _PARTITION_BYTES
+        if self._pace.is_throttled:  # little is fetched at a time: something of everybody's
+            each = min(each, max(reserved // len(mirrors), _LEAST_FETCH))
         request = FetchRequest(
-            [_place(m) for m in mirrors],
+            [_place(m, each) for m in mirrors],
             max_wait_ms=_WAIT_BESIDE_FULL_MS if full else _MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=reserved,
@@ -168,7 +179,9 @@ class SourceReader:
             if mirror is None:
                 continue
             if part.error_code == Code.NONE:
-                self._budget.add(mirror.offer(part, now_ms))
+                held = mirror.offer(part, now_ms)
+                self._budget.add(held)
+                self._pace.took(held)
                 self._fetched(mirror)
             elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
                 await self._out_of_range(mirror)
@@ -221,9 +234,9 @@ class SourceReader:
         return bounds[0], bounds[1]
 
 
-def _place(mirror: PartitionMirror) -> FetchPartition:
+def _place(mirror: PartitionMirror, max_bytes: int) -> FetchPartition:
     a = mirror.assignment
-    return FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, _PARTITION_BYTES)
+    return FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, max_bytes)
 
 
 async def _either(waiting: object, seconds: float) -> None:

@@ -20,8 +20,10 @@ from mmtool.plan.documents import (
     PositionRecord,
     ProducerRecord,
     ShardRecord,
+    SharesRecord,
     State,
     UnreadableDocumentError,
+    UseRecord,
     decode,
     decode_control,
     encode,
@@ -32,6 +34,8 @@ FLOW = FlowRecord("src", "tgt", "A", "B", 32)
 OWNER = OwnerRecord("me", "host", 4711, 1_750_000_000_000)
 SHARD = ShardRecord(3, 17, 2, open=True, owner="me")
 CONTROL = ControlRecord("me", Command.STOP, 7)
+SHARES = SharesRecord("me", 7, {"0": 4711, "1": None})
+USE = UseRecord("me", 7, 1, 4711, is_all=True)
 PRODUCER = ProducerRecord(17, "src-tgt", "src", "tgt", 3)
 
 
@@ -56,7 +60,7 @@ def position(partition=0, frontier=5, end=9, **changes):
     return PositionRecord(**told | changes)
 
 
-ALL = [FLOW, OWNER, SHARD, CONTROL, position(), PRODUCER]
+ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PRODUCER]
 
 
 @pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
@@ -117,7 +121,7 @@ def test_a_document_without_one_of_its_keys_is_refused_and_the_key_named():
 
 @pytest.mark.parametrize(
     ("key", "kind"),
-    [(d.key, type(d)) for d in (FLOW, OWNER, SHARD, CONTROL, position())],
+    [(d.key, type(d)) for d in (FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position())],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 def test_the_key_tells_the_kind(key, kind):
@@ -164,9 +168,10 @@ def test_the_view_ends_behind_the_last_record_whatever_it_is():
 
 
 def test_owners_words_are_kept_by_key_until_they_are_cleared_away():
-    view = view_of(CONTROL)
-    assert view.controls == {b"control/me"}
-    view.apply(b"control/me", None, 1)
+    view = view_of(CONTROL, SHARES, USE)
+    assert view.controls == {b"control/me", b"shares/me", b"use/me/1"}
+    for key in sorted(view.controls):
+        view.apply(key, None, 3)
     assert view.controls == set()
 
 

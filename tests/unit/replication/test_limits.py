@@ -29,13 +29,9 @@ def flows(tmp_path):
     return of
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["mmtool.throttle.bytes.per.second = 1000000", "mmtool.on.oversize = dead-letter"],
-)
-def test_a_setting_that_would_be_passed_over_is_refused_by_name(flows, line):
-    with pytest.raises(UsageError, match=line.split(" =", maxsplit=1)[0].replace(".", r"\.")):
-        refuse_unsupported(flows(line))
+def test_a_setting_that_would_be_passed_over_is_refused_by_name(flows):
+    with pytest.raises(UsageError, match=r"mmtool\.on\.oversize = dead-letter"):
+        refuse_unsupported(flows("mmtool.on.oversize = dead-letter"))
 
 
 def test_a_pair_may_keep_names_both_ways(flows):

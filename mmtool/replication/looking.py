@@ -1,0 +1,84 @@
+"""What a running engine looks for by itself: new topics and partitions; and what it says only once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.replication.flow_run import FlowRun
+
+
+@dataclass(slots=True)
+class Sayings:
+    """Says what is the matter with something when it begins, and not at every look."""
+
+    say: Callable[[str], None]
+    _said: dict[str, str] = field(default_factory=dict)
+
+    def once(self, about: str, sentence: str) -> None:
+        """Says the sentence, unless it is what was last said about the same thing."""
+        if self._said.get(about) != sentence:
+            self._said[about] = sentence
+            self.say(sentence)
+
+    def is_well(self, about: str) -> None:
+        """What was said about it is over: the next time it is said again."""
+        self._said.pop(about, None)
+
+
+@dataclass(slots=True)
+class TopicsLook:
+    """Looks for topics and partitions of every flow, as often as its settings want it.
+
+    Attributes:
+        runs: The flows.
+        say: Called with sentences for the operator.
+    """
+
+    runs: Sequence[FlowRun]
+    say: Callable[[str], None]
+    _at: float = 0.0
+    _sayings: Sayings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sayings = Sayings(self.say)
+
+    @property
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._at
+
+    async def look(self) -> bool:
+        """One look; whether there is anything to plan anew."""
+        self._at = time.monotonic() + min(
+            run.flow.settings.refresh_topics_interval_seconds for run in self.runs
+        )
+        changed = False
+        for run in self.runs:
+            if run.flow.settings.refresh_topics:
+                changed |= await self._refreshed(run)
+        if changed:
+            self.warn()
+        return changed
+
+    async def _refreshed(self, run: FlowRun) -> bool:
+        try:
+            changed = await run.refresh()
+        except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
+            self._sayings.once(run.name, f"{run.name}: topics could not be refreshed: {error}")
+            return False
+        self._sayings.is_well(run.name)
+        return changed
+
+    def warn(self) -> None:
+        """Says what is the matter with the topics as they were found."""
+        for run in self.runs:
+            if run.view.matched == 0:
+                self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
+            for reason in run.view.refused.values():
+                self.say(f"{run.name}: halted: {reason}")
+            while run.warnings:
+                self.say(run.warnings.pop(0))

@@ -1,0 +1,79 @@
+"""How fast a pump may read one flow: its share of the flow's throttle, which the owner may change at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mmtool.plan.documents import UseRecord
+from mmtool.replication.pump.bucket import TokenBucket
+
+if TYPE_CHECKING:
+    from mmtool.plan.documents import SharesRecord
+    from mmtool.replication.assignment import FlowAssignment
+
+
+class Pace:
+    """Holds the reader back, so that nothing waits in memory for its turn to be sent.
+
+    Args:
+        flow: Whose share.
+        task: Which task of the round this is.
+    """
+
+    def __init__(self, flow: FlowAssignment, task: int) -> None:
+        self._flow = flow
+        self._task = task
+        self._bucket: TokenBucket | None = None
+        self._changed = asyncio.Event()
+        self._set(flow.bytes_per_second)
+
+    @property
+    def is_throttled(self) -> bool:
+        return self._bucket is not None
+
+    def heard(self, shares: SharesRecord) -> None:
+        """The owner has divided the throttle anew."""
+        if str(self._task) in shares.shares:
+            self._set(shares.shares[str(self._task)])
+
+    def _set(self, rate: float | None) -> None:
+        if rate is None:
+            self._bucket = None
+        elif self._bucket is None:
+            self._bucket = TokenBucket(rate, time.monotonic())
+        else:
+            self._bucket.set_rate(rate, time.monotonic())
+        self._changed.set()
+
+    async def ready(self) -> None:
+        """Until something may be fetched."""
+        while self._bucket is not None and (seconds := self._bucket.wait_seconds(time.monotonic())) > 0:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+
+    def at_most(self, count: int, readers: int) -> int:
+        """``count`` bytes, or fewer where the share of one of so many readers is smaller now.
+
+        At least one: a broker answers with a whole batch all the same (KIP-74), which is then paid for by waiting.
+        """
+        if self._bucket is None:
+            return count
+        return max(min(count, int(self._bucket.balance(time.monotonic()) / max(readers, 1))), 1)
+
+    def took(self, count: int) -> None:
+        """So many bytes of batches are on their way."""
+        if self._bucket is not None and count > 0:
+            self._bucket.take(count, time.monotonic())
+
+    def use(self) -> UseRecord | None:
+        """What was made of the share since the last call, for the owner; None where there is none."""
+        if self._bucket is None:
+            return None
+        use = self._bucket.use(time.monotonic())
+        return UseRecord(
+            self._flow.owner, self._flow.round, self._task, round(use.bytes_per_second), use.is_all
+        )

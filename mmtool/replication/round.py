@@ -1,0 +1,134 @@
+"""One round: planned, run as one Spark job for all flows, watched, and ended early when the plan has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import UnreachableError
+from mmtool.plan.documents import Command
+from mmtool.plan.rounds import pack
+from mmtool.plan.throttle import first_shares
+from mmtool.replication.aside import Aside
+from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.session import run_round
+from mmtool.replication.throttling import Throttling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mmtool.plan.rounds import ShardLoad
+    from mmtool.replication.assignment import FlowAssignment
+    from mmtool.replication.flow_run import FlowRun
+    from mmtool.replication.looking import TopicsLook
+    from mmtool.replication.pump.report import ReportRow
+
+_TICK_SECONDS = 0.25
+_STOP_SECONDS = 45.0
+
+
+def plan_round(
+    runs: Sequence[FlowRun], number: int, slots: int, round_seconds: float
+) -> list[TaskAssignment]:
+    """Everything that there is to mirror, in at most ``slots`` tasks."""
+    piles = pack([load for run in runs for load in run.loads()], slots)
+    parts: dict[int, list[FlowAssignment]] = defaultdict(list)
+    for run in runs:
+        shards = {index: _shards_of(run, pile) for index, pile in enumerate(piles)}
+        for index, share in _first_shares(run, piles).items():
+            parts[index].append(run.assignment(number, shards[index], share))
+    return [
+        TaskAssignment(index, round_seconds, min(flow.settings.buffer_bytes for flow in flows), tuple(flows))
+        for index, flows in sorted(parts.items())
+    ]
+
+
+def _shards_of(run: FlowRun, pile: Iterable[ShardLoad]) -> set[int]:
+    return {load.shard for load in pile if load.flow == run.flow.identity.flow}
+
+
+def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:
+    """The share of the flow's throttle that each of its tasks begins with, by the task's number."""
+    weights: dict[int, float] = defaultdict(float)
+    for index, pile in enumerate(piles):
+        for load in pile:
+            if load.flow == run.flow.identity.flow:
+                weights[index] += load.weight
+    rate = run.flow.settings.throttle_bytes_per_second
+    return dict.fromkeys(weights) if rate is None or not weights else first_shares(rate, weights)
+
+
+@dataclass(slots=True)
+class Round:
+    """A running round, and the words to its pumps.
+
+    Attributes:
+        number: Counted from the start of this process.
+        runs: The flows.
+        session: Spark's.
+        topics: Looked for beside the round.
+        must_stop: Asked a few times a second.
+        show: Called as often.
+        say: Called with sentences for the operator.
+    """
+
+    number: int
+    runs: Sequence[FlowRun]
+    session: Any
+    topics: TopicsLook
+    must_stop: Callable[[], bool]
+    show: Callable[[], None]
+    say: Callable[[str], None]
+
+    async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        """What the tasks reported when time was up, or they were told to end.
+
+        Raises:
+            Exception: as `run_round`.
+        """
+        job = asyncio.create_task(asyncio.to_thread(run_round, self.session, tasks))
+        look, word, pace = Aside(), Aside(), Aside()
+        throttling = Throttling(self.number, self.runs, tasks)
+        wanted: Command | None = None
+        saying: Command | None = None
+        told: Command | None = None
+        try:
+            while not job.done():
+                await asyncio.wait({job}, timeout=_TICK_SECONDS)
+                self.show()
+                if self.must_stop() and wanted is not Command.STOP:
+                    wanted = Command.STOP
+                    asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
+                if look.succeeded() and wanted is None:
+                    wanted = Command.REPLAN
+                if look.free and self.topics.is_due:
+                    look.begin(self.topics.look())
+                if word.succeeded():
+                    told = saying
+                if wanted is not None and wanted is not told and word.free:
+                    saying = wanted
+                    word.begin(self._tell(saying))
+                if (pace.free or pace.succeeded()) and (news := throttling.news()):
+                    pace.begin(throttling.tell(news))
+        finally:
+            await look.drop()
+            await word.drop()
+            await pace.drop()
+        return job.result()
+
+    def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
+        """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
+        if not job.done():
+            self.say("the pumps do not answer: their job is cancelled")
+            self.session.interruptAll()
+
+    async def _tell(self, command: Command) -> bool:
+        """Speaks to the pumps; whether the target took the word."""
+        try:
+            await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
+        except UnreachableError as error:
+            self.say(f"the pumps cannot be told to {command.value}: {error.message}")
+            return False
+        return True
