@@ -66,13 +66,15 @@ class FetchAnswer(NamedTuple):
     throttle_ms: int
     error_code: int
     partitions: list[FetchedPartition]
+    session_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest(WireRequest[FetchAnswer]):
-    """A full fetch (no session): every partition of ``partitions``, grouped by topic.
+    """A fetch of ``partitions``, grouped by topic; by itself, unless a session is named (see `FetchSession`).
 
     Attributes:
+        forgotten: Partitions that the session is to read no more.
         max_bytes: Of the whole answer. The first batch comes whole even where it is larger (KIP-74).
         read_committed: Only up to the last stable offset, with the aborted transactions listed.
     """
@@ -86,28 +88,41 @@ class FetchRequest(WireRequest[FetchAnswer]):
     min_bytes: int
     max_bytes: int
     read_committed: bool = True
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten: Sequence[FetchPartition] = ()
 
     def body(self, version: int) -> bytes:
         head = int32(-1) + int32(self.max_wait_ms) + int32(self.min_bytes) + int32(self.max_bytes)
-        session = int8(int(self.read_committed)) + int32(0) + int32(-1)
-        by_topic = [list(of) for _, of in groupby(self.partitions, key=lambda p: p.topic)]
+        session = int8(int(self.read_committed)) + int32(self.session_id) + int32(self.session_epoch)
+        read, forgotten = _by_topic(self.partitions), _by_topic(self.forgotten)
         if version >= self.FLEXIBLE_FROM:
-            topics = compact_array(_topic_by_id(of) for of in by_topic)
-            return head + session + topics + compact_array(()) + compact_string("") + NO_TAGS
-        topics = array(string(of[0].topic) + array(map(_partition, of)) for of in by_topic)
-        return head + session + topics + array(()) + (string("") if version >= 11 else b"")
+            topics = compact_array(map(_topic_by_id, read)) + compact_array(map(_forgotten_by_id, forgotten))
+            return head + session + topics + compact_string("") + NO_TAGS
+        topics = array(string(of[0].topic) + array(map(_partition, of)) for of in read)
+        topics += array(string(of[0].topic) + array(int32(p.partition) for p in of) for of in forgotten)
+        return head + session + topics + (string("") if version >= 11 else b"")
 
     def answer(self, version: int, cursor: Cursor) -> FetchAnswer:
-        throttle_ms, error_code, _session_id = cursor.int32(), cursor.int16(), cursor.int32()
+        throttle_ms, error_code, session_id = cursor.int32(), cursor.int16(), cursor.int32()
         partitions: list[FetchedPartition] = []
         read = _read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name
         read(cursor, version, partitions)
-        return FetchAnswer(throttle_ms, error_code, partitions)
+        return FetchAnswer(throttle_ms, error_code, partitions, session_id)
+
+
+def _by_topic(partitions: Sequence[FetchPartition]) -> list[list[FetchPartition]]:
+    return [list(of) for _, of in groupby(partitions, key=lambda p: p.topic)]
 
 
 def _topic_by_id(partitions: list[FetchPartition]) -> bytes:
     of = compact_array(_partition_flexible(p) for p in partitions)
     return topic_id_to_bytes(partitions[0].topic_id) + of + NO_TAGS
+
+
+def _forgotten_by_id(partitions: list[FetchPartition]) -> bytes:
+    numbers = compact_array(int32(p.partition) for p in partitions)
+    return topic_id_to_bytes(partitions[0].topic_id) + numbers + NO_TAGS
 
 
 def _partition_flexible(p: FetchPartition) -> bytes:

@@ -1,18 +1,19 @@
-"""The source side of a pump: one long poll per broker, over the partitions that have room."""
+"""The source side of a pump: long polls to each broker, over the partitions that have room."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
-from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
 from mmtool.replication.pump.presence import Presence, TopicWatch
+from mmtool.replication.pump.share import FETCH_BYTES, LEAST_FETCH, Share
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 _MAX_WAIT_MS = 500
 _WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
-_FETCH_BYTES = 8 << 20
-_PARTITION_BYTES = 1 << 20
-_LEAST_FETCH = 64 << 10
 _PAUSE_SECONDS = 0.1
+_CONNECTIONS = 2
+
+Connection = tuple[int, int]
+"""A broker, and which of the connections to it."""
 
 
 class SourceReader:
@@ -62,7 +64,6 @@ class SourceReader:
         self._mirrors = list(mirrors)
         self._budget = budget
         self._pace = pace
-        self._readers = 1
         self._fetched = fetched
         self._read_committed = read_committed
         self._continue_on_loss = continue_on_loss
@@ -72,7 +73,8 @@ class SourceReader:
             for m in self._mirrors
             for key in (m.assignment.topic, m.assignment.topic_id)
         }
-        self._hold_limit = max(_PARTITION_BYTES, min(8 << 20, budget.limit // max(len(self._mirrors), 1)))
+        self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
+        self._shares: dict[Connection, Share] = {}
         self._watch = TopicWatch()
         self._room = asyncio.Event()
         self._stale = True
@@ -83,13 +85,12 @@ class SourceReader:
 
     async def run(self) -> None:
         """Reads until cancelled."""
-        tasks: dict[int, asyncio.Task[None]] = {}
+        tasks: dict[Connection, asyncio.Task[None]] = {}
         try:
             while True:
                 await self._look_up()
-                for node in self._nodes() - tasks.keys():
-                    tasks[node] = asyncio.create_task(self._poll(node))
-                self._readers = len(tasks)
+                for connection in self._shares.keys() - tasks.keys():
+                    tasks[connection] = asyncio.create_task(self._poll(connection))
                 for task in [t for t in tasks.values() if t.done()]:
                     task.result()
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -116,6 +117,21 @@ class SourceReader:
                 self._halt(mirror, f"{what}: its mirror is left as it is")
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 self._stale = True  # nobody polls it meanwhile, so no answer would say that it is back
+        self._spread()
+
+    def _spread(self) -> None:
+        """Gives each connection its mirrors: two to a broker, so that one asks while the other is being answered."""
+        by_connection: dict[Connection, list[PartitionMirror]] = {c: [] for c in self._shares}
+        of_node: dict[int, int] = defaultdict(int)
+        for mirror in self._mirrors:
+            node = self._leader(mirror)
+            if node is not None and mirror.state != State.HALTED:
+                by_connection.setdefault((node, of_node[node] % _CONNECTIONS), []).append(mirror)
+                of_node[node] += 1
+        for connection, mirrors in by_connection.items():
+            if connection not in self._shares:
+                self._shares[connection] = Share(self._hold_limit)
+            self._shares[connection].follow(mirrors)
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
         if mirror.state != State.HALTED:
@@ -124,54 +140,50 @@ class SourceReader:
             self._budget.add(mirror.held_bytes - before)
             self._fetched(mirror)
 
-    def _nodes(self) -> set[int]:
-        leaders = {self._leader(m) for m in self._mirrors}
-        return {leader for leader in leaders if leader is not None}
-
     def _leader(self, mirror: PartitionMirror) -> int | None:
         return self._cluster.leader(mirror.assignment.topic, mirror.assignment.partition)
 
-    async def _poll(self, node: int) -> None:
-        turn = 0
+    async def _poll(self, connection: Connection) -> None:
+        share = self._shares[connection]
         while True:
             await self._pace.ready()
-            await self._budget.wait(_LEAST_FETCH)
-            of_node = [m for m in self._mirrors if m.state != State.HALTED and self._leader(m) == node]
-            open_ones = [m for m in of_node if m.held_bytes < self._hold_limit]
-            if not open_ones:
+            await self._budget.wait(LEAST_FETCH)
+            share.refill()
+            if not share.is_open:
                 self._room.clear()
                 await _either(self._room.wait(), _PAUSE_SECONDS)
                 continue
-            turn = (turn + 1) % len(open_ones)
-            await self._fetch(node, open_ones[turn:] + open_ones[:turn], full=len(open_ones) < len(of_node))
+            await self._fetch(connection, share)
 
-    async def _fetch(self, node: int, mirrors: list[PartitionMirror], *, full: bool) -> None:
-        room = max(min(_FETCH_BYTES, self._budget.free), _LEAST_FETCH)
-        reserved = self._pace.at_most(room, self._readers)
-        each = _PARTITION_BYTES
-        if self._pace.is_throttled:  # little is fetched at a time: something of everybody's
-            each = min(each, max(reserved // len(mirrors), _LEAST_FETCH))
-        request = FetchRequest(
-            [_place(m, each) for m in mirrors],
-            max_wait_ms=_WAIT_BESIDE_FULL_MS if full else _MAX_WAIT_MS,
-            min_bytes=1,
+    async def _fetch(self, connection: Connection, share: Share) -> None:
+        room = max(min(FETCH_BYTES, self._budget.free), LEAST_FETCH)
+        reserved = self._pace.at_most(room, len(self._shares))
+        throttled = self._pace.is_throttled
+        share.allow(reserved if throttled else FETCH_BYTES, throttled=throttled)
+        request = share.session.request(
+            max_wait_ms=_WAIT_BESIDE_FULL_MS if share.has_full else _MAX_WAIT_MS,
             max_bytes=reserved,
             read_committed=self._read_committed,
         )
+        node, number = connection
         self._budget.add(reserved)
         try:
-            answer = await self._cluster.send(node, request, purpose="fetch")
+            answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
                 await self._origins.learn(set().union(*(producer_ids(p.records) for p in answer.partitions)))
         except ConnectionLostError:
+            share.session.lost()
             self._stale = True
             await asyncio.sleep(_PAUSE_SECONDS)
             return
         finally:
             self._budget.add(-reserved)
-        await self._take(answer)
+        if share.session.answered(answer):
+            await self._take(answer, share)
+        else:
+            await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _take(self, answer: FetchAnswer) -> None:
+    async def _take(self, answer: FetchAnswer, share: Share) -> None:
         now_ms = int(time.time() * 1000)
         failed = False
         for part in answer.partitions:
@@ -188,6 +200,7 @@ class SourceReader:
             else:
                 failed = True
                 self._failed(mirror, part)
+            share.touch(mirror)
         if failed:
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -232,11 +245,6 @@ class SourceReader:
                 raise ConnectionLostError(name_of(listed[tp].error_code))
             bounds.append(listed[tp].offset)
         return bounds[0], bounds[1]
-
-
-def _place(mirror: PartitionMirror, max_bytes: int) -> FetchPartition:
-    a = mirror.assignment
-    return FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, max_bytes)
 
 
 async def _either(waiting: object, seconds: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.kafka.wire.codec import Cursor
@@ -127,6 +129,21 @@ def test_fetch_by_id():
         "00000001" + NO_LEADER_EPOCH + "000000000000002a" + "ffffffff" + "ffffffffffffffff" + "00100000 00"
     )
     assert FETCH.body(13) == raw(head, "02", ID_RAW, "02", partition, "00", "01", "01", "00")
+
+
+_IN_SESSION = replace(FETCH, session_id=7, session_epoch=3, forgotten=[FetchPartition("a", ID, 9, 0, 0)])
+
+
+def test_fetch_in_a_session_names_it_and_what_is_forgotten():
+    head = "ffffffff 000001f4 00000001 00800000 01 00000007 00000003"
+    assert _IN_SESSION.body(13).startswith(raw(head))
+    assert _IN_SESSION.body(13).endswith(raw("02", ID_RAW, "02 00000009 00", "01", "00"))
+    assert _IN_SESSION.body(10).endswith(raw("00000001 0001 61 00000001 00000009"))
+
+
+def test_a_fetch_answer_names_its_session():
+    got, _ = read(FETCH, 13, "00000000 0000 00000007", "01", "00")
+    assert got.session_id == 7
 
 
 def test_fetch_says_when_uncommitted_records_are_wanted():

@@ -1,0 +1,91 @@
+"""What one connection to a source broker reads: the partitions that it leads and that have room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.fetch import FetchPartition
+from mmtool.kafka.wire.fetch_session import FetchSession
+from mmtool.plan.documents import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.translation.types import TopicId
+
+FETCH_BYTES = 8 << 20
+LEAST_FETCH = 64 << 10
+_PARTITION_BYTES = 1 << 20
+
+
+class Share:
+    """Mirrors that are read over one connection.
+
+    Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.
+
+    A. A mirror that is halted, or holds ``hold_limit`` bytes, is not asked for.
+    """
+
+    def __init__(self, hold_limit: int) -> None:
+        self.session = FetchSession()
+        self._hold_limit = hold_limit
+        self._mirrors: set[PartitionMirror] = set()
+        self._full: set[PartitionMirror] = set()
+        self._each = _PARTITION_BYTES
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any mirror has room."""
+        return len(self.session) > 0
+
+    @property
+    def has_full(self) -> bool:
+        """Whether some mirror would be asked for if it had room."""
+        return bool(self._full)
+
+    def follow(self, mirrors: Iterable[PartitionMirror]) -> None:
+        """From now on these are read here, and no others."""
+        now = set(mirrors)
+        for mirror in self._mirrors - now:
+            self.session.drop(_key(mirror))
+            self._full.discard(mirror)
+        new, self._mirrors = now - self._mirrors, now
+        for mirror in sorted(new, key=lambda m: m.name):
+            self.touch(mirror)
+
+    def touch(self, mirror: PartitionMirror) -> None:
+        """Its position, its room or its state has changed."""
+        halted = mirror.state == State.HALTED
+        if mirror not in self._mirrors or halted or mirror.held_bytes >= self._hold_limit:
+            self.session.drop(_key(mirror))
+            if mirror in self._mirrors and not halted:
+                self._full.add(mirror)
+            return
+        self._full.discard(mirror)
+        a = mirror.assignment
+        self.session.put(FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, self._each))
+
+    def refill(self) -> None:
+        """Mirrors that were full and have room again."""
+        for mirror in [m for m in self._full if m.held_bytes < self._hold_limit or m.state == State.HALTED]:
+            self._full.discard(mirror)
+            self.touch(mirror)
+
+    def allow(self, total: int, *, throttled: bool) -> None:
+        """How much of each partition is asked for, of ``total`` bytes.
+
+        A throttled flow fetches little at a time: something of everybody's. Else a partition may fill what few
+        partitions leave it, so that a long link is used by one as well.
+        """
+        each = total // max(len(self._mirrors), 1)
+        least = LEAST_FETCH if throttled else _PARTITION_BYTES
+        each = 1 << max(each, least).bit_length() - 1  # a power of two: told anew when it really changes
+        if each != self._each:
+            self._each = each
+            for mirror in self._mirrors - self._full:
+                self.touch(mirror)
+
+
+def _key(mirror: PartitionMirror) -> tuple[TopicId, int]:
+    return mirror.assignment.topic_id, mirror.assignment.partition
