@@ -22,14 +22,21 @@ class Node:
 def server_properties(
     node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
 ) -> dict[str, str]:
-    """Settings by name; ``extra`` wins."""
+    """Settings by name; ``extra`` wins, with the node's own ports for ``{port}`` and ``{controller_port}``."""
     return {
         **_network(node, nodes),
         **_internal_topics(len(nodes)),
         **_small_and_quick(),
         "log.dirs": str(data),
-        **extra,
+        **{name: _own_ports(node, value) for name, value in extra.items()},
     }
+
+
+def _own_ports(node: Node, value: str) -> str:
+    ports = {"{port}": node.port, "{controller_port}": node.controller_port}
+    for placeholder, port in ports.items():
+        value = value.replace(placeholder, str(port))
+    return value
 
 
 def properties_text(settings: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
+    from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.translation.blocks import Block
     from mmtool.translation.sync_emission import SyncEmitter
 
@@ -74,9 +75,11 @@ class PartitionMirror:
         read_committed: bool,
         syncs: SyncEmitter | None = None,
         left_out: Container[int] = (),
+        round_trips: RoundTrips | None = None,
     ) -> None:
         self.assignment = assignment
         self._left_out = left_out
+        self._round_trips = round_trips
         self.syncs = syncs
         self.shard = shard
         self._unsent: deque[ReadyBatch] = deque()
@@ -157,11 +160,22 @@ class PartitionMirror:
             views,
             position=self.fetch_position,
             max_batch_bytes=self.assignment.max_batch_bytes,
-            target_bytes=_target_bytes(views),
+            target_bytes=self._target_bytes(views),
         )
         self._unsent.extend(batches)
         self.held_bytes += sum(batch.size for batch in batches)
         self._pass_over(UpstreamOffset(views[-1].header.next_offset))
+
+    def _target_bytes(self, views: Sequence[BatchView]) -> int:
+        """Batches of a few records cost more to send than to join, and small ones do not fill a long link.
+
+        0 where they are left as they are.
+        """
+        if len(views) == 1:
+            return 0
+        far = 0 if self._round_trips is None else self._round_trips.goal_bytes
+        records = sum(view.header.record_count for view in views)
+        return max(far, _COALESCED_BYTES if records <= _FEW_RECORDS * len(views) else 0)
 
     def _pass_over(self, position: UpstreamOffset) -> None:
         """Everything below ``position`` is held or absent: the last held batch carries the frontier along."""
@@ -380,9 +394,3 @@ class PartitionMirror:
         self._unsent.clear()
         self.held_bytes -= freed
         return freed
-
-
-def _target_bytes(views: Sequence[BatchView]) -> int:
-    """Batches of a few records cost more to send than to join: 0 where they are left as they are."""
-    records = sum(view.header.record_count for view in views)
-    return _COALESCED_BYTES if len(views) > 1 and records <= _FEW_RECORDS * len(views) else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
@@ -18,6 +19,7 @@ from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of
+from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.translation.sync_emission import SyncEmitter
@@ -50,11 +52,17 @@ class FlowPump:
         shards = {shard.shard: shard for shard in flow.shards}
         self.flow = flow
         self.source = wire_cluster(settings.source, "pump", role="consumer")
+        self.round_trips = RoundTrips()
         origins = Origins.of(settings, flow.identity, self.source)
         left_out = origins.left_out if origins is not None else ()
         self.mirrors = [
             PartitionMirror(
-                p, shards[p.shard], read_committed=committed, syncs=_emitter(flow, p), left_out=left_out
+                p,
+                shards[p.shard],
+                read_committed=committed,
+                syncs=_emitter(flow, p),
+                left_out=left_out,
+                round_trips=self.round_trips,
             )
             for p in flow.partitions
         ]
@@ -67,7 +75,7 @@ class FlowPump:
         self.ends = TargetEnds(self.target, self.mirrors) if settings.keeps_names else None
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
-        self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed)
+        self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed, self.round_trips)
         self.reader = SourceReader(
             self.source,
             self.mirrors,
@@ -92,6 +100,9 @@ class FlowPump:
         await asyncio.gather(self.source.start(), self.target.start())
         own = {self.flow.identity.runs_topic, self.flow.identity.control_topic}
         await self.target.refresh({m.assignment.target_topic for m in self.mirrors} | own | self.syncs.topics)
+        began = time.monotonic()
+        await self.target.refresh(own)  # the connection is there: this one tells the way
+        self.round_trips.note(time.monotonic() - began, set(), began)
         await self.source.refresh({m.assignment.topic for m in self.mirrors} | self.syncs.topics)
         await self.runs.flush()
 

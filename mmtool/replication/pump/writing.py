@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.pump.sent import Sent
 
 _REQUESTS_IN_FLIGHT = 5
@@ -33,6 +35,7 @@ class TargetWriter:
         mirrors: Whose batches are sent.
         freed: Called with the bytes that acknowledgements freed.
         failed: Called once with FencedError or InDoubtError: the pump must stop.
+        round_trips: Is told how long each answer took.
     """
 
     def __init__(
@@ -41,11 +44,13 @@ class TargetWriter:
         mirrors: Iterable[PartitionMirror],
         freed: Callable[[int], None],
         failed: Callable[[BaseException], None],
+        round_trips: RoundTrips,
     ) -> None:
         self._cluster = cluster
         self._mirrors = list(mirrors)
         self._freed = freed
         self._failed = failed
+        self._round_trips = round_trips
         self._queues: dict[int, deque[PartitionMirror]] = defaultdict(deque)
         self._outstanding: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,8 +105,11 @@ class TargetWriter:
     async def _send(self, node: int, load: list[tuple[PartitionMirror, Sent]]) -> None:
         load.sort(key=lambda item: item[0].assignment.target_topic)
         request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
+        began = time.monotonic()
         try:
             answers = await self._cluster.send(node, request, purpose="produce")
+            now = time.monotonic()
+            self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)
         except ConnectionLostError:
             answers = None
         finally:

@@ -8,6 +8,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.pump.mirror import FencedError
+from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of
@@ -60,7 +61,7 @@ class Scene:
         self.mirrors = [mirror_of(assigned(partition=p)) for p in range(partitions)]
         self.held = 0
         self.failures = []
-        self.writer = TargetWriter(target, self.mirrors, self._freed, self.failures.append)
+        self.writer = TargetWriter(target, self.mirrors, self._freed, self.failures.append, RoundTrips())
 
     def _freed(self, count):
         self.held -= count

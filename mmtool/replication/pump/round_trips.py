@@ -1,0 +1,47 @@
+"""How far away the target is, and how large batches have to be for so long a way.
+
+A partition has five batches under way at the most, so over a link of 160 ms it moves 31 batches a second, however wide
+the link is. Small batches are therefore joined, the more the longer the way is; near by, they are left as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+_WINDOW_SECONDS = 30.0
+_BYTES_PER_SECOND = 128e6
+"""A link wider than this is used in part; on a narrower one batches only get larger than they need be."""
+
+_UNDER_WAY = 5
+_LARGEST = 1 << 20
+
+
+class RoundTrips:
+    """The shortest answer of the last minute tells the way; longer ones waited for the broker, or for us.
+
+    No clock here: every call is told the time in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._shortest: float | None = None
+        self._before: float | None = None
+        self._busy: set[object] = set()
+        self._busy_before = 0
+        self._window_ends = 0.0
+        self.goal_bytes = 0
+
+    def note(self, seconds: float, partitions: AbstractSet[object], now: float) -> None:
+        """A produce request for these partitions was answered after so long."""
+        if now >= self._window_ends:
+            self._window_ends = now + _WINDOW_SECONDS
+            self._before, self._shortest = self._shortest, None
+            self._busy_before = len(self._busy)
+            self._busy.clear()
+        self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)
+        self._busy |= partitions
+        shortest = self._shortest if self._before is None else min(self._shortest, self._before)
+        busy = max(len(self._busy), self._busy_before, 1)
+        self.goal_bytes = min(_LARGEST, int(shortest * _BYTES_PER_SECOND / (_UNDER_WAY * busy)))

@@ -1,0 +1,42 @@
+"""The longer the way to the target, the larger the batches; near by they stay as they are."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.replication.pump.round_trips import RoundTrips
+
+
+def told(*answers, partitions=8):
+    trips = RoundTrips()
+    for now, seconds in answers:
+        trips.note(seconds, set(range(partitions)), now)
+    return trips
+
+
+def test_a_long_link_is_filled_by_five_batches_of_each_partition():
+    trips = told((0, 0.160))
+    assert trips.goal_bytes * 5 * 8 / 0.160 >= 100e6
+
+
+def test_near_by_batches_are_left_as_they_are():
+    assert told((0, 0.002)).goal_bytes < 16 << 10
+
+
+def test_an_answer_that_waited_does_not_make_the_way_longer():
+    assert told((0, 0.002), (1, 0.5), (2, 0.9)).goal_bytes == told((0, 0.002)).goal_bytes
+
+
+def test_a_way_that_has_become_longer_is_noticed_within_a_minute():
+    later = [(31.0 * n, 0.160) for n in range(1, 4)]
+    assert told((0, 0.002), *later).goal_bytes == told((0, 0.160)).goal_bytes
+
+
+def test_fewer_partitions_need_larger_batches():
+    assert told((0, 0.040), partitions=1).goal_bytes > told((0, 0.040), partitions=8).goal_bytes
+
+
+@given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 10)), min_size=1))
+def test_a_batch_is_never_larger_than_a_broker_takes_by_default(answers):
+    assert told(*sorted(answers)).goal_bytes <= 1 << 20
