@@ -55,12 +55,13 @@ def replicate(
     from mmtool.output import Result, finish, talk
     from mmtool.output.progress import Progress
     from mmtool.replication.engine import RunOptions
-    from mmtool.replication.limits import refuse_repetition
+    from mmtool.replication.limits import refuse_meeting, refuse_repetition
     from mmtool.replication.service import replicate as run
 
     settings = loaded(config)
     flows = settings.select(source, target)
     refuse_repetition(settings.flows)
+    refuse_meeting(settings.flows)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby)
     with Progress(every=float(every)) as progress:
         outcome = run(flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk)

@@ -45,6 +45,19 @@ class GrowTopic:
 TopicStep = CreateTopic | GrowTopic
 
 
+def meeting(names: Iterable[str], remote_topic: Callable[[str], str]) -> dict[str, str]:
+    """Topics of one flow that would have one name on the target, each with the reason why it is not mirrored."""
+    by_remote: dict[str, list[str]] = {}
+    for name in names:
+        by_remote.setdefault(remote_topic(name), []).append(name)
+    return {
+        name: f"{' and '.join(sorted(together))} would both be called {remote} on the target: exclude one of them"
+        for remote, together in by_remote.items()
+        if len(together) > 1
+        for name in together
+    }
+
+
 def plan_topics(
     source: Iterable[TopicFacts],
     target: Mapping[str, int],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.plan.topology import Edge, repetition
+from mmtool.translation.naming import RenamePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +46,34 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
         routes = repetition(_edge(flow) for flow in keeping if _may_carry(flow, topic))
         if routes is not None:
             raise _repeats(*routes)
+
+
+def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
+    """Refuses flows whose rename formats would lead topics of two sources into one topic.
+
+    Identical names are another matter: there, one topic for all is what was asked for.
+
+    Raises:
+        UsageError: they would; the formats do not name the source.
+    """
+    renaming = [flow for flow in flows if isinstance(flow.policy, RenamePolicy)]
+    for one, other in combinations(renaming, 2):
+        if one.target.alias == other.target.alias and (name := _common_name(one, other)):
+            raise UsageError(
+                f"mmtool.topic.rename.format: {one.name} and {other.name} would both write to topic {name}",
+                remedy="put ${source} into the format",
+                code="names_meet",
+            )
+
+
+def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:
+    """What both flows would call a topic that both may carry."""
+    for topic in _sorts_of_topics((one, other)):
+        example = topic or "TOPIC"
+        remote = one.remote_topic(example)
+        if remote == other.remote_topic(example) and _may_carry(one, topic) and _may_carry(other, topic):
+            return remote
+    return None
 
 
 def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
-from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
+from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ class MirrorTopics:
                 made again: the offset runs would lead to records that are not there.
         """
         source = await self._wanted()
+        met = meeting(source, self._flow.settings.remote_topic)
         target, gone = await self._settled(source, on_record)
+        gone |= met
         steps = plan_topics(
             [
                 TopicFacts(t.name, t.topic_id, len(t.partitions))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, plan_topics
+from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.translation.types import TopicId
 
 CONFIGS = {"retention.ms": "1"}
@@ -42,3 +42,12 @@ def test_the_steps_keep_the_order_of_the_topics():
 
 def test_nothing_matched_is_nothing_to_do():
     assert plan_topics([], {"A.orders": 3}, renamed, 1) == []
+
+
+def test_topics_that_would_have_one_name_on_the_target_are_named_together():
+    def shortened(name):
+        return name.removesuffix("-eu")
+
+    found = meeting(["orders", "orders-eu", "payments"], shortened)
+    assert set(found) == {"orders", "orders-eu"}
+    assert "orders and orders-eu would both be called orders" in found["orders"]

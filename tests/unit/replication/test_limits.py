@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import refuse_repetition, refuse_unsupported
+from mmtool.replication.limits import refuse_meeting, refuse_repetition, refuse_unsupported
 
 _BASE = """
 clusters = a, b
@@ -54,3 +54,25 @@ def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
 )
 def test_a_ring_in_which_nothing_comes_around_is_fine(flows, more):
     refuse_repetition(flows(_RING + more))
+
+
+_FAN_IN = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nc->b.enabled = true\n"
+
+
+@pytest.mark.parametrize("text", ["dr-${topic}", "${topic}.copy"])
+def test_a_rename_format_that_leads_two_sources_into_one_topic_is_refused(flows, text):
+    with pytest.raises(UsageError, match=r"a->b and c->b would both write to topic"):
+        refuse_meeting(flows(f"{_FAN_IN}mmtool.topic.rename.format = {text}\n"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "mmtool.topic.rename.format = ${source}-${topic}\n",
+        "mmtool.topic.rename.format = dr-${topic}\na->b.topics = one\nc->b.topics = two\n",
+        _IDENTITY,
+    ],
+    ids=["named sources", "other topics", "identical names"],
+)
+def test_sources_that_keep_apart_or_are_meant_to_meet_are_fine(flows, more):
+    refuse_meeting(flows(_FAN_IN + more))
