@@ -1,0 +1,100 @@
+"""Three clusters and every way between them, in one process: what comes where, by MM2's rules and by origins."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mmtool.lab.checker import compare_histories, histories
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.processes import MmtoolProcess
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+NAMES = ("a", "b", "c")
+_BYTES = dict(zip(NAMES, (200, 210, 220), strict=True))  # tells where a record was born
+_RECORDS = 500
+_PATIENCE_SECONDS = 90.0
+_COMMON = {"heartbeats.replication.enabled": "false", "refresh.topics.interval.seconds": "1"}
+_IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory):
+    """Clusters a, b and c; topic ``prefixed`` and topic ``shared`` are born on each."""
+    fleet = Fleet.of(tmp_path_factory.mktemp("three"), *NAMES)
+    with fleet:
+        for name in NAMES:
+            for topic in ("prefixed", "shared"):
+                create_topic(fleet[name].bootstrap, topic)
+                produce(fleet[name].bootstrap, Load(topic, _RECORDS, 1, _BYTES[name]))
+        yield fleet
+
+
+def replicated(fleet, directory, flows, settings, goal):
+    """One process runs the flows until the goal is reached, and ends cleanly."""
+    properties = directory / "mm2.properties"
+    properties.write_text(fleet.properties(flows, **_COMMON, **settings))
+    with MmtoolProcess(directory / "run", "replicate", "-c", str(properties)) as process:
+
+        def reached():
+            assert process.alive, process.stderr
+            return goal()
+
+        wait_until(reached, "every flow to have mirrored", _PATIENCE_SECONDS)
+        answer = process.stop()
+    assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+
+
+def topics_of(cluster, ending):
+    names = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
+    return {name for name in names if name.endswith(ending)}
+
+
+def born_at(name, records):
+    return histories(record for record in records if len(record.value) == _BYTES[name])
+
+
+def test_prefixed_names_show_every_way_a_record_came_and_none_that_leads_home(three, tmp_path):
+    """Active/active a<->b, both fanned in to the hub c, which fans out to nobody: MM2's rules for names."""
+    flows = [("a", "b"), ("b", "a"), ("a", "c"), ("b", "c")]
+    expected = {
+        "a": {"prefixed", "b.prefixed"},
+        "b": {"prefixed", "a.prefixed"},
+        "c": {"prefixed", "a.prefixed", "b.prefixed", "a.b.prefixed", "b.a.prefixed"},
+    }
+
+    def whole():
+        return all(
+            len(read_topic(three[name].bootstrap, topic)) >= _RECORDS
+            for name, topics in expected.items()
+            for topic in topics
+            if topic in topics_of(three[name], "prefixed")
+        ) and all(topics_of(three[name], "prefixed") == topics for name, topics in expected.items())
+
+    settings = {"topics": ".*prefixed"}
+    replicated(three, tmp_path, flows, settings, whole)
+    born = {name: histories(read_topic(three[name].bootstrap, "prefixed")) for name in NAMES}
+    for name, topics in expected.items():
+        for topic in topics:
+            home = topic.split(".")[-2] if "." in topic else name
+            there = histories(read_topic(three[name].bootstrap, topic))
+            verdicts = compare_histories(born[home], there)
+            assert all(v.is_identical for v in verdicts.values()), (name, topic, verdicts)
+
+
+def test_a_full_mesh_with_identical_names_brings_each_record_to_each_cluster_once(three, tmp_path):
+    def whole():
+        return all(len(read_topic(three[name].bootstrap, "shared")) >= 3 * _RECORDS for name in NAMES)
+
+    settings = {"topics": "shared", "replication.policy.class": _IDENTITY, "mmtool.origins": "local"}
+    replicated(three, tmp_path, list(permutations(NAMES, 2)), settings, whole)
+    read = {name: read_topic(three[name].bootstrap, "shared") for name in NAMES}
+    for home, away in permutations(NAMES, 2):
+        verdicts = compare_histories(born_at(home, read[home]), born_at(home, read[away]))
+        assert all(v.is_identical for v in verdicts.values()), (home, away, verdicts)
