@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,14 +20,12 @@ from mmtool.lab.process import LeashedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from mmtool.lab.state import StateDirectory
 
 EAST, WEST = "east", "west"
 _END_SECONDS = 20.0
 _LAST_CODE = 10  # of the contract's; above them are signals
-_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +99,6 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
         raise
     shutil.rmtree(path, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP become errors, so that everything is taken down as after Ctrl-C."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        raise StoppedError(signal.Signals(number))
-
-    before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class Replicating:

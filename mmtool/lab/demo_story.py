@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
-from mmtool.lab import demo_stage as staging
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
 from mmtool.lab.checker import histories
 from mmtool.lab.demo_consumers import Application, Habit, Reading, count
@@ -21,6 +20,7 @@ from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, W
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -119,7 +119,7 @@ def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour
         MmtoolError: A step failed; the message says which, the remedy where the logs are.
     """
     story = _Story(tell, logs)
-    with staging.ended_by_signals():
+    with ended_by_signals():
         try:
             with ExitStack() as stack:
                 story.play(stack, stage)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.documents import PositionRecord, State
+from mmtool.plan.partition_rows import PartitionRow, lag_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,63 +101,17 @@ def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
     return silent if newest and silent > _SILENT_SECONDS else None
 
 
-def lag_seconds(position: PositionRecord, now_ms: int) -> float | None:
-    """For how long the partition has been behind its source's end; 0 when it is not."""
-    if not position.lag_records:
-        return 0.0
-    if not position.behind_since_ms:
-        return None
-    return max((now_ms - position.behind_since_ms) / 1000, 0.0)
-
-
-class _Row(NamedTuple):
-    """The contract's row of ``replicate`` and ``status``; None where nothing is known."""
-
-    source: str
-    target: str
-    topic: str
-    partition: int | None = None
-    target_topic: str = ""
-    upstream_position: int | None = None
-    downstream_position: int | None = None
-    records: int = 0
-    bytes: int = 0
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    state: State = State.HALTED
-    reason: str = ""
-
-
-def row_of(source: str, target: str, position: PositionRecord, now_ms: int) -> dict[str, object]:
-    """A partition's row."""
-    return _Row(
-        source=source,
-        target=target,
-        topic=position.topic,
-        partition=position.partition,
-        target_topic=position.target_topic,
-        upstream_position=position.upstream_position,
-        downstream_position=position.downstream_position,
-        records=position.records,
-        bytes=position.mirrored_bytes,
-        lag_records=position.lag_records,
-        lag_seconds=lag_seconds(position, now_ms),
-        state=position.state,
-        reason=position.reason,
-    )._asdict()
-
-
 def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
     """One row per partition of a flow, and one per topic that could not be mirrored at all."""
     source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
     known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
     refused = [
-        _Row(
+        PartitionRow(
             source, target, topic, target_topic=run.flow.settings.remote_topic(topic), reason=reason
         )._asdict()
         for topic, reason in sorted(run.view.refused.items())
     ]
-    return [row_of(source, target, position, now_ms) for position in known] + refused
+    return [PartitionRow.of(source, target, position, now_ms)._asdict() for position in known] + refused
 
 
 class FlowsShown:

@@ -8,7 +8,7 @@ from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import PositionRecord, ShardRecord, State
 from mmtool.replication import progress
 from mmtool.replication.establish import doubtful
-from mmtool.replication.progress import RateMeter, lag_seconds, row_of
+from mmtool.replication.progress import RateMeter
 
 
 def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING, observed=1):
@@ -37,15 +37,6 @@ def clock(monkeypatch):
     hand = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: hand[0])
     return hand
-
-
-@pytest.mark.parametrize(
-    ("at", "since", "seconds"),
-    [(9, 0, 0.0), (9, 1000, 0.0), (5, 1000, 2.5), (5, 9000, 0.0), (5, 0, None)],
-    ids=["caught up", "just caught up", "behind", "a clock ahead of ours", "behind, nobody knows since when"],
-)
-def test_lag_in_seconds_is_since_when_the_frontier_is_behind(at, since, seconds):
-    assert lag_seconds(position(at=at, since=since), now_ms=3500) == seconds
 
 
 def test_the_first_sample_knows_no_rate(clock):
@@ -114,24 +105,6 @@ def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):
 
 def test_a_flow_without_partitions_has_no_lag_in_seconds(clock):
     assert RateMeter().snapshot("A->B", [], now_ms=1).lag_seconds is None
-
-
-def test_a_row_has_the_contract_s_keys():
-    assert list(row_of("A", "B", position(), now_ms=1)) == [
-        "source",
-        "target",
-        "topic",
-        "partition",
-        "target_topic",
-        "upstream_position",
-        "downstream_position",
-        "records",
-        "bytes",
-        "lag_records",
-        "lag_seconds",
-        "state",
-        "reason",
-    ]
 
 
 def test_shards_that_were_not_closed_are_in_doubt():

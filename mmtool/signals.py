@@ -1,0 +1,34 @@
+"""Signals as errors: what a command does is taken down in order, and its exit code says what ended it."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mmtool.errors import StoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP become errors, so that everything is taken down as after Ctrl-C.
+
+    Raises:
+        StoppedError: One came.
+    """
+
+    def stop(number: int, _: FrameType | None) -> None:
+        raise StoppedError(signal.Signals(number))
+
+    before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
