@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.failover.planned import DrainPort
+    from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -65,6 +66,29 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
         KafkaFlowState(flow.target),
         KafkaFlowState(flow.source) if flow.keeps_names else None,
     )
+
+
+def watched_flows(
+    config: Path | None,
+    source: str | None,
+    target: str | None,
+    topics: list[str] | None,
+    timeout: timedelta,
+) -> list[WatchedFlow]:
+    """Every flow that ``-c``, ``-s`` and ``-t`` mean, for looking at; nothing is asked yet.
+
+    Raises:
+        UsageError: The file cannot be used, or no flow is meant.
+    """
+    from mmtool.insight.status import WatchedFlow
+    from mmtool.kafka.flow_watch import KafkaFlowWatch
+
+    return [
+        WatchedFlow(
+            connect(flow, timeout), KafkaFlowWatch(flow, timeout.total_seconds()), tuple(topics or ())
+        )
+        for flow in loaded(config).select(source, target)
+    ]
 
 
 def engine_drain() -> DrainPort:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import FlowRecord
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
@@ -34,12 +35,16 @@ class KafkaFlowState:
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
         return partition_maps(read_blocks(self._target, identity).values())
 
+    def control(self, identity: FlowIdentity) -> ControlView:
+        """The flow's control topic, read whole."""
+        return read_control(self._target, identity)
+
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
         """See `FlowStatePort.check_aliases`.
 
         A flow that never ran under this alias may have run under another: each control topic knows.
         """
-        stored = read_control(self._target, identity).flow
+        stored = self.control(identity).flow
         if stored is not None:
             _check(identity, stored)
             return

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings
+    from mmtool.errors import MmtoolError
+    from mmtool.plan.status import FlowMember
 
 SESSION_TIMEOUT_MS = 10_000
 _HEARTBEAT_MS = 2_000
 _POLL_SECONDS = 0.1
+_DESCRIBE_SECONDS = 10.0
+_SPARE_SECONDS = 5.0
 
 
 class Seat:
@@ -111,19 +115,40 @@ class Seat:
 
 def seat_holder(cluster: ClusterSettings, group: str) -> str | None:
     """Client id and host of the member that holds the seat, for people; None when nobody does."""
-    from confluent_kafka import KafkaError, KafkaException
+    holders = (member for member in seat_members(cluster, group) if member.holds)
+    return next((f"{member.client_id} on {member.host}" for member in holders), None)
+
+
+def seat_members(
+    cluster: ClusterSettings, group: str, timeout_seconds: float = _DESCRIBE_SECONDS
+) -> tuple[FlowMember, ...]:
+    """Who is in the group. While members come and go the coordinator says of none that it holds the seat.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: the group cannot be described.
+    """
+    from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
 
     from mmtool.kafka.clients import librdkafka_config
+    from mmtool.kafka.patience import ask, result
+    from mmtool.plan.status import FlowMember
 
     admin = AdminClient(librdkafka_config(cluster, role="admin"))
-    try:
-        described = admin.describe_consumer_groups([group], request_timeout=10)[group].result(15)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+
+    def failure(error: Any) -> MmtoolError | None:
+        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
             return None  # brokers from 4.0 on; older ones describe it as dead (KIP-1043)
-        raise failure_of(cluster, error.args[0], f"DESCRIBE on group {group}") from error
-    for member in described.members:
-        if member.assignment and member.assignment.topic_partitions:
-            return f"{member.client_id} on {member.host}"
-    return None
+        return failure_of(cluster, error, f"DESCRIBE on group {group}")
+
+    def send(groups: list[str]) -> Any:
+        return admin.describe_consumer_groups(groups, request_timeout=timeout_seconds)
+
+    def take(_: str, future: Any) -> Any:
+        return result(future, timeout_seconds + _SPARE_SECONDS, failure)
+
+    described = ask([group], send, take, timeout_seconds)[group]
+    return tuple(
+        FlowMember(m.client_id, m.host, bool(m.assignment and m.assignment.topic_partitions))
+        for m in (described.members if described is not None else ())
+    )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.status import FlowMember
     from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.blocks import Block
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
@@ -32,6 +35,15 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.sentence} ({self.name})"
+
+
+class FirstMissing(NamedTuple):
+    """Where a mirror goes on: the offset of the first record that it lacks, or of something before that record."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int
+    offset: int
 
 
 class GroupsPort(Protocol):
@@ -123,3 +135,22 @@ class FlowStatePort(Protocol):
         Raises:
             RefusedError: Stored state that cannot be read (``unreadable_state``).
         """
+
+
+class FlowWatchPort(FlowStatePort, Protocol):
+    """Where a flow stands, for whoever asks again and again. Errors as in `GroupsPort` and `FlowStatePort.maps`."""
+
+    def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
+        """Who is in the flow's ownership group: its owner, and who waits to take over."""
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        """The control topic as it stands now."""
+
+    def newest_blocks(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], Block]:
+        """The last block of offset runs of every mirrored partition."""
+
+    def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
+        """Timestamps (ms) of the first records of the source at or after some offsets, where they could be told."""
+
+    def checkpointed_groups(self) -> int:
+        """How many groups of the source have checkpoints on the target."""

@@ -73,15 +73,28 @@ class ControlView:
             self.positions[document.topic_id, document.partition] = document
 
 
-def read_control(cluster: ClusterSettings, identity: FlowIdentity) -> ControlView:
+def read_control(
+    cluster: ClusterSettings, identity: FlowIdentity, view: ControlView | None = None
+) -> ControlView:
     """The control topic as it stands; empty when the flow never ran.
+
+    Args:
+        cluster: The flow's target.
+        identity: The flow.
+        view: What was read before: only what came since is read, and taken into it.
+
+    Only the last value under a key counts, as compaction will have it: a busy flow writes thousands a second.
 
     Raises:
         RefusedError: a record that cannot be read is refused, never guessed.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
-    view = ControlView()
-    for record in read_log(cluster, identity.control_topic):
+    view = view or ControlView()
+    last: dict[bytes, LogRecord] = {}
+    for record in read_log(cluster, identity.control_topic, start={0: view.end} if view.end else {}):
+        last.pop(record.key, None)  # back in at the end: values are taken in in the order of the log
+        last[record.key] = record
+    for record in last.values():
         try:
             view.apply(record.key, record.value, record.offset)
         except UnreadableDocumentError as error:
@@ -116,14 +129,44 @@ def read_blocks(
     return blocks
 
 
+def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
+    """The last block of each partition, which says where it stands; the others are not decoded.
+
+    Raises:
+        RefusedError: as `read_blocks`, of these blocks.
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    newest: dict[tuple[TopicId, int], tuple[int, LogRecord]] = {}
+    for record in read_log(cluster, identity.runs_topic):
+        key = _key_of(record, identity)
+        place = (key.topic_id, key.partition)
+        start = newest[place][0] if place in newest else key.block_start
+        if record.value is None:
+            if start == key.block_start:
+                newest.pop(place, None)
+        elif start <= key.block_start:
+            newest[place] = (key.block_start, record)
+    blocks: dict[BlockKey, Block] = {}
+    for _, record in newest.values():
+        take_block(blocks, record, identity)
+    return newest_blocks(blocks.values())
+
+
+def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
+    try:
+        return decode_key(record.key)
+    except UnreadableStateError as error:
+        raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
+
+
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey:
     """Takes one record of the runs topic in: a block, or the end of one; its key.
 
     Raises:
         RefusedError: as `read_blocks`.
     """
+    key = _key_of(record, identity)
     try:
-        key = decode_key(record.key)
         block = None if record.value is None else decode_block(record.value)
     except UnreadableStateError as error:
         raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error

@@ -6,12 +6,13 @@ person; ``handle_failures`` is the one place where an exception becomes a messag
 
 from __future__ import annotations
 
-from mmtool.output.console import detail, fail, hide, stdout_is_gone, talk, warn
+from mmtool.output.console import detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
 from mmtool.output.formats import OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
 from mmtool.output.render import emit, finish, preview, write
 from mmtool.output.result import Column, Problem, Result
+from mmtool.output.watching import rows_that_fit, watch
 
 __all__ = [
     "Column",
@@ -27,8 +28,11 @@ __all__ = [
     "handle_failures",
     "hide",
     "preview",
+    "rows_that_fit",
     "stdout_is_gone",
+    "stdout_is_tty",
     "talk",
     "warn",
+    "watch",
     "write",
 ]

@@ -47,6 +47,8 @@ def emit(
         case OutputFormat.CSV:
             text = documents.csv_text(result, header=header)
         case OutputFormat.TABLE:
+            for sentence in result.headlines:
+                console.talk(sentence)
             text = _table_text(result, is_tty=console.stdout_is_tty())
     try:
         write(text, applied=result.applied and not result.errors)

@@ -59,6 +59,7 @@ class Result:
         columns: Which keys the table shows, in order; ``None`` shows every key as it comes.
         warnings: Sentences; also printed on stderr.
         summary: What it comes to, in one sentence on stderr; the document has the rows instead.
+        headlines: What to see at first glance, before the table; the document has the rows instead.
         errors: Also printed on stderr; an error that ends the command is raised instead.
         applied: The command has changed what it was asked to change; said when this cannot be written.
         data: The JSON document's ``data`` where it is nested and the rows are its flat form.
@@ -73,6 +74,7 @@ class Result:
     data: Sequence[Mapping[str, object]] | None = field(default=None)
     applied: bool = False
     summary: str = ""
+    headlines: Sequence[str] = ()
 
     def keys(self) -> list[str]:
         """Every key of the rows, in order of first appearance; the table's columns when there is no row."""

@@ -57,6 +57,11 @@ class FlowIdentity:
         return f"mmtool.{self.flow}.{shard}"
 
 
+def owner_client(host: str, pid: int) -> str:
+    """How the client id ends by which a member of the ownership group says where it runs."""
+    return f"-owner-{host}-pid-{pid}"
+
+
 def shard_of(topic_id: TopicId, partition: int, shards: int) -> int:
     """The shard of a source partition: fixed for as long as the topic lives.
 

@@ -11,9 +11,10 @@ from contextlib import suppress
 from os import getpid
 from typing import TYPE_CHECKING
 
-from mmtool import __version__
 from mmtool.errors import OwnedElsewhereError
+from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, seat_holder
+from mmtool.plan.identity import owner_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,4 +116,4 @@ class Ownership:
 
 def _client_id() -> str:
     """Says on which host and in which process the owner runs: this is what a second one is told."""
-    return f"mmtool/{__version__}-owner-{socket.gethostname()}-pid-{getpid()}"
+    return f"{CLIENT_ID}{owner_client(socket.gethostname(), getpid())}"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.ports import Bounds, Problem
+from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.errors import MmtoolError
+    from mmtool.kafka.ports import FirstMissing
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.status import FlowMember
+    from mmtool.translation.blocks import Block
     from mmtool.translation.partition_map import PartitionMap
 
 
@@ -151,3 +155,40 @@ class FakeFlowState:
     def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
         del identity
         return dict(self.stored)
+
+
+@dataclass
+class FakeFlowWatch(FakeFlowState):
+    """A `FlowWatchPort`: who is in the ownership group, and what the control topic and the books hold.
+
+    Attributes:
+        heard: Called before each look at the control topic, for what pumps write between two looks.
+        times: Timestamps of source records, by topic, partition and offset.
+    """
+
+    present: tuple[FlowMember, ...] = ()
+    view: ControlView = field(default_factory=ControlView)
+    blocks: dict[tuple[TopicId, int], Block] = field(default_factory=dict)
+    times: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    groups: int = 0
+    heard: Callable[[], None] = lambda: None
+
+    def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
+        del identity
+        return self.present
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        del identity
+        self.heard()
+        return self.view
+
+    def newest_blocks(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
+        del identity
+        return dict(self.blocks)
+
+    def first_missing_times(self, places: Collection[FirstMissing]) -> dict[FirstMissing, int]:
+        found = {place: self.times.get((place.topic, place.partition, place.offset)) for place in places}
+        return {place: ms for place, ms in found.items() if ms is not None}
+
+    def checkpointed_groups(self) -> int:
+        return self.groups

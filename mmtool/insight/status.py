@@ -1,0 +1,210 @@
+"""Where flows stand, asked of Kafka alone: from any host, whether anybody runs them or not.
+
+The order of the questions matters, because everything moves while it is asked:
+
+1. the source's ends, and who is in the ownership group
+2. the pumps' positions, after the ends: a position from before them would look behind a source that has only gone on
+   meanwhile. Where one of a running flow still does, its pump has not written since: it is given the second in which
+   pumps write, and only who is behind the same end then is behind
+3. the books, of partitions whose pumps are silent
+4. the first record that is missing on the target, wherever one is
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, UnreachableError, UsageError
+from mmtool.insight.translation import look
+from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.kafka.ports import FlowWatchPort
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.partition_rows import PartitionRow
+    from mmtool.plan.status import FlowMember, Standing
+
+_PUMPS_WRITE_SECONDS = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStatus:
+    """One flow as it was found.
+
+    Attributes:
+        rows: The contract's rows, by topic and partition.
+        groups: How many groups have checkpoints on the target; None where they could not be read.
+    """
+
+    facts: FlowFacts
+    rows: tuple[PartitionRow, ...]
+    groups: int | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.facts.source}->{self.facts.target}"
+
+    def documents(self) -> list[dict[str, object]]:
+        """The rows with what scripts also want to know of the flow: the same in each."""
+        owner, holder = self.facts.owner, self.facts.holder
+        runs = owner if holder is not None and self.facts.announced else None
+        about = {
+            "owner_host": runs and runs.host,
+            "owner_pid": runs and runs.pid,
+            "owner_since": runs and _time(runs.since_ms),
+            "heard_at": self.facts.heard_ms and _time(self.facts.heard_ms),
+            "standbys": self.facts.standbys,
+            "groups": self.groups,
+        }
+        return [row._asdict() | about for row in self.rows]
+
+
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFlow:
+    """A flow to look at.
+
+    Attributes:
+        clusters: The ways to its clusters.
+        watch: What it has stored, and who runs it.
+        topics: ``--topic``: only these.
+    """
+
+    clusters: FlowClusters
+    watch: FlowWatchPort
+    topics: tuple[str, ...] = ()
+
+    def status(self) -> FlowStatus:
+        """Where it stands now.
+
+        Raises:
+            UnreachableError, NotAuthorisedError, RefusedError, UsageError: as `look`, and stored state that cannot be
+                read.
+        """
+        flow = look(self.clusters, self.topics)
+        settings = self.clusters.settings
+        places = [TopicPartition(t.name, p) for t in flow.topics.values() for p in range(t.partitions)]
+        committed = settings.isolation == "read_committed"
+        with ThreadPoolExecutor(3) as pool:
+            members = pool.submit(self.watch.members, flow.identity)
+            groups = pool.submit(self._groups)
+            bounds = self.clusters.source.bounds(places, committed=committed)
+            ends = {place: log.log_end for place, log in bounds.items()}
+            facts = self._heard(flow, ends, members.result())
+            if facts.ran and has_silent(facts):
+                facts = replace(facts, blocks=self.watch.newest_blocks(flow.identity))
+            return FlowStatus(facts, self._rows(facts), groups.result())
+
+    def _groups(self) -> int | None:
+        try:
+            return self.watch.checkpointed_groups()
+        except MmtoolError:
+            return None
+
+    def _heard(
+        self, flow: FlowNow, ends: Mapping[TopicPartition, int], members: tuple[FlowMember, ...]
+    ) -> FlowFacts:
+        facts = self._facts(flow, ends, members)
+        if facts.announced and any(standing.is_behind for standing in standings(facts)):
+            time.sleep(_PUMPS_WRITE_SECONDS)
+            facts = self._facts(flow, ends, members)
+        return facts
+
+    def _facts(
+        self, flow: FlowNow, ends: Mapping[TopicPartition, int], members: tuple[FlowMember, ...]
+    ) -> FlowFacts:
+        control: ControlView = self.watch.control(flow.identity)
+        settings = self.clusters.settings
+        return FlowFacts(
+            source=settings.source.alias,
+            target=settings.target.alias,
+            ran=control.flow is not None,
+            topics=flow.topics,
+            remote={name: flow.remote(name) for name in flow.topics},
+            ends=ends,
+            owner=control.owner,
+            members=members,
+            positions=dict(control.positions),
+            target_ids=flow.target_ids,
+            now_ms=int(time.time() * 1000),
+            begins_again=settings.on_topic_recreated == "restart",
+        )
+
+    def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:
+        row = flow_row(facts)
+        if row is not None:
+            return (row,)
+        found = standings(facts)
+        wanted = {first: standing for standing in found if (first := _first_missing(standing)) is not None}
+        times = self.watch.first_missing_times(wanted) if wanted else {}
+        oldest = {(first.topic, first.partition): ms for first, ms in times.items()}
+        now_ms = int(time.time() * 1000)
+        return tuple(standing.with_age(oldest.get(standing.place), now_ms) for standing in found)
+
+
+def _first_missing(standing: Standing) -> FirstMissing | None:
+    if not standing.is_behind:
+        return None
+    place, offset = standing.place, standing.row.upstream_position
+    return None if offset is None else FirstMissing(place.topic, standing.topic_id, place.partition, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Several flows as they were found: one dead cluster hides no other flow.
+
+    Attributes:
+        flows: Those that could be told.
+        warnings: Of flows that have nothing to be told, while others have.
+        errors: What kept the others from being told.
+    """
+
+    flows: tuple[FlowStatus, ...]
+    warnings: tuple[str, ...] = ()
+    errors: tuple[MmtoolError, ...] = ()
+
+    @property
+    def rows(self) -> list[PartitionRow]:
+        return [row for flow in self.flows for row in flow.rows]
+
+    def documents(self) -> list[dict[str, object]]:
+        return [document for flow in self.flows for document in flow.documents()]
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What ends the command: of several errors the one about a cluster."""
+        return min(self.errors, key=lambda error: not isinstance(error, UnreachableError), default=None)
+
+
+def look_at_all(flows: Sequence[WatchedFlow]) -> Status:
+    """Every flow's status, asked at the same time."""
+
+    def one(flow: WatchedFlow) -> FlowStatus | MmtoolError:
+        try:
+            return flow.status()
+        except MmtoolError as error:
+            return error
+
+    with ThreadPoolExecutor(len(flows)) as pool:
+        found = list(pool.map(one, flows))
+    known = tuple(status for status in found if isinstance(status, FlowStatus))
+    errors = [error for error in found if isinstance(error, MmtoolError)]
+    # the way back of an active/passive pair matches no topic, and --topic may be of one flow only
+    empty = [error for error in errors if known and error.code == UsageError.code]
+    return Status(
+        known,
+        tuple(error.message for error in empty),
+        tuple(error for error in errors if error not in empty),
+    )

@@ -1,0 +1,137 @@
+"""What is said of a status: a line for each flow, what needs attention first, and whether a gate is met."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError
+from mmtool.output import human
+from mmtool.plan.documents import State
+from mmtool.plan.status import client_words, moment, nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mmtool.insight.status import FlowStatus
+    from mmtool.plan.partition_rows import PartitionRow
+    from mmtool.plan.status import FlowFacts
+
+_URGENCY = (
+    State.HALTED,
+    State.NEVER_RAN,
+    State.WAITING,
+    State.STARTING,
+    State.PAUSED,
+    State.RUNNING,
+    State.CAUGHT_UP,
+    State.FAILED_OVER,
+)
+_NAMED = 3
+
+
+def headline(status: FlowStatus) -> str:
+    """One flow in one line: who runs it, its partitions by state, the worst lag."""
+    if all(row.topic is None for row in status.rows):
+        return f"{status.name}: {'; '.join(row.reason for row in status.rows)}"
+    states = f"{len(status.rows)} partitions: {_states(status.rows)}"
+    said = [_run_by(status.facts), states, _lag(status.rows)]
+    if status.groups:
+        said.append(f"{status.groups} groups with checkpoints")
+    return f"{status.name}: {'; '.join(said)}"
+
+
+def _run_by(facts: FlowFacts) -> str:
+    if facts.holder is None:
+        return nobody(facts)
+    since = f" since {moment(facts.owner.since_ms)}" if facts.owner and facts.announced else ""
+    standbys = f", standbys: {facts.standbys}" if facts.standbys else ""
+    return f"run by {client_words(facts.holder)}{since}{standbys}"
+
+
+def _states(rows: Sequence[PartitionRow]) -> str:
+    counted = Counter(row.state for row in rows)
+    return ", ".join(f"{counted[state]} {state}" for state in _URGENCY if counted[state])
+
+
+def _lag(rows: Sequence[PartitionRow]) -> str:
+    known = [row for row in rows if row.lag_records is not None]
+    if not known:
+        return "lag unknown"
+    records = sum(row.lag_records or 0 for row in known)
+    unknown = f", unknown of {len(rows) - len(known)}" if len(known) < len(rows) else ""
+    if not records:
+        return f"lag 0{unknown}"
+    worst = max(known, key=_lag_key)
+    of_worst = "for an unknown time" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
+    return f"lag {human.count(records)} records{unknown}, worst {of_worst} ({name_of(worst)})"
+
+
+def name_of(row: PartitionRow) -> str:
+    """A row as an operator calls what it is about."""
+    if row.topic is None:
+        return f"{row.source}->{row.target}"
+    return row.topic if row.partition is None else f"{row.topic}-{row.partition}"
+
+
+def _lag_key(row: PartitionRow) -> tuple[bool, float, int]:
+    behind = bool(row.lag_records)
+    return behind and row.lag_seconds is None, row.lag_seconds or 0.0, row.lag_records or 0
+
+
+def by_urgency(rows: Iterable[PartitionRow]) -> list[PartitionRow]:
+    """What needs attention first; among equals the longest lag first."""
+
+    def key(row: PartitionRow) -> tuple[object, ...]:
+        unknown, seconds, records = _lag_key(row)
+        return _URGENCY.index(row.state), not unknown, -seconds, -records, row.topic or "", row.partition or 0
+
+    return sorted(rows, key=key)
+
+
+def on_screen(rows: Sequence[PartitionRow], fit: int) -> tuple[list[dict[str, object]], str]:
+    """As many rows as fit, the most urgent first, and a sentence about the others; empty when there are none."""
+    ordered = by_urgency(rows)
+    shown, left_out = ordered[:fit], ordered[fit:]
+    sentence = (
+        f"not shown here: {_states(left_out)}; see them with --topic, -o json or in a pipe"
+        if left_out
+        else ""
+    )
+    return [row._asdict() for row in shown], sentence
+
+
+def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateError | None:
+    """``--max-lag-seconds``: None when every partition is known to lag no longer than that.
+
+    A partition that is halted, that was never mirrored, or whose lag nobody knows does not pass. That nobody runs the
+    flow is no failure in itself: its lag is measured all the same, and grows as soon as there is anything to mirror.
+    """
+    if max_lag_seconds is None:
+        return None
+    found = list(rows)
+    failing = by_urgency(row for row in found if not _passes(row, max_lag_seconds))
+    if not failing:
+        return None
+    named = ", ".join(f"{name_of(row)} {_why(row)}" for row in failing[:_NAMED])
+    more = f", and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+    return GateError(
+        f"{len(failing)} of {len(found)} are not within {max_lag_seconds:g} s: {named}{more}",
+        remedy="each row's state and reason say what helps",
+    )
+
+
+def _passes(row: PartitionRow, max_lag_seconds: float) -> bool:
+    if row.state in (State.HALTED, State.NEVER_RAN):
+        return False
+    return row.lag_seconds is not None and row.lag_seconds <= max_lag_seconds
+
+
+def _why(row: PartitionRow) -> str:
+    if row.state is State.NEVER_RAN:
+        return "was never mirrored"
+    if row.state is State.HALTED:
+        return "is halted"
+    if row.lag_seconds is None:
+        return "lags for an unknown time"
+    return f"lags {human.duration(row.lag_seconds)}"

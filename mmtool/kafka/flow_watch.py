@@ -1,0 +1,65 @@
+"""Where a flow stands, asked of its real clusters again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.membership import seat_members
+from mmtool.kafka.oldest import first_missing_times
+from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
+from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.ports import FirstMissing
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.status import FlowMember
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+_LOOK_SECONDS = 3.0
+"""For all the records that are looked at: a screen is drawn anew every two seconds."""
+
+
+class KafkaFlowWatch(KafkaFlowState):
+    """A `FlowWatchPort`. Of the control and the checkpoints topic only what is new is read."""
+
+    def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
+        """Say which flow, and how long one request may take."""
+        super().__init__(flow.target)
+        self._flow = flow
+        self._seconds = timeout_seconds
+        self._view = ControlView()
+        self._groups: set[str] = set()
+        self._read_to: dict[int, int] = {}
+
+    def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
+        return seat_members(self._flow.target, identity.ownership_group, self._seconds)
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        self._view = read_control(self._flow.target, identity, self._view)
+        return self._view
+
+    def newest_blocks(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
+        return read_newest_blocks(self._flow.target, identity)
+
+    def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
+        committed = self._flow.isolation == "read_committed"
+        try:
+            return first_missing_times(self._flow.source, places, _LOOK_SECONDS, read_committed=committed)
+        except NotAuthorisedError:
+            return {}  # who may only look at offsets is told less, not nothing
+
+    def checkpointed_groups(self) -> int:
+        topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
+        for record in read_log(self._flow.target, topic, start=self._read_to):
+            self._read_to[record.partition] = record.offset + 1
+            found = decode_checkpoint(record.key, record.value)
+            if isinstance(found, Checkpoint):
+                self._groups.add(found.group)
+        return len(self._groups)

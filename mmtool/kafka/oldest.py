@@ -1,0 +1,126 @@
+"""The first record that a mirror lacks, looked at in the source's log: when it was written is the lag in time.
+
+Brokers answer offsets for times, not times for offsets (ListOffsets), so the record itself is fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import AbortedFilter, BatchError, iter_batches, raw_records
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.ports import FirstMissing
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.fetch import FetchedPartition
+
+_AT_ONCE = 100
+_SMALL_BYTES = 32 << 10
+"""A default producer's batches fit (``batch.size`` 16 KiB); where a larger one comes first, nothing comes."""
+_ANSWER_BYTES = 8 << 20
+
+
+async def _times(
+    cluster: WireCluster, places: Collection[FirstMissing], *, read_committed: bool, until: float
+) -> dict[FirstMissing, int]:
+    await cluster.start()
+    try:
+        await cluster.refresh({place.topic for place in places})
+        by_leader: dict[int, list[FirstMissing]] = defaultdict(list)
+        for place in sorted(places):
+            leader = cluster.leader(place.topic, place.partition)
+            if leader is not None:
+                by_leader[leader].append(place)
+        looks = [_Look(cluster, leader, read_committed=read_committed) for leader in by_leader]
+        work = [look.ask(of, until) for look, of in zip(looks, by_leader.values(), strict=True)]
+        await asyncio.gather(*work)
+        return {place: ms for look in looks for place, ms in look.found.items()}
+    finally:
+        await cluster.close()
+
+
+def first_missing_times(
+    cluster: ClusterSettings, places: Collection[FirstMissing], seconds: float, *, read_committed: bool
+) -> dict[FirstMissing, int]:
+    """Timestamps (ms since 1970, as the record carries them) of the first records at or after some offsets.
+
+    Left out is what could not be told: no such record yet, no READ on the topic, no leader, or time was up.
+
+    Args:
+        cluster: Whose log.
+        places: Which partitions, and from which offset on.
+        seconds: For all of it.
+        read_committed: Records of aborted transactions do not count.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: the cluster does not answer, or not us.
+    """
+    if not places:
+        return {}
+    wire = wire_cluster(cluster, "status", role="consumer")
+    until = time.monotonic() + seconds
+    return asyncio.run(_times(wire, places, read_committed=read_committed, until=until))
+
+
+class _Look:
+    """Fetches from one leader: many partitions in a request, and alone those whose first batch is large."""
+
+    def __init__(self, cluster: WireCluster, leader: int, *, read_committed: bool) -> None:
+        self._cluster = cluster
+        self._leader = leader
+        self._read_committed = read_committed
+        self.found: dict[FirstMissing, int] = {}
+
+    async def ask(self, places: Iterable[FirstMissing], until: float) -> None:
+        left = list(places)
+        alone: list[FirstMissing] = []
+        while left and time.monotonic() < until:
+            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            alone += await self._fetch(some)
+        while alone and time.monotonic() < until:
+            await self._fetch([alone.pop(0)])
+
+    async def _fetch(self, places: list[FirstMissing]) -> list[FirstMissing]:
+        """Asks once; those of which nothing came."""
+        wanted = [FetchPartition(*place, _SMALL_BYTES) for place in places]
+        request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self._read_committed)
+        try:
+            answer = await self._cluster.send(self._leader, request, purpose="status")
+        except ConnectionLostError:
+            return []
+        known = {(name, p.partition): p for p in places for name in (p.topic_id, p.topic)}
+        empty = []
+        for part in answer.partitions:
+            place = known.get((part.topic_id or part.topic, part.partition))
+            if place is None or part.error_code != Code.NONE:
+                continue
+            if not part.records:
+                empty.append(place)
+            elif (first := _first_time(part, place.offset)) is not None:
+                self.found[place] = first
+        return empty if len(places) > 1 else []
+
+
+def _first_time(part: FetchedPartition, offset: int) -> int | None:
+    """The timestamp of the first record at or after ``offset`` in what was fetched."""
+    try:
+        return next(_record_times(part, offset), None)
+    except BatchError:
+        return None  # whoever mirrors it says what is wrong with it
+
+
+def _record_times(part: FetchedPartition, offset: int) -> Iterator[int]:
+    admitted = AbortedFilter(part.aborted)
+    for view in iter_batches(part.records):
+        if admitted.admits(view) and view.header.next_offset > offset:
+            yield from (record.timestamp for record in raw_records(view) if record.offset >= offset)

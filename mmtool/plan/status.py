@@ -1,0 +1,315 @@
+"""Where a flow stands: what its owner, its books and the source say, in; one row for each partition, out.
+
+A  every partition of every topic that the flow matches has exactly one row
+B  a row says that a partition moves (``running``, ``caught_up``) only on the fresh word of the pumps of the owner that
+   holds the flow now; what an earlier owner wrote, or a silent one, is never shown as live
+C  where lag is known it is against the source's end as it was asked for, whoever runs the flow: 0 exactly where the
+   frontier has passed that end
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mmtool.plan.documents import State
+from mmtool.plan.identity import owner_client
+from mmtool.plan.partition_rows import PartitionRow
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.documents import OwnerRecord, PositionRecord
+    from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.blocks import Block
+    from mmtool.translation.types import TopicId
+
+SILENT_MS = 20_000
+"""Pumps repeat where they stand every ten seconds."""
+
+_FOR_GOOD = frozenset({State.HALTED, State.FAILED_OVER, State.PAUSED})
+"""What a partition stays until somebody does something about it: the last word holds, however old it is."""
+
+NEVER = "replicate never ran this flow"
+NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
+NOBODY = "nobody runs the flow"
+NOT_YET_NOBODY = "not mirrored yet, and nobody runs the flow"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowMember:
+    """One process in the flow's ownership group; ``holds`` the flow or waits for it."""
+
+    client_id: str
+    host: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class FlowFacts:
+    """What a flow's clusters say.
+
+    Attributes:
+        source, target: The aliases.
+        ran: The flow's first start is on record.
+        topics: The source's topics that it matches, by name.
+        remote: What each is called on the target.
+        ends: The source's ends that can be mirrored, asked for before the positions were read; a partition is
+            missing where nobody told.
+        owner: Who took the flow last, as it wrote itself.
+        members: Who is in the ownership group now.
+        positions: The pumps' last words.
+        blocks: The newest block of offset runs, of partitions whose position is not live.
+        target_ids: The target's topics.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
+        now_ms: When it was asked.
+    """
+
+    source: str
+    target: str
+    ran: bool
+    topics: Mapping[str, TopicFacts]
+    remote: Mapping[str, str]
+    ends: Mapping[TopicPartition, int]
+    owner: OwnerRecord | None
+    members: tuple[FlowMember, ...]
+    positions: Mapping[tuple[str, int], PositionRecord]
+    target_ids: Mapping[str, TopicId]
+    now_ms: int
+    blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
+    begins_again: bool = False
+
+    @cached_property
+    def holder(self) -> FlowMember | None:
+        """Who runs the flow.
+
+        While members come and go the group's coordinator names no holder: then it is the member that calls itself
+        the owner, which keeps the flow through a rebalance.
+        """
+        held = next((member for member in self.members if member.holds), None)
+        return held or next((member for member in self.members if self._is_owner(member)), None)
+
+    @cached_property
+    def announced(self) -> bool:
+        """Whether the holder is the owner on record; a new one takes over before it writes itself down."""
+        return self.holder is not None and self._is_owner(self.holder)
+
+    def _is_owner(self, member: FlowMember) -> bool:
+        owner = self.owner
+        return owner is not None and member.client_id.endswith(owner_client(owner.host, owner.pid))
+
+    @property
+    def standbys(self) -> int:
+        """How many wait to take over."""
+        return sum(member is not self.holder for member in self.members)
+
+    @cached_property
+    def heard_ms(self) -> int | None:
+        """When the last owner's pumps spoke last; None when they never did."""
+        said = [p.observed_ms for p in self.positions.values() if self.is_of_owner(p)]
+        return max(said, default=0) or None
+
+    def is_of_owner(self, position: PositionRecord | None) -> bool:
+        """Whether the last owner's pumps wrote it."""
+        return position is not None and self.owner is not None and position.owner == self.owner.owner
+
+    def live(self, topic_id: TopicId, partition: int) -> PositionRecord | None:
+        """A partition's position, when it is the fresh word of the pumps that run now."""
+        position = self.positions.get((topic_id, partition))
+        if position is None or not self.announced or not self.is_of_owner(position):
+            return None
+        return position if self.now_ms - position.observed_ms < SILENT_MS else None
+
+    def is_recreated(self, topic: TopicFacts) -> bool:
+        """Whether only another topic of that name was mirrored, as far as blocks were read (KIP-516)."""
+        mirrored = self._ids_by_name.get(topic.name, set())
+        return bool(mirrored) and topic.topic_id not in mirrored
+
+    @cached_property
+    def _ids_by_name(self) -> dict[str, set[TopicId]]:
+        found: dict[str, set[TopicId]] = {}
+        for block in self.blocks.values():
+            found.setdefault(block.about.source_topic, set()).add(block.about.topic_id)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where one partition stands, before its lag in seconds is known.
+
+    Attributes:
+        row: Its row; ``lag_seconds`` is filled in where no record has to be looked at.
+        topic_id: Of the source topic.
+        settled_ms: When the mirror was last known to be at the source's end; None when nobody knows.
+        since_ms: Since when its pump has seen it behind; None when it has not.
+    """
+
+    row: PartitionRow
+    topic_id: TopicId
+    settled_ms: int | None = None
+    since_ms: int | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        assert self.row.topic is not None
+        assert self.row.partition is not None
+        return TopicPartition(self.row.topic, self.row.partition)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the source has a record at ``upstream_position`` or later, as offsets tell."""
+        return bool(self.row.lag_records) and self.row.upstream_position is not None
+
+    def with_age(self, oldest_ms: int | None, now_ms: int) -> PartitionRow:
+        """The row, with what the first record that is not mirrored tells.
+
+        Args:
+            oldest_ms: That record's timestamp; None when it was not looked at.
+            now_ms: The time.
+
+        A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
+        says; where it was not looked at, the pump's own word has to do.
+        """
+        if not self.row.lag_records:
+            return self.row
+        known = [ms for ms in (oldest_ms, self.settled_ms) if ms is not None]
+        since = max(known) if known else self.since_ms
+        return self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
+
+
+def flow_row(facts: FlowFacts) -> PartitionRow | None:
+    """The one row of a flow that has no state yet; None when it has."""
+    if facts.ran:
+        return None
+    if facts.holder is None:
+        return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
+    reason = f"{client_words(facts.holder)} is taking the flow for the first time"
+    return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
+
+
+def has_silent(facts: FlowFacts) -> bool:
+    """Whether the books have to be asked about any partition."""
+    return any(
+        facts.live(topic.topic_id, partition) is None
+        for topic in facts.topics.values()
+        for partition in range(topic.partitions)
+    )
+
+
+def standings(facts: FlowFacts) -> list[Standing]:
+    """Every partition of the flow's topics, by topic and number."""
+    return [
+        _standing(facts, topic, partition)
+        for _, topic in sorted(facts.topics.items())
+        for partition in range(topic.partitions)
+    ]
+
+
+def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    end = facts.ends.get(TopicPartition(topic.name, partition))
+    position = facts.live(topic.topic_id, partition)
+    if position is not None:
+        return _live(facts, position, end, topic.topic_id)
+    block = facts.blocks.get((topic.topic_id, partition))
+    return _unheard(facts, topic, partition) if block is None else _booked(facts, block, end)
+
+
+def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> Standing:
+    end = position.source_end if end is None else end
+    lag = max(end - position.upstream_position, 0)
+    state = position.state
+    if state in (State.RUNNING, State.CAUGHT_UP):
+        state = State.RUNNING if lag else State.CAUGHT_UP
+    row = PartitionRow.of(facts.source, facts.target, position, facts.now_ms)
+    row = row._replace(state=state, lag_records=lag, lag_seconds=None if lag else 0.0)
+    return Standing(row, topic_id, _settled(position), position.behind_since_ms or None)
+
+
+def _settled(position: PositionRecord | None) -> int | None:
+    """When the mirror was at the source's end, by the word of a pump that was there."""
+    if position is None or position.behind_since_ms or position.state != State.CAUGHT_UP:
+        return None
+    return position.observed_ms or None
+
+
+def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
+    """A partition of whose mirror only the books tell, and perhaps the last word of a pump."""
+    about, tail = block.about, block.tail
+    word = facts.positions.get((about.topic_id, about.partition))
+    mine = word if word is not None and facts.is_of_owner(word) else None
+    state, reason = _resting(facts, block, mine)
+    lag = None if end is None else max(end - tail.upstream_frontier, 0)
+    row = PartitionRow(
+        facts.source,
+        facts.target,
+        about.source_topic,
+        about.partition,
+        about.target_topic,
+        tail.upstream_frontier,
+        tail.downstream_end.position,
+        mine.records if mine else 0,
+        mine.mirrored_bytes if mine else 0,
+        lag,
+        0.0 if lag == 0 else None,
+        state,
+        reason,
+    )
+    return Standing(row, about.topic_id, _settled(mine))
+
+
+def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:
+    """Why a partition that was mirrored is not known to move."""
+    gone = _gone(facts, block)
+    if gone:
+        return State.HALTED, gone
+    if mine is not None and mine.state in _FOR_GOOD:
+        return mine.state, mine.reason
+    if facts.holder is None:
+        return State.WAITING, NOBODY
+    if not facts.announced:
+        return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
+    if mine is None:
+        return State.STARTING, "its pump has not spoken yet"
+    return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
+
+
+def _gone(facts: FlowFacts, block: Block) -> str:
+    """What became of the target topic that holds the mirror (KIP-516); empty when it is there."""
+    there = facts.target_ids.get(block.about.target_topic)
+    if there == block.about.target_topic_id:
+        return ""
+    became = "was deleted" if there is None else "was deleted and created again"
+    return f"target topic {block.about.target_topic} {became}"
+
+
+def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
+    state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
+    if not facts.begins_again and facts.is_recreated(topic):
+        state, reason = State.HALTED, f"source topic {topic.name} was deleted and created again"
+    remote = facts.remote[topic.name]
+    row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
+    return Standing(row, topic.topic_id)
+
+
+def nobody(facts: FlowFacts) -> str:
+    """That nobody runs the flow, and who did."""
+    if facts.owner is None or facts.heard_ms is None:
+        return NOBODY
+    was = f"{facts.owner.host}, pid {facts.owner.pid}"
+    return f"{NOBODY}; {was} did until {moment(facts.heard_ms)}"
+
+
+def client_words(member: FlowMember) -> str:
+    """A member as people look for it: host and process, which its client id holds."""
+    _, found, process = member.client_id.partition("-owner-")
+    host, pid, number = process.rpartition("-pid-")
+    return f"{host}, pid {number}" if found and pid else f"{member.client_id} on {member.host}"
+
+
+def moment(ms: int) -> str:
+    """A time as ISO-8601 in UTC, to the second."""
+    return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")

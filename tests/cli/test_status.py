@@ -1,0 +1,309 @@
+"""``mmtool status`` as a script and an operator see it, on clusters in memory."""
+
+import json
+import re
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.insight.status import WatchedFlow
+from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.status import FlowMember
+from mmtool.testing.clusters import FakeFlowWatch
+from mmtool.testing.maps import about_of, blocks_of
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import TopicId, TopicPartition
+
+KEYS = [
+    "source",
+    "target",
+    "topic",
+    "partition",
+    "target_topic",
+    "upstream_position",
+    "downstream_position",
+    "records",
+    "bytes",
+    "lag_records",
+    "lag_seconds",
+    "state",
+    "reason",
+]
+OWNER = OwnerRecord("me", "host-1", 4711, since_ms=1_000)
+HOLDER = FlowMember("mmtool/0.1-owner-host-1-pid-4711", "/10.0.0.1", holds=True)
+
+
+class Stood(Scene):
+    """A scene whose flow has stored where it stands, and somebody who runs it, or nobody."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        self.watch = FakeFlowWatch()
+        self.has("orders", 21, 10)
+
+    def ran(self, *frontiers):
+        """Orders was mirrored up to there, partition by partition; nobody runs the flow."""
+        source, target = self.source.cluster_id, self.target.cluster_id
+        self.watch.view.flow = FlowRecord(source, target, "east", "west", 32)
+        self.watch.view.owner = OWNER
+        for partition, frontier in enumerate(frontiers):
+            about = about_of(
+                self.look().identity,
+                TopicId("id-orders"),
+                TopicPartition("orders", partition),
+                "east.orders",
+                TopicId("id-remote-orders"),
+            )
+            blocks = blocks_of(about, [(0, 0, frontier)], frontier)
+            self.watch.blocks[TopicId("id-orders"), partition] = blocks[-1]
+
+    def runs(self, *frontiers):
+        """Somebody runs the flow, whose pumps wrote these positions a moment ago."""
+        self.ran(*frontiers)
+        self.watch.present = (HOLDER,)
+        for partition, frontier in enumerate(frontiers):
+            self.stands(partition, frontier)
+
+    def stands(self, partition, frontier, state=State.CAUGHT_UP, reason=""):
+        now = int(time.time() * 1000)
+        self.watch.view.positions["id-orders", partition] = PositionRecord(
+            owner="me",
+            topic="orders",
+            topic_id="id-orders",
+            partition=partition,
+            target_topic="east.orders",
+            upstream_position=frontier,
+            downstream_position=frontier,
+            source_end=frontier,
+            source_log_start=0,
+            records=frontier,
+            mirrored_bytes=100 * frontier,
+            state=state,
+            reason=reason,
+            observed_ms=now,
+            behind_since_ms=0,
+        )
+
+    def wrote(self, partition, offset, seconds_ago):
+        """The source's record at ``offset`` was written then."""
+        self.watch.times["orders", partition, offset] = int((time.time() - seconds_ago) * 1000)
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    made = Stood(tmp_path)
+    flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch)]
+    monkeypatch.setattr(
+        "mmtool.commands._wiring.watched_flows",
+        lambda _c, _s, _t, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in flows],
+    )
+    monkeypatch.setattr("mmtool.insight.status._PUMPS_WRITE_SECONDS", 0.0)
+    made.flows = flows
+    return made
+
+
+@pytest.fixture
+def status(mmtool, scene):
+    return lambda *arguments: mmtool("status", "-c", scene.config, *arguments)
+
+
+@pytest.fixture
+def rows(status):
+    def run(*arguments, code=0):
+        ended = status("-o", "json", *arguments)
+        assert ended.code == code, ended
+        return json.loads(ended.out)["data"]
+
+    return run
+
+
+def test_rows_have_the_contract_s_keys_and_say_who_runs_the_flow(rows, scene):
+    scene.runs(21, 10)
+    found = rows()
+    assert [list(row)[: len(KEYS)] for row in found] == [KEYS, KEYS]
+    assert [(row["state"], row["lag_records"], row["lag_seconds"]) for row in found] == [
+        ("caught_up", 0, 0.0)
+    ] * 2
+    assert (found[0]["owner_host"], found[0]["owner_pid"]) == ("host-1", 4711)
+    assert found[0]["owner_since"] == "1970-01-01T00:00:01.000Z"
+
+
+def test_a_flow_that_never_ran_is_one_row(rows):
+    (row,) = rows()
+    assert (row["state"], row["topic"], row["partition"], row["lag_seconds"]) == (
+        "never_ran",
+        None,
+        None,
+        None,
+    )
+
+
+def test_the_lag_of_a_flow_that_nobody_runs_is_told_from_the_books(rows, scene):
+    scene.ran(15, 10)
+    scene.wrote(0, 15, seconds_ago=60)
+    behind, level = rows()
+    assert (behind["state"], behind["lag_records"], round(behind["lag_seconds"])) == ("waiting", 6, 60)
+    assert (level["state"], level["lag_records"], level["lag_seconds"]) == ("waiting", 0, 0.0)
+
+
+def test_a_pump_that_has_passed_the_end_within_a_second_is_not_behind(rows, scene):
+    """It had not written so when it was first looked at."""
+    scene.runs(15, 10)
+    looks = iter([15, 21])
+    scene.watch.heard = lambda: scene.stands(0, next(looks))
+    assert rows()[0]["lag_records"] == 0
+
+
+def test_a_topic_that_was_never_mirrored_has_rows_of_its_own(rows, scene):
+    scene.runs(21, 10)
+    scene.has("orders-new", 4)
+    new = rows()[-1]
+    assert (new["topic"], new["partition"], new["state"], new["target_topic"]) == (
+        "orders-new",
+        0,
+        "never_ran",
+        "east.orders-new",
+    )
+
+
+def test_one_topic_may_be_asked_for(rows, status, scene):
+    scene.runs(21, 10)
+    scene.has("orders-new", 4)
+    assert {row["topic"] for row in rows("--topic", "orders")} == {"orders"}
+    assert status("--topic", "nosuch").code == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds_ago", "limit", "code"), [(60, "90", 0), (60, "30", 4), (None, "90", 4), (0, "0", 4)]
+)
+def test_the_gate_is_about_the_lag(rows, scene, seconds_ago, limit, code):
+    """One that nobody can tell does not pass."""
+    scene.ran(15, 10)
+    if seconds_ago is not None:
+        scene.wrote(0, 15, seconds_ago)
+    assert len(rows("--max-lag-seconds", limit, code=code)) == 2
+
+
+def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):
+    scene.ran(21, 10)
+    rows("--max-lag-seconds", "0", code=0)
+
+
+@pytest.mark.parametrize("kind", ["halted", "never ran", "new topic"])
+def test_the_gate_is_closed_for_what_is_not_mirrored(rows, scene, kind):
+    if kind != "never ran":
+        scene.runs(21, 10)
+    if kind == "halted":
+        scene.stands(0, 21, State.HALTED, "too large")
+    if kind == "new topic":
+        scene.has("orders-new", 0)
+    rows("--max-lag-seconds", "3600", code=4)
+
+
+def test_the_gate_names_the_worst_partition_in_one_line(status, scene):
+    scene.runs(21, 10)
+    scene.stands(1, 10, State.HALTED, "too large")
+    error, remedy = [
+        line
+        for line in status("--max-lag-seconds", "5").err.splitlines()
+        if "error" in line or "remedy" in line
+    ]
+    assert error == "error: 1 of 2 are not within 5 s: orders-1 is halted"
+    assert remedy.startswith("remedy: ")
+
+
+def test_a_first_glance_is_one_line_for_each_flow(status, scene):
+    scene.runs(21, 9)
+    scene.watch.groups = 3
+    ended = status()
+    said, lag, groups = re.split(r"; (?=lag|3 groups)", ended.err.strip())
+    assert said == (
+        "east->west: run by host-1, pid 4711 since 1970-01-01T00:00:01Z; 2 partitions: 1 running, 1 caught_up"
+    )
+    assert (lag[:21], lag[-10:], groups) == (
+        "lag 1 records, worst ",
+        "(orders-1)",
+        "3 groups with checkpoints",
+    )
+    assert ended.out.count("\n") == 3
+
+
+def test_on_a_terminal_what_needs_attention_comes_first_and_the_rest_is_counted(status, scene, monkeypatch):
+    monkeypatch.setattr("mmtool.commands.status.stdout_is_tty", lambda: True)
+    monkeypatch.setattr("mmtool.commands.status.rows_that_fit", lambda _: 1)
+    scene.runs(21, 10)
+    scene.stands(1, 10, State.HALTED, "too large")
+    ended = status()
+    assert ("too large" in ended.out, "caught_up" in ended.out) == (True, False)
+    assert ended.err.splitlines()[-1].startswith("not shown here: 1 caught_up; ")
+
+
+@pytest.mark.parametrize("options", [[], ["--max-lag-seconds", "5"], ["--watch"]])
+def test_a_cluster_that_does_not_answer_is_9_and_one_document(status, scene, options):
+    scene.runs(21, 10)
+    scene.source.go_away(UnreachableError("cluster east does not answer", remedy="check the network"))
+    ended = status("-o", "json", *options)
+    assert (ended.code, json.loads(ended.out)["errors"][0]["code"]) == (9, "unreachable")
+
+
+def test_a_dead_cluster_hides_no_other_flow(status, scene, tmp_path):
+    scene.runs(21, 10)
+    (tmp_path / "other").mkdir()
+    other = Scene(tmp_path / "other")
+    other.source.go_away(UnreachableError("cluster south does not answer"))
+    scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
+    ended = status("-o", "json")
+    document = json.loads(ended.out)
+    assert (ended.code, len(document["data"]), len(document["errors"])) == (9, 2, 1)
+
+
+def test_a_flow_without_topics_beside_one_with_some_is_only_warned_of(status, scene, tmp_path):
+    """As the way back of an active/passive pair."""
+    scene.runs(21, 10)
+    (tmp_path / "other").mkdir()
+    other = Scene(tmp_path / "other")
+    scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
+    ended = status("-o", "json")
+    document = json.loads(ended.out)
+    assert (ended.code, len(document["data"]), len(document["warnings"]), document["errors"]) == (0, 2, 1, [])
+
+
+def test_watching_is_one_document_per_line_until_it_is_stopped(status, scene, monkeypatch):
+    scene.runs(21, 10)
+    looks = iter([None, None, signal.SIGTERM])
+
+    def sleep(_):
+        if (signum := next(looks)) is not None:
+            signal.raise_signal(signum)
+
+    monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
+    ended = status("--watch", "-o", "json")
+    assert (ended.code, [len(json.loads(line)["data"]) for line in ended.out.splitlines()]) == (
+        143,
+        [2, 2, 2],
+    )
+
+
+def test_watching_outlives_a_cluster_that_is_away_for_a_while(status, scene, monkeypatch):
+    scene.runs(21, 10)
+    away = RefusedError("gone for a moment", code="wrong_cluster")
+    steps = iter([lambda: scene.source.go_away(away), lambda: scene.source.go_away(None), None])
+
+    def sleep(_):
+        step = next(steps)
+        if step is None:
+            raise KeyboardInterrupt
+        step()
+
+    monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
+    ended = status("--watch", "-o", "json")
+    found = [json.loads(line) for line in ended.out.splitlines()]
+    assert (ended.code, [len(document["data"]) for document in found]) == (130, [2, 0, 2])
+    assert [error["code"] for error in found[1]["errors"]] == ["wrong_cluster"]
+
+
+def test_a_gate_is_not_watched(status):
+    assert status("--watch", "--max-lag-seconds", "5").code == 2

@@ -1,0 +1,260 @@
+"""Where a flow stands: pure, so every case is a table of facts."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.plan.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.status import (
+    SILENT_MS,
+    FlowFacts,
+    FlowMember,
+    client_words,
+    flow_row,
+    has_silent,
+    nobody,
+    standings,
+)
+from mmtool.plan.topics import TopicFacts
+from mmtool.testing.maps import about_of, blocks_of
+from mmtool.translation.types import TopicId, TopicPartition
+
+FLOW = FlowIdentity("src", "tgt", "a", "b")
+OWNER = OwnerRecord("owner-2", "host-1", 4711, since_ms=1_000)
+HOLDER = FlowMember("mmtool/0.1-owner-host-1-pid-4711", "/10.0.0.1", holds=True)
+STANDBY = FlowMember("mmtool/0.1-owner-host-2-pid-12", "/10.0.0.2", holds=False)
+NOW_MS = 1_000_000
+
+
+def position(partition=0, *, at=10, end=10, state=State.CAUGHT_UP, age_ms=1_000, since=0, **others):
+    facts = {
+        "owner": "owner-2",
+        "topic": "orders",
+        "topic_id": "id-orders",
+        "target_topic": "a.orders",
+        "downstream_position": at,
+        "source_log_start": 0,
+        "records": 7,
+        "mirrored_bytes": 700,
+        "reason": "",
+    }
+    return PositionRecord(
+        partition=partition,
+        upstream_position=at,
+        source_end=end,
+        state=state,
+        observed_ms=NOW_MS - age_ms,
+        behind_since_ms=since,
+        **(facts | others),
+    )
+
+
+def block(partition=0, frontier=10, *, topic_id="id-orders", target_id="id-there"):
+    about = about_of(
+        FLOW, TopicId(topic_id), TopicPartition("orders", partition), "a.orders", TopicId(target_id)
+    )
+    return blocks_of(about, [(0, 0, frontier)] if frontier else [], frontier)[-1]
+
+
+def facts(*positions, blocks=(), ends=(10,), members=(HOLDER,), **others):
+    """A flow with one topic of as many partitions as there are ends."""
+    known = FlowFacts(
+        source="a",
+        target="b",
+        ran=True,
+        topics={"orders": TopicFacts("orders", TopicId("id-orders"), len(ends))},
+        remote={"orders": "a.orders"},
+        ends={TopicPartition("orders", n): end for n, end in enumerate(ends) if end is not None},
+        owner=OWNER,
+        members=members,
+        positions={(p.topic_id, p.partition): p for p in positions},
+        target_ids={"a.orders": TopicId("id-there")},
+        now_ms=NOW_MS,
+        blocks={(b.about.topic_id, b.about.partition): b for b in blocks},
+    )
+    return replace(known, **others)
+
+
+def only(known, oldest_ms=None):
+    (standing,) = standings(known)
+    return standing.with_age(oldest_ms, NOW_MS)
+
+
+def test_what_the_owner_s_pumps_say_is_shown_as_it_is():
+    row = only(facts(position()))
+    assert (row.state, row.upstream_position, row.records, row.bytes) == (State.CAUGHT_UP, 10, 7, 700)
+    assert (row.lag_records, row.lag_seconds, row.reason) == (0, 0.0, "")
+
+
+def test_lag_is_against_the_source_s_end_and_not_against_what_the_pump_saw_of_it():
+    row = only(facts(position(at=10, end=10), ends=[25]))
+    assert (row.state, row.lag_records) == (State.RUNNING, 15)
+
+
+def test_a_mirror_that_has_passed_the_end_that_was_asked_for_is_caught_up():
+    row = only(facts(position(at=30, end=40, state=State.RUNNING, since=5), ends=[25]))
+    assert (row.state, row.lag_records, row.lag_seconds) == (State.CAUGHT_UP, 0, 0.0)
+
+
+def test_lag_in_seconds_is_the_age_of_the_oldest_record_that_is_missing():
+    assert only(facts(position(state=State.RUNNING, since=5), ends=[25]), NOW_MS - 3_500).lag_seconds == 3.5
+
+
+def test_a_record_with_an_old_timestamp_lags_no_longer_than_since_the_mirror_was_at_the_end():
+    row = only(facts(position(age_ms=2_000), ends=[25]), oldest_ms=1)
+    assert row.lag_seconds == 2.0
+
+
+def test_a_timestamp_of_the_future_is_no_negative_lag():
+    assert only(facts(position(state=State.RUNNING, since=5), ends=[25]), NOW_MS + 99).lag_seconds == 0.0
+
+
+def test_a_record_that_was_not_looked_at_lags_since_its_pump_saw_it():
+    row = only(facts(position(state=State.RUNNING, since=NOW_MS - 7_000), ends=[25]))
+    assert row.lag_seconds == 7.0
+
+
+def test_a_lag_that_nobody_can_date_is_unknown():
+    row = only(facts(blocks=[block()], ends=[25], members=()))
+    assert (row.lag_records, row.lag_seconds) == (15, None)
+
+
+def test_a_flow_that_nobody_runs_waits_and_its_lag_is_told_from_the_books():
+    row = only(facts(position(), blocks=[block(frontier=8)], ends=[25], members=()), NOW_MS - 60_000)
+    assert (row.state, row.upstream_position, row.lag_records) == (State.WAITING, 8, 17)
+    assert (row.reason, row.target_topic) == ("nobody runs the flow", "a.orders")
+
+
+def test_it_is_said_who_ran_it_and_until_when():
+    assert nobody(facts(position(), members=())) == (
+        "nobody runs the flow; host-1, pid 4711 did until 1970-01-01T00:16:39Z"
+    )
+
+
+def test_what_an_earlier_owner_wrote_is_not_live():
+    row = only(facts(position(owner="owner-1"), blocks=[block()]))
+    assert (row.state, row.records, row.reason) == (State.STARTING, 0, "its pump has not spoken yet")
+
+
+def test_an_owner_that_has_not_yet_written_itself_down_is_taking_the_flow_over():
+    row = only(facts(position(), blocks=[block()], members=(replace(STANDBY, holds=True),)))
+    assert (row.state, row.reason) == (State.STARTING, "host-2, pid 12 is taking the flow over")
+
+
+def test_pumps_that_fell_silent_are_not_live():
+    row = only(facts(position(age_ms=SILENT_MS), blocks=[block()]))
+    assert (row.state, row.reason) == (State.WAITING, "no word from its pump since 1970-01-01T00:16:20Z")
+
+
+def test_through_a_rebalance_the_owner_keeps_the_flow():
+    """The group's coordinator names no holder then."""
+    moving = (replace(HOLDER, holds=False), STANDBY)
+    known = facts(position(), members=moving)
+    assert (only(known).state, known.standbys) == (State.CAUGHT_UP, 1)
+
+
+def test_a_halted_partition_stays_halted_when_its_pump_has_gone():
+    row = only(
+        facts(position(state=State.HALTED, age_ms=900_000, reason="too large"), blocks=[block()], members=())
+    )
+    assert (row.state, row.reason) == (State.HALTED, "too large")
+
+
+@pytest.mark.parametrize(("members", "reason"), [((), "nobody runs the flow"), ((HOLDER,), "takes it up")])
+def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
+    row = only(facts(members=members))
+    assert (row.state, row.upstream_position, row.lag_records) == (State.NEVER_RAN, None, None)
+    assert reason in row.reason
+
+
+@pytest.mark.parametrize(
+    ("ids", "became"), [({}, "was deleted"), ({"a.orders": TopicId("new")}, "was deleted and created again")]
+)
+def test_a_mirror_whose_target_topic_is_gone_is_halted(ids, became):
+    row = only(facts(blocks=[block()], target_ids=ids))
+    assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}")
+
+
+def test_a_source_topic_that_was_created_again_is_halted_unless_it_begins_again():
+    known = facts(blocks=[block(topic_id="id-of-before")])
+    assert only(known).reason == "source topic orders was deleted and created again"
+    assert only(replace(known, begins_again=True)).state is State.NEVER_RAN
+
+
+def test_a_partition_that_was_added_is_not_called_created_again():
+    rows = [
+        standing.row
+        for standing in standings(facts(blocks=[block(), block(1, topic_id="old")], ends=[10, 5]))
+    ]
+    assert [row.state for row in rows] == [State.STARTING, State.NEVER_RAN]
+
+
+def test_an_end_that_nobody_told_is_the_pump_s_or_unknown():
+    assert only(facts(position(at=8, end=9), ends=[None])).lag_records == 1
+    assert only(facts(blocks=[block()], ends=[None])).lag_records is None
+
+
+def test_a_flow_without_state_has_one_row():
+    row = flow_row(facts(ran=False, members=()))
+    assert (row.state, row.topic, row.reason) == (State.NEVER_RAN, None, "replicate never ran this flow")
+    assert flow_row(facts(ran=False)).state is State.STARTING
+    assert flow_row(facts()) is None
+
+
+def test_the_books_are_asked_only_where_a_pump_is_silent():
+    assert has_silent(facts(position(), ends=[1])) is False
+    assert has_silent(facts(position(), ends=[1, 1])) is True
+
+
+def test_a_member_that_is_no_owner_of_ours_is_named_as_the_broker_names_it():
+    assert client_words(FlowMember("other", "/10.0.0.9", holds=True)) == "other on /10.0.0.9"
+
+
+offsets = st.integers(0, 50)
+positions = st.builds(
+    position,
+    st.integers(0, 2),
+    at=offsets,
+    end=offsets,
+    state=st.sampled_from(State),
+    age_ms=st.integers(0, 2 * SILENT_MS),
+    since=st.sampled_from([0, NOW_MS - 5_000]),
+    owner=st.sampled_from(["owner-1", "owner-2"]),
+)
+flows = st.builds(
+    lambda ps, bs, ends, members: facts(*ps, blocks=bs, ends=ends, members=members),
+    st.lists(positions, max_size=4),
+    st.lists(st.builds(block, st.integers(0, 2), offsets), max_size=3),
+    st.lists(st.none() | offsets, min_size=1, max_size=3),
+    st.sampled_from([(), (HOLDER,), (STANDBY,), (HOLDER, STANDBY), (replace(HOLDER, holds=False),)]),
+)
+
+
+@given(flows)
+def test_every_partition_has_exactly_one_row(known):
+    places = [TopicPartition("orders", n) for n in range(known.topics["orders"].partitions)]
+    assert [standing.place for standing in standings(known)] == places
+
+
+@given(flows)
+def test_only_the_fresh_word_of_the_present_owner_is_shown_as_live(known):
+    for standing in standings(known):
+        if standing.row.state in (State.RUNNING, State.CAUGHT_UP):
+            said = known.positions["id-orders", standing.row.partition]
+            assert known.announced
+            assert (said.owner, said.observed_ms > NOW_MS - SILENT_MS) == (OWNER.owner, True)
+
+
+@given(flows, st.none() | st.integers(0, NOW_MS + 10))
+def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, oldest_ms):
+    for standing in standings(known):
+        row = standing.with_age(oldest_ms, NOW_MS)
+        assert row.lag_records is None or row.lag_records >= 0
+        assert row.lag_seconds is None or row.lag_seconds >= 0
+        assert row.lag_records != 0 or row.lag_seconds == 0
+        end = known.ends.get(standing.place)
+        if end is not None and row.upstream_position is not None:
+            assert row.lag_records == max(end - row.upstream_position, 0)
