@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.output.values import UNKNOWN_CELL, cell, printable
@@ -23,9 +24,9 @@ NARROWEST_FOLD = 20
 """Cells of the terminal below which a folded name cannot be read any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Strip:
-    """One column as text.
+    """One column as text. What is derived from all its cells is found once: every line of a table asks for it.
 
     Attributes:
         column: What it shows.
@@ -39,13 +40,13 @@ class Strip:
     heading: tuple[str, ...]
     limit: int = 0
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Terminal cells that the column takes."""
         widest = max(map(width, self.cells), default=0)
         return max(*map(width, self.heading), min(widest, self.limit or widest))
 
-    @property
+    @cached_property
     def numeric(self) -> bool:
         known = [text for text in self.cells if text != UNKNOWN_CELL]
         return bool(known) and all(text[0].isdigit() for text in known)

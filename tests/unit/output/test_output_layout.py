@@ -117,3 +117,12 @@ def test_folding_loses_no_character(text, limit):
 @pytest.mark.parametrize(("text", "cells"), [("abc", 3), ("\u4e16\u754c", 4), ("e\u0301", 1), ("", 0)])
 def test_width_counts_terminal_cells(text, cells):
     assert width(text) == cells
+
+
+def test_each_cell_is_measured_a_few_times_however_long_the_table_is(monkeypatch):
+    """Thousands of partitions took minutes when every line measured its whole column."""
+    measured = []
+    monkeypatch.setattr("mmtool.output.layout.width", lambda text: measured.append(text) or len(text))
+    rows = ROWS * 100
+    assert draw(layout(Result("x", rows, ESSENTIAL))).count("\n") == len(rows) + 1
+    assert len(measured) < 3 * len(rows) * len(ESSENTIAL)
