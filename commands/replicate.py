@@ -17,6 +17,13 @@ Standby = Annotated[
     bool,
     typer.Option("--standby", help="Wait while another process runs the flow, and take over when it ends."),
 ]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over",
+        help="Wait until MirrorMaker 2 has stopped, and go on where it stopped: nothing is copied twice.",
+    ),
+]
 Every = Annotated[
     int,
     typer.Option(
@@ -42,12 +49,14 @@ _COLUMNS = (
 
 
 def replicate(
+    *,
     config: Config = None,
     source: Source = None,
     target: Target = None,
     output: Output = OutputFormat.TABLE,
     until_caught_up: UntilCaughtUp = False,
     standby: Standby = False,
+    take_over: TakeOver = False,
     every: Every = 10,
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
@@ -62,7 +71,7 @@ def replicate(
     flows = settings.select(source, target)
     refuse_repetition(settings.flows)
     refuse_meeting(settings.flows)
-    options = RunOptions(until_caught_up=until_caught_up, standby=standby)
+    options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with Progress(every=float(every)) as progress:
         outcome = run(flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk)
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)

@@ -49,7 +49,7 @@ def translate(
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
-    refusal = _refusal(partition, commit, source)
+    refusal = _refusal(partition, commit, target, source)
     if refusal is not None:
         return refusal
     record = partition.runs.find_forward(commit)
@@ -58,7 +58,9 @@ def translate(
     return _at_record(record, target)
 
 
-def _refusal(partition: PartitionMap, commit: int, source: SourceLog | Unknown) -> Refused | None:
+def _refusal(
+    partition: PartitionMap, commit: int, target: TargetLog, source: SourceLog | Unknown
+) -> Refused | None:
     if source is not UNKNOWN and commit > source.log_end:
         return Refused(Reason.BEYOND_SOURCE_END)
     if commit > partition.upstream_frontier:
@@ -67,11 +69,19 @@ def _refusal(partition: PartitionMap, commit: int, source: SourceLog | Unknown) 
         return None
     if not partition.complete:  # blocks are dropped only after the target's log start has passed them
         return Refused(Reason.TARGET_LOG_START_PASSED)
-    return None if _nothing_before(partition, source) else Refused(Reason.NOT_MIRRORED)
+    return None if _nothing_before(partition, target, source) else Refused(Reason.NOT_MIRRORED)
 
 
-def _nothing_before(partition: PartitionMap, source: SourceLog | Unknown) -> bool:
-    """Whether the source holds no record below the mirror's start, so that starting there skips none."""
+def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLog | Unknown) -> bool:
+    """Whether neither log holds a record below the mirror's start, so that starting there skips none.
+
+    What the target holds there may be copies that somebody else made (MirrorMaker 2, before it was taken over from).
+    """
+    below_is_gone = target.log_start >= partition.mirror_start.downstream
+    return below_is_gone and _source_has_none_before(partition, source)
+
+
+def _source_has_none_before(partition: PartitionMap, source: SourceLog | Unknown) -> bool:
     seen = partition.tail.source_log_start
     starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
     return max(starts) >= partition.mirror_start.upstream
@@ -108,7 +118,8 @@ def translate_back(
     Returns:
         `Exact` or `Bounded`, an upstream offset, or `Refused`: never_ran; beyond_source_end when the commit
         is past the target's end or the answer past the source's; target_log_start_passed when the records at
-        the position are deleted, on either side.
+        the position are deleted, on either side; not_mirrored below the mirror's start, where the target may hold
+        copies, made by somebody else, of records that the source holds.
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
@@ -116,6 +127,8 @@ def translate_back(
         return Refused(Reason.BEYOND_SOURCE_END)
     if not partition.complete and commit < partition.runs.first.downstream_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
+    if commit < partition.mirror_start.downstream and not _source_has_none_before(partition, source):
+        return Refused(Reason.NOT_MIRRORED)
     record = partition.runs.find_reverse(commit)
     if record is None:
         return _at_frontier(partition, commit, source)
@@ -206,7 +219,7 @@ def _hits(
     before = commits < partition.known_from
     if not partition.complete:
         yield Reason.TARGET_LOG_START_PASSED, before
-    elif not _nothing_before(partition, source):
+    elif not _nothing_before(partition, target, source):
         yield Reason.NOT_MIRRORED, before
     yield Reason.TARGET_LOG_START_PASSED, offsets < target.log_start
     yield Reason.BEYOND_MIRROR, offsets > target.log_end

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import Codec
+from mmtool import __version__
+from mmtool.kafka.batches import BatchError, Codec, decode
 from mmtool.kafka.batches.encode import encode
 from mmtool.kafka.batches.records import RecordColumns, body_of
 from mmtool.translation.types import UpstreamOffset
@@ -12,18 +13,29 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.batches import BatchView, ReadyBatch, Record
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+MARK: Headers = ((b"mmtool", __version__.encode()),)
+"""The header that tells a heartbeat or an offset sync of ours from MirrorMaker 2's, which has none (decision 16).
+MM2's readers look at keys and values only."""
 
 _BATCH_BYTES = 512 << 10  # well below the default max.message.bytes of 1 MiB
 
 
-def own_batches(records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int) -> list[ReadyBatch]:
-    """(key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone."""
+def own_batches(
+    records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int, headers: Headers = ()
+) -> list[ReadyBatch]:
+    """(key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone.
+
+    Each record gets the same ``headers``.
+    """
     batches: list[ReadyBatch] = []
     group: list[bytes] = []
     size = 0
     for key, value in records:
-        body = body_of(key, value)
+        body = body_of(key, value, headers)
         if group and size + len(body) > _BATCH_BYTES:
             batches.append(_batch(group, timestamp_ms))
             group, size = [], 0
@@ -32,6 +44,22 @@ def own_batches(records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int
     if group:
         batches.append(_batch(group, timestamp_ms))
     return batches
+
+
+def foreign_records(views: Iterable[BatchView]) -> list[Record]:
+    """What somebody else wrote into a topic of MM2's; a batch that cannot be read is left out.
+
+    A batch has one writer, so its first record tells whose it is.
+    """
+    found: list[Record] = []
+    for view in views:
+        try:
+            records = [] if view.header.is_control else list(decode(view))
+        except BatchError:
+            continue
+        if records and MARK[0][0] not in dict(records[0].headers):
+            found += records
+    return found
 
 
 def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:

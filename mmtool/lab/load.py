@@ -148,7 +148,7 @@ class _Run:
     def _send(self, chunk: _Chunk) -> None:
         self._wait_for_turn()
         messages = [self._message(chunk.partition, chunk.first + i) for i in range(chunk.size)]
-        if self._load.headers:
+        if self._load.headers or self._load.first_timestamp_ms:
             self._send_singly(messages, chunk.partition)
         else:
             self._send_together(messages, chunk.partition)
@@ -184,7 +184,7 @@ class _Run:
         return error is not None
 
     def _send_singly(self, messages: list[Message], partition: int) -> None:
-        """``produce_batch`` knows no headers."""
+        """``produce_batch`` knows neither headers nor timestamps."""
         for message in messages:
             while not self._sent_one(message, partition):
                 self._producer.poll(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
@@ -11,7 +12,7 @@ from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirror_topics import MirroredTopic
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 
+_NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
+
+
 async def first_blocks(
-    flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]], mirrored: Collection[TopicId]
+    flow: FlowContext,
+    unknown: Collection[tuple[MirroredTopic, int]],
+    mirrored: Collection[TopicId],
+    elsewhere: Mapping[TopicPartition, MirrorStart] = _NOWHERE_ELSE,
 ) -> list[tuple[MirroredTopic, int, Block]]:
     """The first block of each partition that was never mirrored, not yet stored.
 
@@ -31,20 +38,25 @@ async def first_blocks(
         unknown: Topic and partition number.
         mirrored: Topics that the flow mirrors already: a partition that is added to one is mirrored whole,
             wherever ``mmtool.start`` lets a topic begin.
+        elsewhere: Partitions of the source that begin at neither, and where.
     """
     if not unknown:
         return []
     grown = {TopicPartition(t.name, p) for t, p in unknown if t.topic_id in mirrored}
-    new = {TopicPartition(t.name, p) for t, p in unknown} - grown
+    grown -= elsewhere.keys()
+    new = {TopicPartition(t.name, p) for t, p in unknown} - grown - elsewhere.keys()
     starts = await _starts(flow, new) | await _list(flow, grown, EARLIEST)
     downs = {TopicPartition(t.target_name, p) for t, p in unknown}
     ends = await list_offsets(flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
     found = []
     for topic, partition in unknown:
         up, down = TopicPartition(topic.name, partition), TopicPartition(topic.target_name, partition)
-        if up in starts and down in ends:
+        start = elsewhere.get(up)
+        if start is None and up in starts and down in ends:
             start = MirrorStart(UpstreamOffset(starts[up]), DownstreamOffset(ends[down]))
-            found.append((topic, partition, _first(flow, topic, partition, start)))
+        if start is not None:
+            block = MapRecorder.begin(partition_of(flow, topic, partition), start).take()[0]
+            found.append((topic, partition, block))
     return found
 
 
@@ -63,8 +75,9 @@ async def _list(flow: FlowContext, ups: Collection[TopicPartition], when: int) -
     return await list_offsets(flow.source, dict.fromkeys(ups, when), read_committed=False)
 
 
-def _first(flow: FlowContext, topic: MirroredTopic, partition: int, start: MirrorStart) -> Block:
-    about = MirroredPartition(
+def partition_of(flow: FlowContext, topic: MirroredTopic, partition: int) -> MirroredPartition:
+    """What the books say a partition's map is about."""
+    return MirroredPartition(
         flow.identity.source_id,
         flow.identity.target_id,
         topic.topic_id,
@@ -73,4 +86,3 @@ def _first(flow: FlowContext, topic: MirroredTopic, partition: int, start: Mirro
         topic.target_name,
         topic.target_id,
     )
-    return MapRecorder.begin(about, start).take()[0]

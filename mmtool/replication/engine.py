@@ -47,11 +47,13 @@ class RunOptions:
         until_caught_up: Stop when every frontier has passed the source's end seen at the start.
         until: Stop when these frontiers are reached instead, by flow name and place.
         standby: Wait for ownership as long as it takes.
+        take_over: Wait until MirrorMaker 2 has stopped, and go on where it stopped.
     """
 
     until_caught_up: bool = False
     until: Mapping[str, Mapping[Place, int]] | None = None
     standby: bool = False
+    take_over: bool = False
 
     @property
     def has_goal(self) -> bool:
@@ -144,9 +146,9 @@ class Engine:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
         refuse_unsupported(self.settings)
         contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
-        self.runs += [FlowRun(context) for context in contexts]
+        self.runs += [FlowRun(context, take_over=self.options.take_over) for context in contexts]
         for run in self.runs:
-            await run.check(needs_topics=self.options.until_caught_up)
+            await run.check(needs_topics=self.options.until_caught_up, say=self.say)
 
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""

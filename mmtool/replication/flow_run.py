@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -39,6 +40,7 @@ from mmtool.replication.stateful import (
     syncs_topic,
     write_documents,
 )
+from mmtool.replication.taking_over import Predecessor
 from mmtool.replication.watching import PositionsWatch, booked_position
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
@@ -66,7 +68,7 @@ class FlowRun:
         is_ours: Whether this process may say on record how the flow ended.
     """
 
-    def __init__(self, flow: FlowContext) -> None:
+    def __init__(self, flow: FlowContext, *, take_over: bool = False) -> None:
         self.flow = flow
         self.owner = uuid.uuid4().hex
         self.ownership = Ownership(flow.settings.target, flow.identity)
@@ -75,6 +77,7 @@ class FlowRun:
         self.halted: dict[Place, str] = {}
         self.watch = PositionsWatch(flow, self.owner, self.halted)
         self.warnings: list[str] = []
+        self._predecessor = Predecessor(flow, take_over, self.warnings)
         self.is_ours = True
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
@@ -90,7 +93,7 @@ class FlowRun:
 
     # --- taking and leaving -------------------------------------------------------------------------------
 
-    async def check(self, *, needs_topics: bool) -> None:
+    async def check(self, *, needs_topics: bool, say: Callable[[str], None]) -> None:
         """Looks before anything is touched: this is the flow that is stored here, and there is something to mirror.
 
         Raises:
@@ -98,6 +101,7 @@ class FlowRun:
                 topic matches.
             RefusedError: the stored state cannot be read.
             NotAuthorisedError: the source's register of producers must be read, and is denied.
+            OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
         there = await self.flow.target.refresh(None)
         state = KafkaFlowState(self.flow.settings.target)
@@ -111,9 +115,11 @@ class FlowRun:
                 remedy=f"check {self.name}.topics and topics.exclude, and that the topics exist",
                 code="no_topic",
             )
+        await self._predecessor.check(say)
 
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
+        await self._predecessor.wait(say)
         await asyncio.to_thread(self._make_topics)
         own = [t.name for t in internal_topics(self.flow.identity, self.flow.settings)]
         await self.flow.target.refresh(own)
@@ -124,13 +130,14 @@ class FlowRun:
             await asyncio.sleep(0.1)
         await self.flow.target.refresh(own)
         await self.ownership.acquire(standby=standby, say=say)
+        if standby:
+            await self._predecessor.check(say)
 
     def _make_topics(self) -> None:
         settings = self.flow.settings
         TopicAdmin(settings.target).create_internal(internal_topics(self.flow.identity, settings))
         if settings.emit_offset_syncs:
-            where = settings.source if settings.offset_syncs_location == "source" else settings.target
-            TopicAdmin(where).create_internal([syncs_topic(settings)])
+            TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
 
     async def take(self, *, in_doubt: bool = False) -> None:
         """Claims every shard and learns where each partition stands.
@@ -239,7 +246,8 @@ class FlowRun:
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> None:
         """First blocks for partitions that were never mirrored."""
         mirrored = {topic_id for topic_id, _ in self.standing.blocks}
-        for topic, partition, block in await first_blocks(self.flow, unknown, mirrored):
+        begun = await first_blocks(self.flow, unknown, mirrored, await self._predecessor.starts(unknown))
+        for topic, partition, block in await self._predecessor.record(self.standing, begun, self.shard_count):
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )

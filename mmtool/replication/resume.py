@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.replication.claims import Claim
     from mmtool.replication.origins import Origins
     from mmtool.translation.answers import TargetLog
-    from mmtool.translation.blocks import Block
+    from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId
 
 _FOREVER = 1 << 62
@@ -172,27 +172,8 @@ async def _walk(source: Upstream, block: Block, tail: Sequence[BatchView]) -> Se
         return []
     about, frontier = block.about, block.tail.upstream_frontier
     count = sum(view.header.last_offset_delta + 1 for view in tail)
-    views: list[BatchView] = []
-    held = 0
-    reading = read_range(
-        source.cluster,
-        about.source_topic,
-        about.topic_id,
-        about.partition,
-        frontier,
-        _FOREVER,
-        read_committed=source.read_committed,
-    )
     try:
-        async for view in reading:
-            if not source.read_committed and view.header.is_control:
-                continue
-            if source.origins is not None and await source.origins.leaves_out(view.header.producer_id):
-                continue
-            views.append(view)
-            held += view.header.record_count - max(frontier - view.header.base_offset, 0)
-            if held >= count + view.header.record_count:
-                break
+        views = await surviving(source, about, frontier, count)
         compacted = any(view.header.last_offset_delta + 1 != view.header.record_count for view in tail)
         if compacted:
             return _by_count(views, frontier, tail)
@@ -203,6 +184,37 @@ async def _walk(source: Upstream, block: Block, tail: Sequence[BatchView]) -> Se
     if not comparison.is_complete:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
     return comparison.matched
+
+
+async def surviving(
+    source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, *, stop: int = _FOREVER
+) -> list[BatchView]:
+    """Batches of the source that hold ``count`` records from ``start`` on, where it has as many below ``stop``.
+
+    Raises:
+        ConnectionLostError: the range cannot be read.
+    """
+    views: list[BatchView] = []
+    held = 0
+    reading = read_range(
+        source.cluster,
+        about.source_topic,
+        about.topic_id,
+        about.partition,
+        start,
+        stop,
+        read_committed=source.read_committed,
+    )
+    async for view in reading:
+        if not source.read_committed and view.header.is_control:
+            continue
+        if source.origins is not None and await source.origins.leaves_out(view.header.producer_id):
+            continue
+        views.append(view)
+        held += view.header.record_count - max(start - view.header.base_offset, 0)
+        if held >= count + view.header.record_count:
+            break
+    return views
 
 
 def _difference(block: Block, compared: int, count: int, difference: object) -> str:

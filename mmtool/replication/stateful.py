@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
+    from mmtool.kafka.own_records import Headers
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
@@ -45,10 +47,7 @@ def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[Crea
 
 def syncs_topic(settings: FlowSettings) -> CreateTopic:
     """MM2's offset-syncs topic."""
-    at_source = settings.offset_syncs_location == "source"
-    other = settings.target.alias if at_source else settings.source.alias
-    name = settings.policy.offset_syncs_topic(other)
-    return mm2_topic(name, settings.offset_syncs_replication_factor)
+    return mm2_topic(syncs_place(settings)[1], settings.offset_syncs_replication_factor)
 
 
 def mm2_topic(name: str, replication_factor: int) -> CreateTopic:
@@ -72,14 +71,14 @@ async def write_documents(
 
 
 async def append_records(
-    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]]
+    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]], headers: Headers = ()
 ) -> None:
-    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's.
+    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's, all with the same ``headers``.
 
     Raises:
         UnreachableError, NotAuthorisedError, MmtoolError: the cluster does not take them.
     """
-    for batch in own_batches(records, int(time.time() * 1000)):
+    for batch in own_batches(records, int(time.time() * 1000), headers):
         topic_id = await _topic_id(cluster, topic)
         code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
         cluster.check_denied(code, f"WRITE on topic {topic}")

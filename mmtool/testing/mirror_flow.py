@@ -55,9 +55,9 @@ class Owner:
     pumping: asyncio.Task[list[ReportRow]] | None = None
 
     @classmethod
-    async def take(cls, settings: FlowSettings, *, in_doubt: bool = False) -> Owner:
+    async def take(cls, settings: FlowSettings, *, in_doubt: bool = False, take_over: bool = False) -> Owner:
         """Claims every shard; in doubt also where the last owner seems to have closed them."""
-        run = FlowRun(await connect(settings))
+        run = FlowRun(await connect(settings), take_over=take_over)
         await asyncio.to_thread(run._make_topics)  # noqa: SLF001  the rest of join() is about ownership
         own = [topic.name for topic in internal_topics(run.flow.identity, settings)]
         for _ in range(_LOOKS):

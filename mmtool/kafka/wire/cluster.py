@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
-from mmtool.kafka.wire.transactions import FindTransactionCoordinatorRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,6 +24,11 @@ _PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_LIMIT_SECONDS = 1.0
+_COORDINATED = {
+    Coordinated.GROUP: ("group", "__consumer_offsets"),
+    Coordinated.TRANSACTION: ("transactional id", "__transaction_state"),
+}
+"""What a coordinator is asked for, and the topic whose leaders coordinate it."""
 
 
 class ConnectionLostError(Exception):
@@ -210,28 +215,29 @@ class WireCluster:
             raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader")
         return await self.send(leader, request, purpose=purpose)
 
-    async def coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional id, waited for while it moves.
+    async def coordinator(self, key: str, kind: Coordinated = Coordinated.TRANSACTION) -> int:
+        """The broker that coordinates a transactional id or a group, waited for while it moves.
 
         Raises:
-            NotAuthorisedError: without DESCRIBE on the transactional id.
+            NotAuthorisedError: without DESCRIBE on it.
             UnreachableError: when no coordinator appears within a minute.
         """
+        what, topic = _COORDINATED[kind]
         deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
         pause = _BACKOFF_SECONDS
         while True:
             reason = "no broker answers"
             with suppress(ConnectionLostError):
-                found = await self._ask_any(FindTransactionCoordinatorRequest(transactional_id))
+                found = await self._ask_any(FindCoordinatorRequest(key, kind))
                 if found.error_code == Code.NONE:
                     self._brokers.setdefault(found.node, BrokerAddress(found.node, found.host, found.port))
                     return found.node
-                self.check_denied(found.error_code, f"transactional id {transactional_id}")
+                self.check_denied(found.error_code, f"{what} {key}")
                 reason = name_of(found.error_code)
             if asyncio.get_running_loop().time() > deadline:
                 raise UnreachableError(
-                    f"cluster {self.alias} has no coordinator for transactional id {transactional_id}: {reason}",
-                    remedy="check that the topic __transaction_state has leaders",
+                    f"cluster {self.alias} has no coordinator for {what} {key}: {reason}",
+                    remedy=f"check that the topic {topic} has leaders",
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Claims: FindCoordinator (10), InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26), DescribeProducers (61).
+"""Claims: InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26), DescribeProducers (61).
 
 A transactional id is used to claim a shard and never to write data: InitProducerId hands out (producer id,
 epoch) and bumps the epoch; an empty aborted transaction writes one marker per partition, and each marker
@@ -28,35 +28,6 @@ from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_TRANSACTION = 1
-
-
-class Coordinator(NamedTuple):
-    """Which broker coordinates a transactional id."""
-
-    error_code: int
-    node: int
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class FindTransactionCoordinatorRequest(WireRequest[Coordinator]):
-    """The coordinator of one transactional id."""
-
-    API_KEY = 10
-    VERSIONS = (1, 2)
-
-    transactional_id: str
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        return string(self.transactional_id) + int8(_TRANSACTION)
-
-    def answer(self, version: int, cursor: Cursor) -> Coordinator:  # noqa: ARG002  both versions are alike
-        cursor.int32()
-        error, _message = cursor.int16(), cursor.string()
-        return Coordinator(error, cursor.int32(), cursor.string() or "", cursor.int32())
 
 
 class ProducerIdentity(NamedTuple):

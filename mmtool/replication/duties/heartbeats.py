@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.own_records import MARK
 from mmtool.replication.stateful import append_records, mm2_topic
 from mmtool.translation.mm2_records import Heartbeat
 
@@ -42,7 +43,7 @@ class Heartbeats:
                 await asyncio.to_thread(self._create, topic)
                 await self.target.refresh([topic])
             beat = Heartbeat(self.pair.source.alias, self.pair.target.alias, int(time.time() * 1000))
-            await append_records(self.target, topic, [(beat.key(), beat.value())])
+            await append_records(self.target, topic, [(beat.key(), beat.value())], MARK)
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise

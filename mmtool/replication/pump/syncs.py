@@ -6,7 +6,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.mirror_maker import syncs_place
+from mmtool.kafka.own_records import MARK, own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
@@ -34,10 +35,7 @@ class SyncBook:
     def __init__(
         self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
     ) -> None:
-        settings = flow.settings
-        at_source = settings.offset_syncs_location == "source"
-        other = settings.target.alias if at_source else settings.source.alias
-        self._topic = settings.policy.offset_syncs_topic(other)
+        self._topic = syncs_place(flow.settings)[1]
         self._cluster = cluster
         self._mirrors = [mirror for mirror in mirrors if mirror.syncs is not None]
         self._writing: asyncio.Task[None] | None = None
@@ -77,7 +75,7 @@ class SyncBook:
             if topic_id is None:
                 await self._cluster.refresh([self._topic])
                 return
-            for batch in own_batches(records, int(time.time() * 1000)):
+            for batch in own_batches(records, int(time.time() * 1000), MARK):
                 request = ProduceRequest(
                     [ProducePartition(self._topic, topic_id, 0, batch.payload)], _TIMEOUT_MS
                 )

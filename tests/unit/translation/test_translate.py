@@ -102,6 +102,36 @@ def test_a_mirror_that_began_at_the_log_start_has_nothing_before_it():
     assert forward(mirrored(RECORDS, upstream=5), 2) == Exact(0)
 
 
+LATER = 100
+"""Where a cut lies on the target: what is below it was copied by somebody else."""
+
+
+def behind_a_cut():
+    return ModelMirror(RECORDS, MirrorStart(UpstreamOffset(5), DownstreamOffset(LATER)), unmirrored=5)
+
+
+def test_nothing_below_a_cut_is_exact_and_everything_from_the_cut_on_is():
+    """The target holds copies of those records that no run tells of, whatever the source still holds."""
+    cut = behind_a_cut()
+    cut.ship(5)
+    source = SourceLog(UpstreamOffset(5), UpstreamOffset(10))
+    log = cut.target_log(0)
+    for bounds in ({}, {"source": source}):
+        answers = [forward(cut, commit, target=log, **bounds) for commit in (0, 4, 5, 10)]
+        assert answers == [Refused(Reason.NOT_MIRRORED)] * 2 + [Exact(LATER), Exact(LATER + 5)]
+    assert forward(cut, 4, target=cut.target_log(LATER), source=source) == Exact(LATER)
+
+
+def test_back_from_below_a_cut_is_refused_while_the_source_holds_what_was_copied_there():
+    cut = behind_a_cut()
+    cut.ship(5)
+    deleted = SourceLog(UpstreamOffset(5), UpstreamOffset(10))
+    log = cut.target_log(0)
+    answers = [back(cut, commit, target=log) for commit in (0, LATER - 1, LATER, LATER + 5)]
+    assert answers == [Refused(Reason.NOT_MIRRORED)] * 2 + [Exact(5), Exact(10)]
+    assert back(cut, LATER - 1, target=log, source=deleted) == Exact(5)
+
+
 def test_blocks_dropped_behind_the_targets_log_start_are_not_guessed():
     mirror = mirrored([Slot.RECORD, Slot.MARKER] * 9)
     mirror.flush()

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from mmtool.kafka.wire import codec
 from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.transactions import DescribeProducersRequest, FindTransactionCoordinatorRequest
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
 
 _TEXT = st.text(max_size=300)
 
@@ -109,7 +110,7 @@ def test_a_broker_without_a_common_version_is_refused_by_name(versions):
 
 
 def test_a_header_names_api_version_correlation_and_client():
-    request = FindTransactionCoordinatorRequest("t").prepare({10: (0, 6)})
+    request = FindCoordinatorRequest("t", Coordinated.GROUP).prepare({10: (0, 6)})
     assert request.pieces(7, "me")[0].hex() == "000a" + "0002" + "00000007" + "00026d65"
 
 

@@ -8,6 +8,14 @@ import pytest
 
 from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
+from mmtool.kafka.wire.groups import (
+    Coordinated,
+    Coordinator,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    GroupMember,
+)
 from mmtool.kafka.wire.metadata import (
     BrokerAddress,
     MetadataAnswer,
@@ -19,11 +27,9 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListedOffset, ListOffset
 from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,
-    Coordinator,
     DescribedProducers,
     DescribeProducersRequest,
     EndTxnRequest,
-    FindTransactionCoordinatorRequest,
     InitProducerIdRequest,
     ProducerIdentity,
     ProducerState,
@@ -225,11 +231,21 @@ def test_list_offsets(version):
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_find_coordinator_of_a_transactional_id(version):
-    request = FindTransactionCoordinatorRequest("tx")
-    assert request.body(version) == raw("0002 7478 01")
+@pytest.mark.parametrize(("kind", "number"), [(Coordinated.TRANSACTION, "01"), (Coordinated.GROUP, "00")])
+def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, number):
+    request = FindCoordinatorRequest("tx", kind)
+    assert request.body(version) == raw("0002 7478", number)
     answer = "00000000 000f 0001 6d 00000001 0001 68 00002384"
     assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
+
+
+def test_describe_groups_of_any_protocol_type():
+    request = DescribeGroupsRequest(["a-mm2"])
+    assert request.body(4) == raw("00000001 0005 612d6d6d32 00")
+    member = "0001 6d ffff 0001 63 0002 2f68 00000002 0102 00000001 03"
+    head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
+    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h"),))
+    assert read(request, 4, head + member + "80000000") == ([described], 0)
 
 
 @pytest.mark.parametrize("version", [0, 1])

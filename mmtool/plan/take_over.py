@@ -1,0 +1,88 @@
+"""Where a mirror goes on that MirrorMaker 2 began: what it left of a partition in, the first fetch position out.
+
+A  nothing is skipped: every record below the start is on the target
+B  nothing is copied twice where the target's own records prove how far MM2 came; else the number is bounded
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.translation.blocks import MirrorStart
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.translation.answers import SourceLog, TargetLog
+    from mmtool.translation.mm2_records import OffsetSync
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """What MM2 left of one partition, and the logs now that it has stopped.
+
+    Attributes:
+        last: The last record that it says it replicated; at an unclean end up to a minute old.
+        sync: Its last offset sync; usually at most a hundred records old.
+    """
+
+    last: UpstreamOffset | Unknown
+    sync: OffsetSync | Unknown
+    source: SourceLog
+    target: TargetLog
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing of MM2's: it never mirrored the partition, or the target's topic is a new one."""
+        return (self.last is UNKNOWN and self.sync is UNKNOWN) or self.target.log_end == 0
+
+    @property
+    def contradiction(self) -> str:
+        """Why they cannot be about the logs that are there now; empty when they can."""
+        known = [offset for offset in (self.last, self.sync_upstream) if offset is not UNKNOWN]
+        if any(offset >= self.source.log_end for offset in known):
+            return (
+                f"MirrorMaker 2 has mirrored offset {max(known)}, but the source ends at {self.source.log_end}: it was"
+                " truncated or recreated"
+            )
+        if self.sync is not UNKNOWN and self.sync.downstream >= self.target.log_end:
+            return (
+                f"MirrorMaker 2 has written up to offset {self.sync.downstream}, but the target ends at"
+                f" {self.target.log_end}: it was truncated or recreated"
+            )
+        return ""
+
+    @property
+    def sync_upstream(self) -> UpstreamOffset | Unknown:
+        """The record that the last sync is about."""
+        return UNKNOWN if self.sync is UNKNOWN else self.sync.upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Up to here a partition is MirrorMaker 2's, from here on mmtool's.
+
+    Attributes:
+        start: On the source the first record to mirror, on the target the log's end.
+        repeats_max: How many records may be copied a second time; UNKNOWN where nothing bounds them.
+    """
+
+    start: MirrorStart
+    repeats_max: int | Unknown
+
+
+def cut_of(traces: Traces, proven: UpstreamOffset | Unknown) -> Cut:
+    """Where to go on.
+
+    Args:
+        traces: Neither empty nor contradictory.
+        proven: Behind the source record that is the last one on the target, found by comparing both; UNKNOWN where
+            they could not be compared, or differ.
+    """
+    end = traces.target.log_end
+    if proven is not UNKNOWN:
+        return Cut(MirrorStart(proven, end), 0)
+    told = [offset for offset in (traces.last, traces.sync_upstream) if offset is not UNKNOWN]
+    behind = UNKNOWN if traces.sync is UNKNOWN else end - traces.sync.downstream - 1
+    return Cut(MirrorStart(UpstreamOffset(max(told) + 1), end), behind)

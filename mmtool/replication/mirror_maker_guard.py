@@ -1,0 +1,243 @@
+"""MirrorMaker 2 and mmtool never write the same topics at once: whether it is at work on a flow.
+
+Dedicated MM2 shows by its workers' group. MM2 inside a Connect cluster has a group of any name: what shows are the
+records that it writes beside the mirrored ones, heartbeats every second and offset syncs. mmtool writes both as well,
+under a header that tells them apart (docs/decisions/0016).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
+from mmtool.kafka.mirror_maker import syncs_place, workers_group
+from mmtool.kafka.own_records import foreign_records
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.translation.mm2_records import (
+    Heartbeat,
+    OffsetSync,
+    decode_heartbeat,
+    decode_offset_sync,
+)
+from mmtool.translation.naming import RenamePolicy
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.batches import Record
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.groups import DescribedGroup
+    from mmtool.replication.context import FlowContext
+
+    Say = Callable[[str], None]
+    Judge = Callable[[FlowSettings, Record], bool]
+
+RECENT_SECONDS = 15.0
+_SILENT_SECONDS = 5.0
+"""Once its workers have left: five of MM2's heartbeats."""
+_LOOK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """What shows that MM2 runs a flow.
+
+    Attributes:
+        sentence: The same for as long as the same thing shows it.
+        last_written: The newest offset of its records that were seen; empty when its workers themselves are there.
+        workers_left: Its own group is there without members: what was written lately may be the last of it.
+    """
+
+    sentence: str
+    last_written: tuple[int, ...] = ()
+    workers_left: bool = False
+
+    @property
+    def silence_seconds(self) -> float:
+        """After how long without a new record MM2 has stopped, whatever its clock says of the last one."""
+        return _SILENT_SECONDS if self.workers_left else RECENT_SECONDS
+
+
+@dataclass(slots=True)
+class MirrorMakerGuard:
+    """Looks for MirrorMaker 2 on one flow. Changes nothing.
+
+    Attributes:
+        warnings: Where sentences for the operator are put.
+    """
+
+    flow: FlowContext
+    warnings: list[str]
+    _denied: set[str] = field(default_factory=set)
+
+    async def refuse(self, say: Say) -> None:
+        """Makes sure that MM2 does not run the flow.
+
+        Where its workers have just left, what they wrote in the last seconds is waited out.
+
+        Raises:
+            OwnedElsewhereError: it runs; the message names what shows it.
+            UnreachableError: a cluster does not answer.
+        """
+        sign = await self.look()
+        if sign is None or (sign.workers_left and await self._falls_silent(sign, say)):
+            return
+        name = self.flow.settings.name
+        if not writes_same_topics(self.flow.settings):
+            self._warn_of_shared_topics(sign)
+            return
+        raise OwnedElsewhereError(
+            f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
+            remedy="stop MirrorMaker 2's connectors, then `mmtool replicate --take-over` goes on where they stopped;"
+            f" where it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
+            code="mirror_maker",
+        )
+
+    async def wait_until_stopped(self, say: Say) -> None:
+        """Waits for as long as MM2 runs the flow; ``say`` is told what shows that it does."""
+        if not writes_same_topics(self.flow.settings):
+            return
+        said, last_written, silent_since = "", None, time.monotonic()
+        while (sign := await self._look_again(say)) is not None:
+            if sign.sentence != said:
+                said = sign.sentence
+                say(f"{self.flow.settings.name}: waiting until MirrorMaker 2 has stopped: {said}")
+            if sign.last_written != last_written or not sign.last_written:
+                last_written, silent_since = sign.last_written, time.monotonic()
+            elif time.monotonic() - silent_since > sign.silence_seconds:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> Sign | None:
+        """What shows that MM2 runs the flow now, if anything does."""
+        group = await self._workers()
+        if group is not None and group.members:
+            return Sign(_at_work(group, self.flow.target.alias))
+        written = [found for topic in self._topics() if (found := await self._lately(*topic))]
+        if not written:
+            return None
+        where, offsets = zip(*written, strict=True)
+        left = group is not None and group.state == "Empty"
+        return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
+
+    async def _look_again(self, say: Say) -> Sign | None:
+        """The same while waiting: a cluster that is away says nothing of MM2."""
+        said = ""
+        while True:
+            try:
+                return await self.look()
+            except (UnreachableError, ConnectionLostError) as away:
+                if str(away) != said:
+                    said = str(away)
+                    say(f"waiting for the clusters: {away}")
+                await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _falls_silent(self, sign: Sign, say: Say) -> bool:
+        say(f"{self.flow.settings.name}: MirrorMaker 2's workers have left, but {sign.sentence}: looking on")
+        deadline = time.monotonic() + sign.silence_seconds
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now = await self.look()
+            if now is None:
+                return True
+            if now.last_written != sign.last_written:
+                return False
+        return True
+
+    async def _workers(self) -> DescribedGroup | None:
+        """Dedicated MM2's group; None where we may not see it, which is said once."""
+        target, group = self.flow.target, workers_group(self.flow.settings.source.alias)
+
+        async def attempt() -> tuple[int, DescribedGroup]:
+            node = await target.coordinator(group, Coordinated.GROUP)
+            (described,) = await target.send(node, DescribeGroupsRequest([group]), purpose="metadata")
+            return described.error_code, described
+
+        try:
+            code, described = await retrying(attempt, what=f"group {group} on cluster {target.alias}")
+            target.check_denied(code, f"DESCRIBE on group {group}")
+        except NotAuthorisedError as denied:
+            self._warn_of_denied(denied)
+            return None
+        return described  # type: ignore[no-any-return]
+
+    def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
+        """Where MM2 writes beside the mirrored topics, and which of the records there are about this flow."""
+        settings = self.flow.settings
+        cluster, syncs = syncs_place(settings)
+        at = self.flow.source if cluster is settings.source else self.flow.target
+        return [(self.flow.target, settings.policy.heartbeats_topic(), _beats_for), (at, syncs, _maps_for)]
+
+    async def _lately(self, cluster: WireCluster, topic: str, is_about: Judge) -> tuple[str, int] | None:
+        """The newest record about this flow that somebody else wrote lately: where it is, and its offset."""
+        try:
+            records = await _written_since(cluster, topic, int((time.time() - RECENT_SECONDS) * 1000))
+        except (NotAuthorisedError, ConnectionLostError) as denied:
+            self._warn_of_denied(denied)
+            return None
+        ours = [record.offset for record in records if is_about(self.flow.settings, record)]
+        return (f"{topic} on {cluster.alias}", max(ours)) if ours else None
+
+    def _warn_of_denied(self, denied: Exception) -> None:
+        if str(denied) not in self._denied:
+            self._denied.add(str(denied))
+            self.warnings.append(
+                f"{self.flow.settings.name}: make sure that MirrorMaker 2 does not run this flow as well: {denied}"
+            )
+
+    def _warn_of_shared_topics(self, sign: Sign) -> None:
+        here = self.flow.settings
+        if here.emit_offset_syncs or here.emit_checkpoints:
+            self.warnings.append(
+                f"{here.name}: MirrorMaker 2 runs between these clusters too, under other topic names"
+                f" ({sign.sentence}): both write its offset syncs and checkpoints: set emit.offset-syncs.enabled and"
+                " emit.checkpoints.enabled = false here"
+            )
+
+
+def writes_same_topics(flow: FlowSettings) -> bool:
+    """Whether MM2 could give the flow's topics the names that they have here: it knows no rename format."""
+    policy, probe = flow.policy, "topic"
+    if not isinstance(policy, RenamePolicy):
+        return True
+    named = {probe, policy.base.format_remote_topic(flow.source.alias, probe)}
+    return flow.remote_topic(probe) in named
+
+
+def _at_work(group: DescribedGroup, alias: str) -> str:
+    first, count = group.members[0], len(group.members)
+    more = f" and {count - 1} more" if count > 1 else ""
+    return (
+        f"its group {group.group} on {alias} has members: {first.client_id} on {first.host.lstrip('/')}{more}"
+    )
+
+
+async def _written_since(cluster: WireCluster, topic: str, since_ms: int) -> list[Record]:
+    """What others wrote since then into a topic of MM2's, which has one partition."""
+    place = TopicPartition(topic, 0)
+    start = (await list_offsets(cluster, {place: since_ms}, read_committed=False)).get(place)
+    end = (await list_offsets(cluster, {place: LATEST}, read_committed=False)).get(place)
+    topic_id = cluster.topic_id(topic)
+    if start is None or end is None or topic_id is None:
+        return []
+    views = read_range(cluster, topic, topic_id, 0, start, end, read_committed=False)
+    return [r for r in foreign_records([view async for view in views]) if r.timestamp >= since_ms]
+
+
+def _beats_for(flow: FlowSettings, record: Record) -> bool:
+    beat = decode_heartbeat(record.key, record.value)
+    aliases = (flow.source.alias, flow.target.alias)
+    return isinstance(beat, Heartbeat) and (beat.source_alias, beat.target_alias) == aliases
+
+
+def _maps_for(flow: FlowSettings, record: Record) -> bool:
+    sync = decode_offset_sync(record.key, record.value)
+    return isinstance(sync, OffsetSync) and flow.mirrors_topic(sync.topic_partition.topic)

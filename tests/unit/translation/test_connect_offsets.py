@@ -1,0 +1,68 @@
+"""What Kafka Connect stores of MirrorMaker 2's progress, read as Connect writes it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.translation.connect_offsets import SourcePosition, decode_position
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.mm2_records import MalformedRecord
+from mmtool.translation.types import TopicPartition
+
+KEY = b'["MirrorSourceConnector",{"cluster":"east","partition":3,"topic":"orders"}]'
+PLACE = TopicPartition("orders", 3)
+
+
+def test_the_offset_is_the_last_replicated_record_s():
+    assert decode_position(KEY, b'{"offset":41}', "east") == SourcePosition(PLACE, 41)
+
+
+@pytest.mark.parametrize("value", [None, b"null", b'{"offset":-1}', b'{"offset":null}', b"{}"])
+def test_a_position_that_was_deleted_or_says_nothing_is_unknown(value):
+    assert decode_position(KEY, value, "east") == SourcePosition(PLACE, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"east","targetClusterAlias":"west"}]',
+        b'["MirrorCheckpointConnector",{"group":"g","topic":"orders","partition":3}]',
+        b'["MirrorSourceConnector",{"cluster":"north","partition":3,"topic":"orders"}]',
+    ],
+)
+def test_positions_of_other_connectors_and_other_sources_are_somebody_else_s(key):
+    assert decode_position(key, b'{"offset":41}', "east") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"\xff", b"{}"),
+        (b'["MirrorSourceConnector"]', b"{}"),
+        (KEY.replace(b"3", b'"3"'), b'{"offset":1}'),
+        (KEY.replace(b'"orders"', b"7"), b'{"offset":1}'),
+        (KEY, b"[]"),
+        (KEY, b'{"offset":true}'),
+        (KEY, b'{"offset":"41"}'),
+    ],
+)
+def test_what_is_no_position_is_told_and_never_guessed(key, value):
+    assert isinstance(decode_position(key, value, "east"), MalformedRecord)
+
+
+@given(st.binary(), st.none() | st.binary())
+def test_no_bytes_at_all_break_the_reading(key, value):
+    decode_position(key, value, "east")
+
+
+@given(st.text(min_size=1), st.integers(0, 1000), st.integers(0, 1 << 62))
+def test_whatever_connect_writes_is_read_back(topic, partition, offset):
+    place = {"cluster": "east", "partition": partition, "topic": topic}
+    key = json.dumps(["MirrorSourceConnector", place]).encode()
+    found = decode_position(key, json.dumps({"offset": offset}).encode(), "east")
+    assert found == SourcePosition(TopicPartition(topic, partition), offset)

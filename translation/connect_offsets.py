@@ -1,0 +1,65 @@
+"""What Kafka Connect stores of MirrorMaker 2's progress: ``mm2-offsets.<source>.internal``, bytes -> values.
+
+Schemaless JSON (Connect's ``OffsetStorageWriter``). Key: ``[connector, {"cluster": alias, "partition": n, "topic":
+name}]`` with the topic's name on the source; value: ``{"offset": n}``, the last *record* that was replicated.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.mm2_records import MalformedRecord
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+CONNECTOR: Final = "MirrorSourceConnector"
+"""The name that dedicated MirrorMaker 2 gives to the connector that copies records."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePosition:
+    """How far MM2 says it is.
+
+    Attributes:
+        topic_partition: By its name on the source.
+        last: The last record that was replicated; UNKNOWN where the position was deleted, or says nothing.
+    """
+
+    topic_partition: TopicPartition
+    last: UpstreamOffset | Unknown
+
+
+def decode_position(
+    key: bytes | None, value: bytes | None, source_alias: str
+) -> SourcePosition | MalformedRecord | None:
+    """A record of Connect's offsets topic; None for one of another connector or another source."""
+    try:
+        name, place = json.loads(key or b"null")
+        if name != CONNECTOR or place["cluster"] != source_alias:
+            return None
+        partition = TopicPartition(_text(place["topic"]), _number(place["partition"]))
+        stored = json.loads(value or b"null")
+        last = UNKNOWN if stored is None else stored.get("offset")
+    except (ValueError, TypeError, KeyError, AttributeError) as wrong:
+        return MalformedRecord(f"no position of MM2's: {wrong}")
+    if last is None or last is UNKNOWN:
+        return SourcePosition(partition, UNKNOWN)
+    try:
+        offset = _number(last)
+    except ValueError as wrong:
+        return MalformedRecord(str(wrong))
+    return SourcePosition(partition, UpstreamOffset(offset) if offset >= 0 else UNKNOWN)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no topic")  # noqa: TRY004  all that cannot be read is one thing here
+    return value
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{value!r} is no number")  # noqa: TRY004  all that cannot be read is one thing here
+    return value
