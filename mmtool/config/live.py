@@ -59,7 +59,7 @@ class FileWatch:
     def is_due(self) -> bool:
         """Whether it is to be read now."""
         now = _stamp(self.path)
-        if now == self._taken:
+        if now == self._taken or _is_read_once(self.path):
             self._looks = 0
             return False
         self._looks += 1
@@ -73,6 +73,11 @@ class FileWatch:
         """It is read now, whatever it is."""
         self._taken = self._seen = _stamp(self.path)
         self._looks = 0
+
+
+def _is_read_once(path: Path) -> bool:
+    """A pipe, as the shell's ``<(...)`` makes one: there is nothing more in it."""
+    return path.exists() and not path.is_file()
 
 
 def _stamp(path: Path) -> Stamp:

@@ -148,6 +148,12 @@ def test_a_file_that_is_written_all_the_time_is_read_all_the_same(watched):
     assert (due[:5], sum(due)) == ([False] * 4 + [True], 2)
 
 
+def test_a_pipe_is_not_read_a_second_time(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    watch = FileWatch(tmp_path / "pipe")
+    assert [watch.is_due() for _ in range(6)] == [False] * 6
+
+
 def test_a_file_that_comes_back_is_seen(watched):
     path, watch = watched
     shutil.copy2(path, path.with_suffix(".kept"))
