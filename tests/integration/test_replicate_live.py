@@ -99,7 +99,10 @@ def live(bench):
 
 def test_a_flow_is_as_fast_as_its_throttle_lets_it_and_another_one_holds_within_seconds(live, measured):
     """Within a tenth, in two tasks with uneven work, also after a change."""
-    time.sleep(2)  # tasks learn of each other's work
+    learned = wait_until(
+        lambda: live.rate(2) > 1.8 * MEGABYTE, "the tasks to share the work", PATIENCE_SECONDS
+    )
+    measured(f"two tasks shared a throttle by their work after {learned:.1f} s")
     slow = live.rate()
     seconds = live.edited(r"reloaded: .*throttle", **{THROTTLE: str(4 * MEGABYTE)})
     time.sleep(2)

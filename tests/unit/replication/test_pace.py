@@ -38,6 +38,8 @@ class Source:
 
     def __init__(self):
         self.asked = []
+        self.under_way = 0
+        self.at_a_time = []
 
     def leader(self, topic, partition):
         return 1
@@ -46,8 +48,11 @@ class Source:
         return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
 
     async def send(self, node, request, *, purpose):
-        await asyncio.sleep(0.001)
+        self.under_way += 1
         self.asked.append(request.max_bytes)
+        self.at_a_time.append(self.under_way)
+        await asyncio.sleep(0.001)
+        self.under_way -= 1
         answers = []
         for place in request.partitions:
             part = fetched(data(place.offset, 50), end=place.offset + 1000)
@@ -56,7 +61,7 @@ class Source:
 
 
 def read(pace, seconds):
-    """Bytes that a reader took in so many seconds, from four partitions, and what it asked for."""
+    """Bytes that a reader took in so many seconds, from four partitions, and the broker that it asked."""
     source, mirrors = Source(), [mirror_of(assigned(partition=p)) for p in range(4)]
 
     async def scene():
@@ -75,15 +80,22 @@ def read(pace, seconds):
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(scene())
-    return sum(mirror.held_bytes for mirror in mirrors), source.asked
+    return sum(mirror.held_bytes for mirror in mirrors), source
 
 
 def test_a_reader_takes_what_the_rate_allows_and_asks_for_no_more():
     rate = 100 * len(BATCH)
-    taken, asked = read(lambda: pace_of(rate), 0.5)
+    taken, source = read(lambda: pace_of(rate), 0.5)
     answer = 4 * len(BATCH)  # a broker's answer may be larger than what was asked for
     assert rate * 0.1 < taken <= rate * (0.5 + BURST_SECONDS) + 2 * answer
-    assert max(asked) <= rate * BURST_SECONDS
+    assert max(source.asked) <= rate * BURST_SECONDS
+
+
+def test_batches_worth_seconds_are_fetched_by_one_connection_at_a_time():
+    """Two at once would come as one that is twice as large."""
+    _, throttled = read(lambda: pace_of(20 * len(BATCH)), 0.6)
+    _, free = read(lambda: pace_of(None), 0.1)
+    assert (max(throttled.at_a_time), max(free.at_a_time)) == (1, 2)
 
 
 def test_a_reader_without_a_throttle_is_not_held_back():
@@ -113,9 +125,10 @@ def test_several_connections_share_what_there_is_and_each_may_have_a_batch():
     async def scene():
         pace = pace_of(1000.0)
         await asyncio.sleep(0.1)
-        alone, of_four = pace.at_most(1 << 20, 1), pace.at_most(1 << 20, 4)
+        alone, pace.under_way = pace.at_most(1 << 20), 3
+        of_four = pace.at_most(1 << 20)
         pace.took(10_000)
-        return alone // of_four, pace.at_most(1 << 20, 1)
+        return alone // of_four, pace.at_most(1 << 20)
 
     assert asyncio.run(scene()) == (4, 1)
 
@@ -131,6 +144,6 @@ def test_what_is_let_go_gives_nothing_back(count):
     """It will be fetched again, and counted again."""
     pace = pace_of(1000.0)
     pace.took(500)
-    before = pace.at_most(1 << 20, 1)
+    before = pace.at_most(1 << 20)
     pace.took(count)
-    assert pace.at_most(1 << 20, 1) == before == 1
+    assert pace.at_most(1 << 20) == before == 1
