@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.output import hide, talk, warn
+from mmtool.output.console import switches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mmtool.config import FlowSettings, Settings
+    from mmtool.config.live import LiveFile
     from mmtool.failover.planned import DrainPort
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def loaded(config: Path | None) -> Settings:
-    """The whole file; its warnings go to stderr, and its secrets nowhere.
+    """The whole file; its warnings go to stderr, each once, and its secrets nowhere.
 
     Raises:
         UsageError: The file cannot be used.
@@ -33,8 +35,29 @@ def loaded(config: Path | None) -> Settings:
     for secret in settings.secrets():
         hide(secret)
     for sentence in settings.warnings:
-        warn(sentence)
+        if sentence not in switches.warned:
+            warn(sentence)
     return settings
+
+
+def live_file(config: Path | None, source: str | None, target: str | None) -> LiveFile:
+    """The flows that ``-c``, ``-s`` and ``-t`` mean, for a command that runs for long and reads its file again.
+
+    Raises:
+        UsageError: No file is named.
+    """
+    from mmtool.config.live import Chosen, LiveFile
+    from mmtool.config.load import config_path
+    from mmtool.replication.limits import refuse_meeting, refuse_repetition
+
+    def load() -> Chosen:
+        settings = loaded(config)
+        flows = settings.select(source, target)
+        refuse_repetition(settings.flows)
+        refuse_meeting(settings.flows)
+        return Chosen(flows, settings.heartbeats_only)
+
+    return LiveFile(config_path(config, os.environ), load)
 
 
 def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:

@@ -60,18 +60,14 @@ def replicate(
     every: Every = 10,
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
-    from mmtool.commands._wiring import loaded
-    from mmtool.output import Result, finish, talk
+    from mmtool.commands._wiring import live_file
+    from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress
     from mmtool.replication.engine import RunOptions
-    from mmtool.replication.limits import refuse_meeting, refuse_repetition
     from mmtool.replication.service import replicate as run
 
-    settings = loaded(config)
-    flows = settings.select(source, target)
-    refuse_repetition(settings.flows)
-    refuse_meeting(settings.flows)
+    file = live_file(config, source, target)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with Progress(every=float(every)) as progress:
-        outcome = run(flows, options, heartbeats_only=settings.heartbeats_only, show=progress.show, say=talk)
+        outcome = run(file, options, show=progress.show, say=talk, warn=warn)
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)

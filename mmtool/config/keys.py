@@ -190,7 +190,7 @@ _OWN = (
         "mmtool.throttle.bytes.per.second",
         "integer",
         None,
-        "Upper bound of the flow's rate; not set: none.",
+        "Rate of the flow, over all its tasks, in bytes of record batches; not set: no limit.",
         minimum=1024,
     ),
     Key(

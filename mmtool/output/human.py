@@ -6,6 +6,7 @@ _UNKNOWN = "-"
 _ROUNDS_UP = 0.9995
 """From this share of the next unit on, three digits would read ``1000``."""
 
+_LEAST_MEGABYTES = 0.1
 _DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 
@@ -36,8 +37,12 @@ def record_rate(per_second: float | None) -> str:
 
 
 def byte_rate(per_second: float | None) -> str:
-    """``71.2 MB/s``: decimal, as networks are measured."""
-    return _UNKNOWN if per_second is None else f"{_three_digits(per_second / 1e6)} MB/s"
+    """``71.2 MB/s``, ``5.0 kB/s`` where that would be none: decimal, as networks are measured."""
+    if per_second is None:
+        return _UNKNOWN
+    if 0 < per_second < _LEAST_MEGABYTES * 1e6:
+        return f"{_three_digits(per_second / 1e3)} kB/s"
+    return f"{_three_digits(per_second / 1e6)} MB/s"
 
 
 def duration(seconds: float | None) -> str:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_HEADROOM = 1.1
+_HEADROOM = 1.07
+_GROWTH = 4.0
+_JUMP = 0.1
 _ANOTHER_RATE = 0.001
 _ANOTHER_SHARE = 0.05
-_LEAST = 0.01
+_LEAST = 0.03
 """Of the rate, over all tasks together: who has nothing to do gets that much, and shows by using it that it has."""
 
 
@@ -39,23 +41,29 @@ def first_shares(rate: float, weights: Mapping[int, float]) -> dict[int, float]:
 def divide(rate: float, uses: Mapping[int, Use | None]) -> dict[int, float]:
     """Shares in bytes per second, by task.
 
-    A task that leaves some of its share keeps what it uses, and a little more; the rest goes in equal parts to those
-    that use all they get, and to those that have said nothing yet.
+    A task that leaves some of its share keeps what it uses, and a little more. One that uses all it gets may have four
+    times as much, or a tenth of the rate, and so on the next time: a moment's burst of a quiet task is no reason to
+    halve the share of one that is far behind. Who has said nothing yet may have any share.
 
     A. The shares add up to ``rate``, and each is more than nothing.
     B. Where what the tasks have to carry stays the same, the flow soon moves at least nine tenths of ``rate``, or of
        all that there is to move.
     """
     least = rate * _LEAST / len(uses)
-    wanted = {
-        task: math.inf if use is None or use.is_all else use.bytes_per_second * _HEADROOM + least
-        for task, use in uses.items()
-    }
+    wanted = {task: _wanted(use, rate, least) for task, use in uses.items()}
     left, shares = rate, {}
     for number, task in enumerate(sorted(wanted, key=lambda task: (wanted[task], task))):
         shares[task] = min(wanted[task], left / (len(wanted) - number))
         left -= shares[task]
     return {task: share + left / len(shares) for task, share in shares.items()}
+
+
+def _wanted(use: Use | None, rate: float, least: float) -> float:
+    if use is None:
+        return math.inf
+    if use.is_all:
+        return max(use.bytes_per_second * _GROWTH, rate * _JUMP)
+    return use.bytes_per_second * _HEADROOM + least
 
 
 def is_news(told: Mapping[int, float | None], shares: Mapping[int, float | None]) -> bool:

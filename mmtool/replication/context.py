@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class FlowContext:
-    """Both clusters answered, and are who the properties file says."""
+    """Both clusters answered, and are who the properties file says.
+
+    Attributes:
+        settings: Those in force now: others take their place when the file has changed.
+    """
 
     settings: FlowSettings
     identity: FlowIdentity

@@ -9,8 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.output import human
 from mmtool.replication.aside import left_behind
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.config.changes import Changes
     from mmtool.replication.duties import Duty
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
@@ -71,6 +74,7 @@ class Engine:
         tick: Called a few times a second with the runs, for progress.
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats and no flow.
+        ready: Set when this process owns all flows.
     """
 
     settings: Sequence[FlowSettings]
@@ -80,10 +84,11 @@ class Engine:
     say: Callable[[str], None]
     heartbeats_only: Sequence[FlowSettings] = ()
     runs: list[FlowRun] = field(default_factory=list)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
     _rotas: dict[str, Rota] = field(default_factory=dict)
     _round: int = 0
     _session: Any = None
-    _taken: bool = False
+    _replan: asyncio.Event = field(default_factory=asyncio.Event)
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
 
@@ -113,7 +118,7 @@ class Engine:
                 for rota in self._rotas.values():
                     await rota.finish()
         except _StoppedError:
-            clean = self._taken
+            clean = self.ready.is_set()
         finally:
             for rota in self._rotas.values():
                 await rota.stop()
@@ -164,8 +169,10 @@ class Engine:
             await run.refresh()
             self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
             self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
-        self._taken = True
+            if run.flow.settings.throttle_bytes_per_second is not None:
+                self._tell_throttle(run)
         self._topics.warn()
+        self.ready.set()
 
     def _duties(self, run: FlowRun) -> Sequence[Duty]:
         """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
@@ -192,6 +199,46 @@ class Engine:
                 self._goals[run.name] = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
                 self._goals[run.name] = await run.goal()
+
+    # --- other settings ---------------------------------------------------------------------------------
+
+    async def adopt(self, changes: Mapping[str, Changes], heartbeats_only: Sequence[FlowSettings]) -> None:
+        """Goes on with the settings of a changed file; only when `ready`.
+
+        Args:
+            changes: By the name of the flow.
+            heartbeats_only: As the attribute.
+        """
+        self.settings = [changes[flow.name].settings for flow in self.settings]
+        beating, self.heartbeats_only = self.heartbeats_only, heartbeats_only
+        for run in self.runs:
+            fields = changes[run.name].fields
+            try:
+                await run.adopt(changes[run.name].settings)
+            except MmtoolError as error:
+                self.say(f"{run.name}: {error.message}")
+            self._drop_goals(run)
+            if fields - OF_PUMPS - OF_THE_DRIVER or list(beating) != list(heartbeats_only):
+                self._rotas[run.name].adopt(self._duties(run))
+            if fields & OF_PUMPS:
+                self._replan.set()
+            if "throttle_bytes_per_second" in fields:
+                self._tell_throttle(run)
+        self._topics.soon()
+
+    def _drop_goals(self, run: FlowRun) -> None:
+        """What is not mirrored any more is not waited for."""
+        left_out = {
+            t.topic_id for t in run.view.topics.values() if not run.flow.settings.mirrors_topic(t.name)
+        }
+        goals = self._goals.get(run.name, {})
+        self._goals[run.name] = {place: end for place, end in goals.items() if place[0] not in left_out}
+
+    def _tell_throttle(self, run: FlowRun) -> None:
+        rate = run.flow.settings.throttle_bytes_per_second
+        self.say(
+            f"{run.name}: {'not throttled any more' if rate is None else f'throttled at {human.byte_rate(rate)}'}"
+        )
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -239,9 +286,17 @@ class Engine:
         for run in self.runs:
             run.retry_halted()
             await run.renew_claims()
+        self._replan.clear()
         tasks = plan_round(self.runs, self._round, self._slots(), self._round_seconds())
         this = Round(
-            self._round, self.runs, self._session, self._topics, self._must_stop, self._show, self.say
+            self._round,
+            self.runs,
+            self._session,
+            self._topics,
+            self._replan,
+            self._must_stop,
+            self._show,
+            self.say,
         )
         return await this.run(tasks)
 

@@ -48,6 +48,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
+    from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
@@ -205,6 +206,17 @@ class FlowRun:
         await self.ownership.release()
         await self.flow.close()
 
+    async def adopt(self, settings: FlowSettings) -> None:
+        """Goes on with other settings; the pumps have theirs until the next round.
+
+        Raises:
+            MmtoolError: they ask for a topic that cannot be made.
+        """
+        begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
+        self.flow.settings = settings
+        if begins:
+            await asyncio.to_thread(self._make_topics)
+
     # --- topics -------------------------------------------------------------------------------------------
 
     async def refresh(self) -> bool:
@@ -212,8 +224,8 @@ class FlowRun:
         before = self.view.shape
         self.view = await self._topics.refresh(self._on_record())
         self._refuse_recreated()
-        await self._begin(self._unknown())
-        return self.view.shape != before
+        begun = await self._begin(self._unknown())
+        return begun or self.view.shape != before
 
     def _on_record(self) -> dict[TopicId, MirroredPartition]:
         """Where source topics have been mirrored to: the books of any of their partitions say it."""
@@ -243,14 +255,16 @@ class FlowRun:
             and (topic.topic_id, partition) not in self._fresh
         ]
 
-    async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> None:
-        """First blocks for partitions that were never mirrored."""
+    async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
+        """First blocks for partitions that were never mirrored; whether there are any."""
         mirrored = {topic_id for topic_id, _ in self.standing.blocks}
         begun = await first_blocks(self.flow, unknown, mirrored, await self._predecessor.starts(unknown))
-        for topic, partition, block in await self._predecessor.record(self.standing, begun, self.shard_count):
+        first = await self._predecessor.record(self.standing, begun, self.shard_count)
+        for topic, partition, block in first:
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )
+        return bool(first)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
         return PartitionAssignment(

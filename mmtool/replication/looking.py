@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ class TopicsLook:
     runs: Sequence[FlowRun]
     say: Callable[[str], None]
     _at: float = 0.0
+    _asked: bool = False
     _sayings: Sayings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,15 +53,24 @@ class TopicsLook:
     def is_due(self) -> bool:
         return time.monotonic() >= self._at
 
+    def soon(self) -> None:
+        """The settings have changed: look now, and at flows that are not looked at otherwise."""
+        self._at, self._asked = 0.0, True
+
     async def look(self) -> bool:
-        """One look; whether there is anything to plan anew."""
+        """One look; whether there is anything to plan anew. One that is cut off is due again."""
+        asked, self._asked = self._asked, False
         self._at = time.monotonic() + min(
             run.flow.settings.refresh_topics_interval_seconds for run in self.runs
         )
         changed = False
-        for run in self.runs:
-            if run.flow.settings.refresh_topics:
-                changed |= await self._refreshed(run)
+        try:
+            for run in self.runs:
+                if asked or run.flow.settings.refresh_topics:
+                    changed |= await self._refreshed(run)
+        except asyncio.CancelledError:
+            self._at, self._asked = 0.0, asked
+            raise
         if changed:
             self.warn()
         return changed

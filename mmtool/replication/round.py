@@ -69,6 +69,7 @@ class Round:
         runs: The flows.
         session: Spark's.
         topics: Looked for beside the round.
+        replan: Set when the round is to end because the next one differs.
         must_stop: Asked a few times a second.
         show: Called as often.
         say: Called with sentences for the operator.
@@ -78,6 +79,7 @@ class Round:
     runs: Sequence[FlowRun]
     session: Any
     topics: TopicsLook
+    replan: asyncio.Event
     must_stop: Callable[[], bool]
     show: Callable[[], None]
     say: Callable[[str], None]
@@ -101,7 +103,9 @@ class Round:
                 if self.must_stop() and wanted is not Command.STOP:
                     wanted = Command.STOP
                     asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
-                if look.succeeded() and wanted is None:
+                if look.succeeded():
+                    self.replan.set()
+                if self.replan.is_set() and wanted is None:
                     wanted = Command.REPLAN
                 if look.free and self.topics.is_due:
                     look.begin(self.topics.look())

@@ -19,11 +19,12 @@ from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.engine import Engine, RunOptions
 from mmtool.replication.progress import FlowsShown, rows_of_run
+from mmtool.replication.reloading import Reloader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mmtool.config import FlowSettings
+    from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
 
 _SHOW_SECONDS = 0.5
@@ -62,31 +63,33 @@ class Outcome:
 
 
 def replicate(
-    flows: Sequence[FlowSettings],
+    file: LiveFile,
     options: RunOptions,
     *,
-    heartbeats_only: Sequence[FlowSettings] = (),
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> Outcome:
-    """Runs ``flows`` in this process until the goal of ``options`` is reached or a signal arrives.
+    """Runs the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
 
     Args:
-        flows: What to mirror.
+        file: What to mirror; read again when it changes, and on SIGHUP.
         options: For how long.
-        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
         show: Called about twice a second with how far it is.
         say: Called with sentences for the operator.
+        warn: Called with what the operator must know.
 
     Raises:
-        MmtoolError: as the engine, each with the contract's exit code.
+        MmtoolError: as the engine, each with the contract's exit code; UsageError: the file cannot be used.
     """
+    chosen = file.load()
     java_binary()  # missing or too old is said before anything is touched
-    engine = Engine(flows, options, asyncio.Event(), FlowsShown(show).runs, say, heartbeats_only)
-    return asyncio.run(_run(engine))
+    stop, shown = asyncio.Event(), FlowsShown(show)
+    engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)
+    return asyncio.run(_run(engine, Reloader(file, engine, say, warn)))
 
 
-async def _run(engine: Engine) -> Outcome:
+async def _run(engine: Engine, reloader: Reloader) -> Outcome:
     outcome = Outcome()
 
     def stopped(signum: signal.Signals) -> None:
@@ -100,10 +103,13 @@ async def _run(engine: Engine) -> Outcome:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, stopped, signum)
+    loop.add_signal_handler(signal.SIGHUP, reloader.asked.set)
+    reloading = asyncio.create_task(reloader.run())
     try:
         await engine.run()
     finally:
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        reloading.cancel()
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
     outcome.rows = [row for run in engine.runs for row in rows_of_run(run, now_ms)]

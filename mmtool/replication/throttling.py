@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import MmtoolError
 from mmtool.plan.documents import SharesRecord
 from mmtool.plan.throttle import Use, divide, is_news
 from mmtool.replication.stateful import write_documents
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
 
 _LOOK_SECONDS = 1.0
+_SILENT_SECONDS = 3.0
 
 Shares = dict[int, float | None]
 
@@ -39,13 +41,14 @@ class Throttling:
             for flow in task.flows:
                 self._told[flow.identity.flow][task.index] = flow.bytes_per_second
         self._look_at = 0.0
+        self._told_at: dict[str, float] = dict.fromkeys(self._told, time.monotonic())
 
     def news(self) -> dict[str, Shares]:
         """Shares that differ from what the pumps know, by flow; looked at about once a second."""
         if time.monotonic() < self._look_at:
             return {}
         self._look_at = time.monotonic() + _LOOK_SECONDS
-        found = {flow: self._shares(self._runs[flow], told) for flow, told in self._told.items()}
+        found = {flow: self._shares(flow, told) for flow, told in self._told.items()}
         return {flow: shares for flow, shares in found.items() if is_news(self._told[flow], shares)}
 
     async def tell(self, news: Mapping[str, Shares]) -> bool:
@@ -56,19 +59,29 @@ class Throttling:
             record = SharesRecord(run.owner, self._number, words)
             try:
                 await write_documents(run.flow, run.flow.identity.control_topic, [record])
-            except UnreachableError:
+            except MmtoolError:
                 return False
-            self._told[flow] = shares
+            self._told[flow], self._told_at[flow] = shares, time.monotonic()
         return True
 
-    def _shares(self, run: FlowRun, told: Mapping[int, float | None]) -> Shares:
-        rate = run.flow.settings.throttle_bytes_per_second
+    def _shares(self, flow: str, told: Mapping[int, float | None]) -> Shares:
+        rate = self._runs[flow].flow.settings.throttle_bytes_per_second
         if rate is None:
             return dict.fromkeys(told)
-        return {**divide(rate, {task: self._use(run, task) for task in told})}
+        uses = {task: self._use(flow, task) for task in told}
+        if None in uses.values() and _adds_up(told, rate):
+            return dict(told)  # it rests on what was carried in the last round: better than to divide blindly
+        return {**divide(rate, uses)}
 
-    def _use(self, run: FlowRun, task: int) -> Use | None:
-        said = run.watch.uses.get(task)
-        if said is None or said.round != self._number:
-            return None
-        return Use(said.bytes_per_second, said.is_all)
+    def _use(self, flow: str, task: int) -> Use | None:
+        """What a task says of its share; one that is silent for long does not run, and needs none."""
+        said = self._runs[flow].watch.uses.get(task)
+        if said is not None and said.round == self._number:
+            return Use(said.bytes_per_second, said.is_all)
+        is_silent = time.monotonic() - self._told_at[flow] > _SILENT_SECONDS
+        return Use(0.0, is_all=False) if is_silent else None
+
+
+def _adds_up(told: Mapping[int, float | None], rate: float) -> bool:
+    known = [share for share in told.values() if share is not None]
+    return len(known) == len(told) and math.isclose(sum(known), rate, rel_tol=1e-3)

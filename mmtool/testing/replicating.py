@@ -41,14 +41,18 @@ class Bench:
     def properties(self, topics: str, **extra: str) -> Path:
         """A properties file that mirrors ``topics`` and no heartbeats of MM2's; ``extra`` wins."""
         path = self.directory / f"mm2-{next(_numbers)}.properties"
+        path.write_text(self.text(topics, **extra))
+        return path
+
+    def text(self, topics: str, **extra: str) -> str:
+        """What `properties` writes."""
         settings = {
             "source->target.topics": topics,
             "source->target.heartbeats.replication.enabled": "false",
             "refresh.topics.interval.seconds": "2",
             **extra,
         }
-        path.write_text(self.fleet.properties([("source", "target")], **settings))
-        return path
+        return self.fleet.properties([("source", "target")], **settings)
 
     def flow(self, properties: Path) -> FlowSettings:
         """The one flow of a properties file."""

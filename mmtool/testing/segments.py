@@ -34,6 +34,12 @@ def stored_batches(cluster: Cluster, topic: str, partition: int, broker: int = 0
             return [batch for segment in sorted(folder.glob("*.log")) for batch in _batches(segment)]
 
 
+def stored_bytes(cluster: Cluster, topic: str, broker: int = 0) -> int:
+    """The size of a topic's logs on a broker, all its partitions together."""
+    found = (cluster.directory / f"broker-{broker}" / "data").glob(f"{topic}-[0-9]*/*.log")
+    return sum(segment.stat().st_size for segment in found)
+
+
 def data_batches(cluster: Cluster, topic: str, partition: int) -> list[PlainBatch]:
     """As ``stored_batches``, without transaction markers and without batches that compaction emptied."""
     stored = stored_batches(cluster, topic, partition)

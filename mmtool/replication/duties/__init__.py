@@ -50,16 +50,40 @@ class Rota:
         self._flow = flow
         self._duties = duties
         self._say = say
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[tuple[str, asyncio.Task[None]]] = []
+        self._retired = asyncio.Event()
+        self._is_started = False
 
     def start(self) -> None:
         """Begins every duty at once. Calling it again does nothing."""
-        if not self._tasks:
-            self._tasks = [asyncio.create_task(self._repeat(duty)) for duty in self._duties]
+        if not self._is_started:
+            self._is_started = True
+            self._begin()
+
+    def adopt(self, duties: Sequence[Duty]) -> None:
+        """Has these duties from now on.
+
+        Whoever is in the middle of a turn finishes it first, and the successor of the same name waits for that: two
+        turns at a time could undo each other's work.
+        """
+        self._duties = duties
+        self._retired.set()
+        self._retired = asyncio.Event()
+        if self._is_started:
+            self._begin()
+
+    def _begin(self) -> None:
+        left = [(name, task) for name, task in self._tasks if not task.done()]
+        begun = [
+            (duty.name, asyncio.create_task(self._repeat(duty, {t for name, t in left if name == duty.name})))
+            for duty in self._duties
+        ]
+        self._tasks = [*left, *begun]
 
     async def stop(self) -> None:
         """Ends every duty, in the middle of its turn if need be."""
-        tasks, self._tasks = self._tasks, []
+        tasks = [task for _, task in self._tasks]
+        self._tasks, self._is_started = [], False
         for task in tasks:
             task.cancel()
         for task in tasks:
@@ -83,12 +107,15 @@ class Rota:
                         remedy=error.remedy or "run the same command again",
                     ) from error
 
-    async def _repeat(self, duty: Duty) -> None:
-        failure = ""
-        while True:
+    async def _repeat(self, duty: Duty, before: set[asyncio.Task[None]]) -> None:
+        failure, retired = "", self._retired
+        if before:
+            await asyncio.wait(before)
+        while not retired.is_set():
             started = time.monotonic()
             failure = await self._turn(duty, failure)
-            await asyncio.sleep(max(duty.seconds - (time.monotonic() - started), 0.0))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(retired.wait(), max(duty.seconds - (time.monotonic() - started), 0.0))
 
     async def _turn(self, duty: Duty, failure: str) -> str:
         """One turn; what went wrong, which is said when it is not what went wrong before."""

@@ -6,6 +6,7 @@ from mmtool.plan.throttle import Use
 
 BURST_SECONDS = 0.5
 STEP_SECONDS = 0.1
+_SET_ASIDE = 2
 _ALL = 0.95
 
 
@@ -35,9 +36,14 @@ class TokenBucket:
         self._settle(now)
         self._balance -= count
 
-    def wait_seconds(self, now: float) -> float:
-        """How long until a step's worth is there: fetching byte by byte would be a request per batch."""
-        return max(STEP_SECONDS - self.balance(now) / self._rate, 0.0)
+    def wait_seconds(self, now: float, under_way: int = 0) -> float:
+        """How long until a step's worth is there: fetching byte by byte would be a request per batch.
+
+        Nobody knows what fetches that are under way will bring: a step's worth is set aside for each, but not so much
+        that those which bring nothing would hold up the others for long.
+        """
+        steps = 1 + min(under_way, _SET_ASIDE)
+        return max(steps * STEP_SECONDS - self.balance(now) / self._rate, 0.0)
 
     def set_rate(self, rate: float, now: float) -> None:
         """Another rate from now on.

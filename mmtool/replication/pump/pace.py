@@ -21,6 +21,9 @@ class Pace:
     Args:
         flow: Whose share.
         task: Which task of the round this is.
+
+    Attributes:
+        under_way: How many fetches wait for their answers.
     """
 
     def __init__(self, flow: FlowAssignment, task: int) -> None:
@@ -28,6 +31,8 @@ class Pace:
         self._task = task
         self._bucket: TokenBucket | None = None
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self.under_way = 0
         self._set(flow.bytes_per_second)
 
     @property
@@ -49,20 +54,26 @@ class Pace:
         self._changed.set()
 
     async def ready(self) -> None:
-        """Until something may be fetched."""
-        while self._bucket is not None and (seconds := self._bucket.wait_seconds(time.monotonic())) > 0:
-            self._changed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), seconds)
+        """Until something may be fetched. Connections take turns, so that large batches do not come in heaps."""
+        if self._bucket is None:
+            return
+        async with self._turn:
+            while (seconds := self._seconds()) > 0:
+                self._changed.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), seconds)
 
-    def at_most(self, count: int, readers: int) -> int:
-        """``count`` bytes, or fewer where the share of one of so many readers is smaller now.
+    def _seconds(self) -> float:
+        return 0.0 if self._bucket is None else self._bucket.wait_seconds(time.monotonic(), self.under_way)
+
+    def at_most(self, count: int) -> int:
+        """``count`` bytes, or fewer where the throttle leaves less beside the fetches that are under way.
 
         At least one: a broker answers with a whole batch all the same (KIP-74), which is then paid for by waiting.
         """
         if self._bucket is None:
             return count
-        return max(min(count, int(self._bucket.balance(time.monotonic()) / max(readers, 1))), 1)
+        return max(min(count, int(self._bucket.balance(time.monotonic()) / (1 + self.under_way))), 1)
 
     def took(self, count: int) -> None:
         """So many bytes of batches are on their way."""

@@ -157,7 +157,7 @@ class SourceReader:
 
     async def _fetch(self, connection: Connection, share: Share) -> None:
         room = max(min(FETCH_BYTES, self._budget.free), LEAST_FETCH)
-        reserved = self._pace.at_most(room, len(self._shares))
+        reserved = self._pace.at_most(room)
         throttled = self._pace.is_throttled
         share.allow(reserved if throttled else FETCH_BYTES, throttled=throttled)
         request = share.session.request(
@@ -167,6 +167,7 @@ class SourceReader:
         )
         node, number = connection
         self._budget.add(reserved)
+        self._pace.under_way += 1
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
@@ -178,6 +179,7 @@ class SourceReader:
             return
         finally:
             self._budget.add(-reserved)
+            self._pace.under_way -= 1
         if share.session.answered(answer):
             await self._take(answer, share)
         else:

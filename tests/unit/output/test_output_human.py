@@ -17,6 +17,8 @@ from mmtool.output import human
         (human.size, 128 * 2**20, "128 MiB"),
         (human.record_rate, 73_400, "73.4k rec/s"),
         (human.byte_rate, 71_200_000, "71.2 MB/s"),
+        (human.byte_rate, 5_000, "5.0 kB/s"),
+        (human.byte_rate, 0, "0.0 MB/s"),
         (human.duration, 0.42, "0.4s"),
         (human.duration, 9.97, "10s"),
         (human.duration, 12, "12s"),

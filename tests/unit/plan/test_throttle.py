@@ -32,7 +32,7 @@ def test_first_shares_follow_what_there_is_to_carry(rate, weights):
 def test_steady_work_soon_gets_nine_tenths_of_what_can_be_had(rate, work):
     """Each task uses what it has to carry, or its share if that is less, and says so."""
     shares = first_shares(rate, dict.fromkeys(range(len(work)), 1.0))
-    for _ in range(6):
+    for _ in range(8):
         used = {task: min(share, work[task]) for task, share in shares.items()}
         shares = divide(rate, {t: Use(use, is_all=use >= shares[t] * 0.95) for t, use in used.items()})
     moved = sum(min(share, work[task]) for task, share in shares.items())
@@ -41,7 +41,12 @@ def test_steady_work_soon_gets_nine_tenths_of_what_can_be_had(rate, work):
 
 def test_what_one_task_leaves_goes_to_those_that_want_more():
     shares = divide(100.0, {0: Use(5.0, is_all=False), 1: Use(33.0, is_all=True), 2: None})
-    assert shares == {0: pytest.approx(5.83, abs=0.01), 1: pytest.approx(47.08, abs=0.01), 2: shares[1]}
+    assert shares == {0: pytest.approx(6.35, abs=0.01), 1: pytest.approx(46.82, abs=0.01), 2: shares[1]}
+
+
+def test_a_burst_of_a_quiet_task_does_not_halve_the_share_of_a_busy_one():
+    shares = divide(100.0, {0: Use(2.0, is_all=True), 1: Use(97.0, is_all=True)})
+    assert (shares[0], shares[1]) == (pytest.approx(10), pytest.approx(90))
 
 
 @pytest.mark.parametrize(

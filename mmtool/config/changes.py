@@ -1,0 +1,149 @@
+"""What a changed file means for a flow that runs: what holds at once, and what waits for the next start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mmtool.config.names import NameFilter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mmtool.config.settings import ClusterSettings, FlowSettings
+
+LIVE: Mapping[str, str] = {
+    "topics": "topics",
+    "groups": "groups",
+    "config_properties_exclude": "config.properties",
+    "use_defaults_from": "use.defaults.from",
+    "heartbeats_replication": "heartbeats.replication.enabled",
+    "replication_factor": "replication.factor",
+    "offset_syncs_replication_factor": "offset-syncs.topic.replication.factor",
+    "checkpoints_replication_factor": "checkpoints.topic.replication.factor",
+    "heartbeats_replication_factor": "heartbeats.topic.replication.factor",
+    "emit_offset_syncs": "emit.offset-syncs.enabled",
+    "offset_lag_max": "offset.lag.max",
+    "emit_checkpoints": "emit.checkpoints.enabled",
+    "emit_checkpoints_interval_seconds": "emit.checkpoints.interval.seconds",
+    "sync_group_offsets": "sync.group.offsets.enabled",
+    "sync_group_offsets_interval_seconds": "sync.group.offsets.interval.seconds",
+    "emit_heartbeats": "emit.heartbeats.enabled",
+    "emit_heartbeats_interval_seconds": "emit.heartbeats.interval.seconds",
+    "refresh_topics": "refresh.topics.enabled",
+    "refresh_topics_interval_seconds": "refresh.topics.interval.seconds",
+    "refresh_groups": "refresh.groups.enabled",
+    "refresh_groups_interval_seconds": "refresh.groups.interval.seconds",
+    "sync_topic_configs": "sync.topic.configs.enabled",
+    "sync_topic_configs_interval_seconds": "sync.topic.configs.interval.seconds",
+    "sync_topic_acls": "sync.topic.acls.enabled",
+    "sync_topic_acls_interval_seconds": "sync.topic.acls.interval.seconds",
+    "admin_timeout_ms": "admin.timeout.ms",
+    "start": "mmtool.start",
+    "round_seconds": "mmtool.round.seconds",
+    "buffer_bytes": "mmtool.buffer.bytes",
+    "throttle_bytes_per_second": "mmtool.throttle.bytes.per.second",
+    "on_data_loss": "mmtool.on.data.loss",
+    "on_topic_recreated": "mmtool.on.topic.recreated",
+}
+"""Settings that a running flow takes over, and their keys in the file."""
+
+OF_PUMPS = frozenset({"emit_offset_syncs", "offset_lag_max", "buffer_bytes", "round_seconds", "on_data_loss"})
+"""Among them those that pumps are given when a round begins."""
+
+OF_THE_DRIVER = frozenset(
+    {
+        "throttle_bytes_per_second",
+        "start",
+        "on_topic_recreated",
+        "refresh_topics",
+        "refresh_topics_interval_seconds",
+        "admin_timeout_ms",
+    }
+)
+"""Among them those that are read anew each time that they are needed."""
+
+AT_NEXT_START: Mapping[str, str] = {
+    "policy": "how topics are named on the target",
+    "offset_syncs_location": "offset-syncs.topic.location",
+    "isolation": "consumer.isolation.level",
+    "origins": "mmtool.origins",
+    "on_oversize": "mmtool.on.oversize",
+    "spark_master": "mmtool.spark.master",
+    "spark_conf": "mmtool.spark.conf",
+}
+"""Settings that would change what a flow is, or what it runs on."""
+
+FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
+"""Settings of the flow's very first start."""
+
+NOT_OURS = frozenset({"enabled", "hooks", "units"})
+"""Settings that a running flow does not read."""
+
+_CLUSTER: Mapping[str, str] = {
+    "bootstrap_servers": "bootstrap.servers",
+    "role_bootstrap_servers": "bootstrap.servers",
+    "expected_cluster_id": "mmtool.cluster.id",
+    "security": "security",
+    "role_security": "security",
+    "producer": "producer",
+    "consumer": "consumer",
+    "admin": "admin",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What differs between a running flow and its new settings. Keys only, never a value: it may be a secret.
+
+    Attributes:
+        settings: The running flow's, with everything taken over that can be.
+        fields: The settings that were taken over, by their names in ``FlowSettings``.
+        applied: Their keys.
+        waiting: Keys that take effect at the next start.
+        fixed: Keys that a flow keeps from its first start.
+    """
+
+    settings: FlowSettings
+    fields: frozenset[str]
+    applied: tuple[str, ...]
+    waiting: tuple[str, ...]
+    fixed: tuple[str, ...]
+
+
+def compare(running: FlowSettings, new: FlowSettings) -> Changes:
+    """What ``new`` changes for a flow that runs with ``running``."""
+    fields = [name for name in LIVE if getattr(running, name) != getattr(new, name)]
+    return Changes(
+        settings=running.model_copy(update={name: getattr(new, name) for name in fields}),
+        fields=frozenset(fields),
+        applied=tuple(key for name in fields for key in _keys(name, running, new)),
+        waiting=(*_differing(AT_NEXT_START, running, new), *_of_clusters(running, new)),
+        fixed=tuple(_differing(FIXED, running, new)),
+    )
+
+
+def _keys(name: str, running: FlowSettings, new: FlowSettings) -> Iterator[str]:
+    """A pair of filters is two keys."""
+    before, after = getattr(running, name), getattr(new, name)
+    if not isinstance(before, NameFilter):
+        yield LIVE[name]
+        return
+    if before.include != after.include:
+        yield LIVE[name]
+    if before.exclude != after.exclude:
+        yield f"{LIVE[name]}.exclude"
+
+
+def _differing(keys: Mapping[str, str], before: Any, after: Any) -> Iterator[str]:
+    return (key for name, key in keys.items() if getattr(before, name) != getattr(after, name))
+
+
+def _of_clusters(running: FlowSettings, new: FlowSettings) -> Iterator[str]:
+    sides: tuple[tuple[ClusterSettings, ClusterSettings], ...] = (
+        (running.source, new.source),
+        (running.target, new.target),
+    )
+    for before, after in sides:
+        for key in dict.fromkeys(_differing(_CLUSTER, before, after)):
+            yield f"{before.alias}.{key}"

@@ -1,0 +1,89 @@
+"""A properties file that is read again while a command runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from mmtool.config.settings import FlowSettings
+
+_LOOKS_AT_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a file and the options of a command mean.
+
+    Attributes:
+        flows: To be run.
+        heartbeats_only: Pairs of clusters that get heartbeats and no flow.
+    """
+
+    flows: tuple[FlowSettings, ...]
+    heartbeats_only: tuple[FlowSettings, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """A file, and how it is read.
+
+    Attributes:
+        path: Where it is.
+        load: Reads it, from the beginning and with the same options each time. Raises UsageError.
+    """
+
+    path: Path
+    load: Callable[[], Chosen]
+
+
+Stamp = tuple[int, ...] | None
+
+
+@dataclass(slots=True)
+class FileWatch:
+    """Whether a file is another one than when it was last read. Asked about twice a second.
+
+    A. A file that is being written is left until it rests, but not for more than five looks.
+    B. Each state of the file is reported once: that it is gone, too.
+    """
+
+    path: Path
+    _taken: Stamp | str = "never"
+    _seen: Stamp | str = field(default="never")
+    _looks: int = 0
+
+    def is_due(self) -> bool:
+        """Whether it is to be read now."""
+        now = _stamp(self.path)
+        if now == self._taken or _is_read_once(self.path):
+            self._looks = 0
+            return False
+        self._looks += 1
+        rests, self._seen = now == self._seen, now
+        if rests or self._looks >= _LOOKS_AT_MOST:
+            self.taken()
+            return True
+        return False
+
+    def taken(self) -> None:
+        """It is read now, whatever it is."""
+        self._taken = self._seen = _stamp(self.path)
+        self._looks = 0
+
+
+def _is_read_once(path: Path) -> bool:
+    """A pipe, as the shell's ``<(...)`` makes one: there is nothing more in it."""
+    return path.exists() and not path.is_file()
+
+
+def _stamp(path: Path) -> Stamp:
+    """What tells one state of a file from another, behind symbolic links: Kubernetes swaps those. None: no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)

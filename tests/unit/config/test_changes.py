@@ -1,0 +1,163 @@
+"""A changed file: what a running flow takes over, what waits, and what is never said."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.config import FlowSettings, NameFilter, load_settings
+from mmtool.config.changes import (
+    AT_NEXT_START,
+    FIXED,
+    LIVE,
+    NOT_OURS,
+    OF_PUMPS,
+    OF_THE_DRIVER,
+    compare,
+)
+from mmtool.config.live import FileWatch
+
+BASE = """
+clusters = a, b
+a.bootstrap.servers = localhost:1
+b.bootstrap.servers = localhost:2
+a->b.enabled = true
+"""
+SASL = """
+a.security.protocol = SASL_PLAINTEXT
+a.sasl.mechanism = PLAIN
+a.sasl.username = me
+a.sasl.password = hush
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    path = tmp_path_factory.mktemp("changes") / "mm2.properties"
+
+    def of(more=""):
+        path.write_text(BASE + more)
+        return load_settings(path, {}).flows[0]
+
+    return of
+
+
+def test_every_setting_of_a_flow_has_its_place():
+    tables = [*LIVE, *AT_NEXT_START, *FIXED, *NOT_OURS, "source", "target"]
+    assert sorted(tables) == sorted(FlowSettings.model_fields)
+    assert set(LIVE) >= OF_PUMPS | OF_THE_DRIVER
+    assert not OF_PUMPS & OF_THE_DRIVER
+
+
+@given(st.sets(st.sampled_from(sorted({*LIVE, *AT_NEXT_START, *FIXED} - {"policy", "spark_conf"}))))
+def test_live_settings_are_the_new_ones_afterwards_and_all_others_the_old_ones(settings, changed):
+    before = settings()
+    after = before.model_copy(update={name: _another(getattr(before, name)) for name in changed})
+    found = compare(before, after)
+    assert found.fields == changed & LIVE.keys()
+    for name in FlowSettings.model_fields:
+        decides = after if name in LIVE else before
+        assert getattr(found.settings, name) == getattr(decides, name)
+    assert len(found.waiting) == len(changed & AT_NEXT_START.keys())
+    assert compare(found.settings, after).applied == ()
+
+
+def _another(value):
+    return NameFilter(("other",), ("another",)) if isinstance(value, NameFilter) else f"not {value}"
+
+
+@pytest.mark.parametrize(
+    ("more", "applied", "waiting", "fixed"),
+    [
+        ("topics = orders", ("topics",), (), ()),
+        ("a->b.topics.exclude = x", ("topics.exclude",), (), ()),
+        ("config.properties.exclude = x", ("config.properties.exclude",), (), ()),
+        ("a.mmtool.throttle.bytes.per.second = 5000", ("mmtool.throttle.bytes.per.second",), (), ()),
+        ("mmtool.shards = 5", (), (), ("mmtool.shards",)),
+        ("mmtool.hook.fence = /bin/true", (), (), ()),
+        ("mmtool.spark.conf.spark.executor.memory = 1g", (), ("mmtool.spark.conf",), ()),
+        ("replication.policy.separator = _", (), ("how topics are named on the target",), ()),
+        ("b.producer.linger.ms = 5", (), ("b.producer",), ()),
+        (SASL, (), ("a.security",), ()),
+    ],
+)
+def test_keys_are_named_as_the_file_has_them_and_values_never(settings, more, applied, waiting, fixed):
+    found = compare(settings(), settings(more))
+    assert (found.applied, found.waiting, found.fixed) == (applied, waiting, fixed)
+
+
+# --- the file itself --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text("one")
+    watch = FileWatch(path)
+    assert [watch.is_due() for _ in range(4)] == [False, True, False, False]
+    return path, watch
+
+
+def in_place(path):
+    path.write_text("two, longer")
+
+
+def by_rename(path):
+    new = path.with_suffix(".new")
+    new.write_text("two")
+    new.replace(path)
+
+
+def of_the_same_size_and_time(path):
+    found = path.stat()
+    by_rename(path)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [in_place, by_rename, of_the_same_size_and_time, os.unlink])
+def test_a_change_is_seen_once_and_when_it_rests(watched, change):
+    path, watch = watched
+    change(path)
+    assert [watch.is_due() for _ in range(4)] == [False, True, False, False]
+
+
+def test_a_link_that_leads_elsewhere_is_a_change(tmp_path):
+    """Kubernetes swaps a folder's link when a ConfigMap changes."""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mm2.properties").write_text("same")
+    data = tmp_path / "..data"
+    data.symlink_to("first")
+    watch = FileWatch(tmp_path / "..data" / "mm2.properties")
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+    (tmp_path / "new").symlink_to("second")
+    (tmp_path / "new").replace(data)
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+
+
+def test_a_file_that_is_written_all_the_time_is_read_all_the_same(watched):
+    path, watch = watched
+    due = []
+    for at in range(12):
+        path.write_text("x" * (at + 10))
+        due.append(watch.is_due())
+    assert (due[:5], sum(due)) == ([False] * 4 + [True], 2)
+
+
+def test_a_pipe_is_not_read_a_second_time(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    watch = FileWatch(tmp_path / "pipe")
+    assert [watch.is_due() for _ in range(6)] == [False] * 6
+
+
+def test_a_file_that_comes_back_is_seen(watched):
+    path, watch = watched
+    shutil.copy2(path, path.with_suffix(".kept"))
+    path.unlink()
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]
+    path.with_suffix(".kept").rename(path)
+    assert [watch.is_due() for _ in range(3)] == [False, True, False]

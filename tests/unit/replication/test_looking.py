@@ -1,0 +1,102 @@
+"""What a look finds is planned, whenever it finds it, and a look that was cut off is made again."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.replication import flow_run
+from mmtool.replication.establish import Standing
+from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.looking import TopicsLook
+from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
+from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
+
+TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, 1 << 20)
+
+
+@pytest.fixture
+def run():
+    """As much of a flow as a look touches."""
+
+    async def refresh(_):
+        return TopicsView({TOPIC.name: TOPIC}, matched=1)
+
+    run = FlowRun.__new__(FlowRun)
+    run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt"))
+    run._topics = SimpleNamespace(refresh=refresh)
+    run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
+    run._fresh, run._mirrored, run.halted = {}, {}, {}
+    return run
+
+
+def test_a_partition_that_gets_its_leader_later_is_planned_as_soon_as_it_has_one(run, monkeypatch):
+    """The topic was seen before, so its shape is no news then."""
+    first = []
+
+    async def first_blocks(*_):
+        return first
+
+    monkeypatch.setattr(flow_run, "first_blocks", first_blocks)
+    assert asyncio.run(run.refresh())
+    assert not asyncio.run(run.refresh())
+    first.append((TOPIC, 0, assigned().block))
+    assert asyncio.run(run.refresh())
+    assert [p.topic for p in run.partitions()] == ["orders"]
+
+
+class Flow:
+    """A flow whose looks take as long as the test wants."""
+
+    name = "a->b"
+
+    def __init__(self, *, refresh_topics):
+        settings = SimpleNamespace(refresh_topics=refresh_topics, refresh_topics_interval_seconds=600)
+        self.flow = SimpleNamespace(settings=settings)
+        self.view = TopicsView(matched=1)
+        self.warnings = []
+        self.looks = 0
+        self.gate = asyncio.Event()
+
+    async def refresh(self):
+        self.looks += 1
+        await self.gate.wait()
+        return False
+
+
+@pytest.mark.parametrize("refresh_topics", [True, False])
+def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for_otherwise(refresh_topics):
+    async def scene():
+        flow = Flow(refresh_topics=refresh_topics)
+        flow.gate.set()
+        topics = TopicsLook([flow], lambda _: None)
+        await topics.look()
+        found = [topics.is_due, flow.looks]
+        topics.soon()
+        found.append(topics.is_due)
+        await topics.look()
+        return [*found, flow.looks]
+
+    assert asyncio.run(scene()) == [False, int(refresh_topics), True, int(refresh_topics) + 1]
+
+
+def test_a_look_that_was_cut_off_is_due_again():
+    """A round that ended for another reason must not put off what the file asks for."""
+
+    async def scene():
+        flow = Flow(refresh_topics=False)
+        topics = TopicsLook([flow], lambda _: None)
+        topics.soon()
+        look = asyncio.create_task(topics.look())
+        await asyncio.sleep(0)
+        before = topics.is_due
+        look.cancel()
+        await asyncio.gather(look, return_exceptions=True)
+        after = topics.is_due
+        flow.gate.set()
+        await topics.look()
+        return before, after, flow.looks
+
+    assert asyncio.run(scene()) == (False, True, 2)

@@ -1,0 +1,89 @@
+"""Duties that are changed while they run: every turn comes to its end, and no two of one kind overlap."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from mmtool.replication.duties import Rota
+
+
+@dataclass
+class Duty:
+    name: str
+    log: list
+    seconds: float = 0.01
+    closing: bool = False
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    label: str = ""
+
+    async def perform(self):
+        self.log.append(f"{self.label or self.name} begins")
+        await self.gate.wait()
+        self.log.append(f"{self.label or self.name} ends")
+
+
+def opened(name, log, label):
+    duty = Duty(name, log, label=label)
+    duty.gate.set()
+    return duty
+
+
+async def until(log, entry):
+    async with asyncio.timeout(5):
+        while entry not in log:  # noqa: ASYNC110  a list tells nobody that it grew
+            await asyncio.sleep(0.005)
+
+
+def test_a_successor_waits_for_the_turn_under_way_and_others_do_not():
+    async def scene():
+        log = []
+        rota = Rota("a->b", [Duty("slow", log, label="old")], log.append)
+        rota.start()
+        await until(log, "old begins")
+        (old,) = rota._duties
+        rota.adopt([opened("slow", log, "new"), opened("quick", log, "quick")])
+        await until(log, "quick ends")
+        assert "new begins" not in log
+        old.gate.set()
+        await until(log, "new ends")
+        await rota.stop()
+        return [line for line in log if "quick" not in line][:4]
+
+    assert asyncio.run(scene()) == ["old begins", "old ends", "new begins", "new ends"]
+
+
+def test_a_retired_duty_has_no_further_turn_and_nothing_outlives_a_stop():
+    async def scene():
+        log = []
+        rota = Rota("a->b", [opened("one", log, "old")], log.append)
+        rota.start()
+        await until(log, "old ends")
+        rota.adopt([])
+        await asyncio.sleep(0.03)
+        before = len(log)
+        await asyncio.sleep(0.05)
+        rota.adopt([Duty("two", log)])
+        await until(log, "two begins")
+        rota.adopt([Duty("two", log, label="three")])
+        await rota.stop()
+        return before == log.index("two begins"), log[-1], len(asyncio.all_tasks())
+
+    assert asyncio.run(scene()) == (True, "two begins", 1)
+
+
+def test_duties_that_are_changed_while_it_stands_still_begin_with_it():
+    async def scene():
+        log = []
+        rota = Rota("a->b", [opened("one", log, "old")], log.append)
+        rota.adopt([opened("one", log, "new")])
+        rota.start()
+        await until(log, "new ends")
+        await rota.stop()
+        log.clear()
+        rota.start()
+        await until(log, "new ends")
+        await rota.stop()
+        return "old begins" in log
+
+    assert not asyncio.run(scene())
