@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -30,14 +29,13 @@ from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
-from mmtool.replication.gone import forget_deleted
+from mmtool.replication.gone import forget_deleted, refuse_recreated
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
     flow_record,
-    internal_topics,
-    syncs_topic,
+    make_internal_topics,
     write_documents,
 )
 from mmtool.replication.taking_over import Predecessor
@@ -121,24 +119,10 @@ class FlowRun:
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await self._predecessor.wait(say)
-        await asyncio.to_thread(self._make_topics)
-        own = [t.name for t in internal_topics(self.flow.identity, self.flow.settings)]
-        await self.flow.target.refresh(own)
-        for _ in range(100):
-            # a broker that has not heard of the register would let the way back take our records for its own
-            if await self.flow.target.known_by_all(own):
-                break
-            await asyncio.sleep(0.1)
-        await self.flow.target.refresh(own)
+        await make_internal_topics(self.flow)
         await self.ownership.acquire(standby=standby, say=say)
         if standby:
             await self._predecessor.check(say)
-
-    def _make_topics(self) -> None:
-        settings = self.flow.settings
-        TopicAdmin(settings.target).create_internal(internal_topics(self.flow.identity, settings))
-        if settings.emit_offset_syncs:
-            TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
 
     async def take(self, *, in_doubt: bool = False) -> None:
         """Claims every shard and learns where each partition stands.
@@ -215,7 +199,7 @@ class FlowRun:
         begins = settings.emit_offset_syncs and not self.flow.settings.emit_offset_syncs
         self.flow.settings = settings
         if begins:
-            await asyncio.to_thread(self._make_topics)
+            await make_internal_topics(self.flow)
 
     # --- topics -------------------------------------------------------------------------------------------
 
@@ -223,7 +207,8 @@ class FlowRun:
         """Looks for topics and partitions; whether the next round differs from the running one."""
         before = self.view.shape
         self.view = await self._topics.refresh(self._on_record())
-        self._refuse_recreated()
+        if self.flow.settings.on_topic_recreated == "halt":
+            refuse_recreated(self.view, self.standing.blocks.values())
         begun = await self._begin(self._unknown())
         return begun or self.view.shape != before
 
@@ -231,20 +216,6 @@ class FlowRun:
         """Where source topics have been mirrored to: the books of any of their partitions say it."""
         fresh = [assignment.block for assignment in self._fresh.values()]
         return {block.about.topic_id: block.about for block in (*fresh, *self.standing.blocks.values())}
-
-    def _refuse_recreated(self) -> None:
-        """A topic that came back under its old name is another topic: its records must not follow the old ones."""
-        if self.flow.settings.on_topic_recreated == "restart":
-            return
-        known = {block.about.source_topic: block.about.topic_id for block in self.standing.blocks.values()}
-        ids = {block.about.topic_id for block in self.standing.blocks.values()}
-        for name, topic in list(self.view.topics.items()):
-            if name in known and topic.topic_id not in ids:
-                del self.view.topics[name]
-                self.view.refused[name] = (
-                    f"source topic {name} was deleted and created again:"
-                    " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
-                )
 
     def _unknown(self) -> list[tuple[MirroredTopic, int]]:
         return [

@@ -16,11 +16,30 @@ from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place, Standing
-    from mmtool.translation.blocks import BlockKey
+    from mmtool.replication.mirror_topics import TopicsView
+    from mmtool.translation.blocks import Block, BlockKey
+
+
+def refuse_recreated(view: TopicsView, blocks: Iterable[Block]) -> None:
+    """A topic that came back under its old name is another topic: its records must not follow the old ones.
+
+    Args:
+        view: What is mirrored; such topics leave it, with the reason.
+        blocks: The newest block of each partition that was ever mirrored.
+    """
+    abouts = [block.about for block in blocks]
+    names, ids = {about.source_topic for about in abouts}, {about.topic_id for about in abouts}
+    for name, topic in list(view.topics.items()):
+        if name in names and topic.topic_id not in ids:
+            del view.topics[name]
+            view.refused[name] = (
+                f"source topic {name} was deleted and created again:"
+                " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
+            )
 
 
 async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> list[str]:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.codes import Code, name_of
@@ -43,6 +44,32 @@ def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[Crea
     partitions = {identity.runs_topic: RUNS_PARTITIONS, identity.control_topic: 1, PRODUCERS_TOPIC: 1}
     factor = settings.offset_syncs_replication_factor
     return [CreateTopic("", name, count, factor, _STATE_CONFIGS) for name, count in partitions.items()]
+
+
+async def make_internal_topics(flow: FlowContext) -> None:
+    """Makes mmtool's own topics and MM2's offset-syncs where they are missing, and waits until every broker knows.
+
+    A broker of the target that has not heard of the register of producers would let the way back, which reads there,
+    take our records for the target's own.
+
+    Raises:
+        NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
+    """
+    await asyncio.to_thread(_make_internal_topics, flow)
+    own = [topic.name for topic in internal_topics(flow.identity, flow.settings)]
+    await flow.target.refresh(own)
+    for _ in range(2 * _LOOKS):
+        if await flow.target.known_by_all(own):
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    await flow.target.refresh(own)
+
+
+def _make_internal_topics(flow: FlowContext) -> None:
+    settings = flow.settings
+    TopicAdmin(settings.target).create_internal(internal_topics(flow.identity, settings))
+    if settings.emit_offset_syncs:
+        TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
 
 
 def syncs_topic(settings: FlowSettings) -> CreateTopic:

@@ -18,7 +18,7 @@ from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.pump.pump import Pump
-from mmtool.replication.stateful import internal_topics
+from mmtool.replication.stateful import make_internal_topics
 from mmtool.testing.wire import Producer, RealLog
 
 if TYPE_CHECKING:
@@ -58,13 +58,7 @@ class Owner:
     async def take(cls, settings: FlowSettings, *, in_doubt: bool = False, take_over: bool = False) -> Owner:
         """Claims every shard; in doubt also where the last owner seems to have closed them."""
         run = FlowRun(await connect(settings), take_over=take_over)
-        await asyncio.to_thread(run._make_topics)  # noqa: SLF001  the rest of join() is about ownership
-        own = [topic.name for topic in internal_topics(run.flow.identity, settings)]
-        for _ in range(_LOOKS):
-            found = await run.flow.target.refresh(own)
-            if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
-                break
-            await asyncio.sleep(_PAUSE_SECONDS)
+        await make_internal_topics(run.flow)
         await run.take(in_doubt=in_doubt)
         await run.refresh()
         return cls(run)

@@ -24,9 +24,16 @@ def run():
     async def refresh(_):
         return TopicsView({TOPIC.name: TOPIC}, matched=1)
 
+    async def nothing_left(_):
+        return {}
+
+    async def as_begun(_standing, begun, _shards):
+        return begun
+
     run = FlowRun.__new__(FlowRun)
     run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt"))
     run._topics = SimpleNamespace(refresh=refresh)
+    run._predecessor = SimpleNamespace(starts=nothing_left, record=as_begun)
     run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
     run._fresh, run._mirrored, run.halted = {}, {}, {}
     return run
