@@ -19,6 +19,7 @@ from mmtool.translation.blocks import (
     BlockKey,
     FirstBlock,
     Follows,
+    Gap,
     MirroredPartition,
     MirroredTo,
     MirrorStart,
@@ -42,10 +43,10 @@ _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
 # The flags say which optional parts follow.
-_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED = (
-    1 << bit for bit in range(8)
+_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED, _GAPS = (
+    1 << bit for bit in range(9)
 )
-_ALL_FLAGS = (1 << 8) - 1
+_ALL_FLAGS = (1 << 9) - 1
 
 _T = TypeVar("_T")
 
@@ -85,6 +86,7 @@ def encode_block(block: Block) -> bytes:
         put_varint(body, number)
     _put_previous(body, block.previous)
     _put_tail(body, block.tail)
+    _put_gaps(body, block.gaps)
     put_varint(body, len(block.runs))
     body += _encode_runs(block.runs)
     return _framed(BLOCK_VERSION, bytes(body))
@@ -129,6 +131,7 @@ def _flags(block: Block) -> int:
         | _WRITER * (tail.writer is not UNKNOWN)
         | _EPOCH * (tail.source_leader_epoch is not UNKNOWN)
         | _CHECKED * (tail.checked_to is not UNKNOWN)
+        | _GAPS * bool(block.gaps)
     )
 
 
@@ -160,6 +163,14 @@ def _put_tail(out: bytearray, tail: Tail) -> None:
         put_varint(out, tail.source_leader_epoch)
     if tail.checked_to is not UNKNOWN:
         put_varint(out, tail.checked_to)
+
+
+def _put_gaps(out: bytearray, gaps: tuple[Gap, ...]) -> None:
+    if gaps:
+        put_varint(out, len(gaps))
+    for gap in gaps:
+        put_varint(out, gap.start)
+        put_varint(out, gap.end)
 
 
 def _seen(seen: SeenOffset | Unknown) -> tuple[int, ...]:
@@ -254,9 +265,11 @@ def _take_block(reader: _Reader) -> Block:
     start = MirrorStart(reader.upstream(), reader.downstream())
     previous = Follows(reader.upstream(), reader.upstream()) if flags & _FOLLOWS else FIRST_BLOCK
     tail = _take_tail(reader, flags)
+    number = reader.number() if flags & _GAPS else 0
+    gaps = tuple(Gap(reader.upstream(), reader.upstream()) for _ in range(number))
     count = reader.number()
     runs = _decode_runs(reader.rest(), count)
-    return Block(about, block_start, start, previous, runs, tail, sealed=bool(flags & _SEALED))
+    return Block(about, block_start, start, previous, runs, tail, sealed=bool(flags & _SEALED), gaps=gaps)
 
 
 def _take_about(reader: _Reader) -> MirroredPartition:

@@ -93,6 +93,17 @@ class SeenOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets of the source, from the first one up to ``end``, whose records an operator chose not to mirror.
+
+    Whatever surviving record is there is not on the target, so no commit there has an exact answer.
+    """
+
+    start: UpstreamOffset
+    end: UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
 class WriterState:
     """The idempotent producer's state after the last run; a resume goes on from here (KIP-98, KIP-360)."""
 
@@ -160,6 +171,7 @@ class Block:
 
     Attributes:
         sealed: Nothing will be added: the next run starts the next block.
+        gaps: What was passed over by choice, ascending; none reaches past the frontier, or into a run.
     """
 
     about: MirroredPartition
@@ -169,6 +181,7 @@ class Block:
     runs: RunMap
     tail: Tail
     sealed: bool
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def key(self) -> BlockKey:
@@ -192,6 +205,11 @@ class Block:
             )
         if self.tail.upstream_frontier < self._mapped_end():
             self._refuse(f"frontier {self.tail.upstream_frontier} below {self._mapped_end()}")
+        passed = self.block_start
+        for gap in self.gaps:
+            if not passed <= gap.start < gap.end <= self.tail.upstream_frontier:
+                self._refuse(f"the gap from {gap.start} to {gap.end} is not in its place")
+            passed = gap.end
 
     def _mapped_end(self) -> UpstreamOffset:
         return self.runs.last.upstream_end if len(self.runs) else self.block_start

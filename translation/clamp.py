@@ -48,4 +48,6 @@ def clamp_skipping(
     if clamped > target.log_end:
         return Refused(Reason.BEYOND_MIRROR)
     deleted = partition.runs.records_below_downstream(target.log_start) - partition.runs.records_below(commit)
-    return Skipping(clamped, max(0, deleted) + max(0, partition.known_from - commit))
+    gap = partition.gap_at(commit)
+    never = 0 if gap is None else gap.end - commit
+    return Skipping(clamped, max(0, deleted) + max(0, partition.known_from - commit) + never)

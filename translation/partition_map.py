@@ -10,6 +10,7 @@ from mmtool.translation.blocks import (
     Block,
     FirstBlock,
     Follows,
+    Gap,
     MirroredPartition,
     MirrorStart,
     NothingMirrored,
@@ -33,6 +34,7 @@ class PartitionMap:
         known_from: Upstream offset from which the runs are known: the mirror's start, or, where older blocks
             were dropped because the target deleted their records, the end of the last dropped run.
         last_block_start: Start of the newest block, which the next owner goes on with.
+        gaps: What was passed over by choice, ascending.
     """
 
     about: MirroredPartition
@@ -41,6 +43,7 @@ class PartitionMap:
     last_block_start: UpstreamOffset
     runs: RunMap
     tail: Tail
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -51,6 +54,10 @@ class PartitionMap:
     def upstream_frontier(self) -> UpstreamOffset:
         """Next offset to fetch; everything below is mapped or known to be absent."""
         return self.tail.upstream_frontier
+
+    def gap_at(self, offset: UpstreamOffset) -> Gap | None:
+        """The gap in which a commit of ``offset`` would go on; None where none is."""
+        return next((gap for gap in self.gaps if gap.start <= offset < gap.end), None)
 
     @classmethod
     def empty(cls, about: MirroredPartition, start: MirrorStart, tail: Tail) -> PartitionMap:
@@ -73,7 +80,8 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
     first, last = chain[0], chain[-1]
     known_from = first.previous.upstream_end if isinstance(first.previous, Follows) else first.block_start
     runs = _joined_runs(chain)
-    return PartitionMap(first.about, first.mirror_start, known_from, last.block_start, runs, last.tail)
+    gaps = tuple(gap for block in chain for gap in block.gaps)
+    return PartitionMap(first.about, first.mirror_start, known_from, last.block_start, runs, last.tail, gaps)
 
 
 def _joined_runs(chain: list[Block]) -> RunMap:

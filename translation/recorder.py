@@ -14,6 +14,7 @@ from mmtool.translation.blocks import (
     MAX_RUNS,
     Block,
     Follows,
+    Gap,
     MirroredPartition,
     MirroredTo,
     MirrorStart,
@@ -45,6 +46,7 @@ class MapRecorder:
         "_changed",
         "_downstream_end",
         "_frontier",
+        "_gaps",
         "_known_to",
         "_leader_epoch",
         "_max_runs",
@@ -65,6 +67,7 @@ class MapRecorder:
         self._previous = block.previous
         self._builder = RunBuilder(block.runs)
         self._sealed: list[Block] = []
+        self._gaps = block.gaps
         self._changed = changed
         self._max_runs = max_runs
         self._frontier = block.tail.upstream_frontier
@@ -128,6 +131,17 @@ class MapRecorder:
             self._frontier = upstream_frontier
             self._changed = True
 
+    def skip_to(self, position: UpstreamOffset) -> None:
+        """An operator's choice: what lies between the last mirrored record and ``position`` is never mirrored.
+
+        A gap that begins where nothing was mirrored since the last one swallows it.
+        """
+        if position > self._frontier:
+            mapped = self._builder.upstream_end if len(self._builder) else self._block_start
+            kept = tuple(gap for gap in self._gaps if gap.end <= mapped)
+            self._gaps = (*kept, Gap(UpstreamOffset(mapped), position))
+            self.passed(position)
+
     def checked(self, log_end: DownstreamOffset) -> None:
         """The target's log was read up to ``log_end``, behind a fence: what is ours there has been told."""
         if log_end > self._known_to:
@@ -183,6 +197,7 @@ class MapRecorder:
             self._builder.snapshot(),
             self.tail,
             sealed=sealed,
+            gaps=self._gaps,
         )
 
     def _seal(self, next_start: UpstreamOffset) -> None:
@@ -193,7 +208,7 @@ class MapRecorder:
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start
-        self._builder = RunBuilder()
+        self._builder, self._gaps = RunBuilder(), ()
 
 
 def _moved(before: SeenOffset | Unknown, now: SeenOffset) -> bool:

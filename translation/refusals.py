@@ -36,7 +36,7 @@ _SENTENCES = {
     Reason.BEYOND_SOURCE_END: "the commit is past the end of the source log: the source was truncated or recreated",
     Reason.TARGET_LOG_START_PASSED: "the target has already deleted the records at this position: raise its retention",
     Reason.PARTITION_MISSING: "the target does not hold what was mirrored: no such partition, or made anew",
-    Reason.NOT_MIRRORED: "not mirrored by this flow: outside `topics`, or from before the mirror began",
+    Reason.NOT_MIRRORED: "not mirrored by this flow: outside `topics`, from before the mirror began, or passed over",
     Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
     Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",
     Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is not enough",

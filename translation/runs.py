@@ -98,6 +98,11 @@ class RunBuilder:
             and len(self._counts) > 0
         )
 
+    @property
+    def upstream_end(self) -> UpstreamOffset:
+        """The offset after the last record; 0 before the first."""
+        return UpstreamOffset(self._next_upstream)
+
     def _refuse(self, upstream_start: int, downstream_start: int, count: int) -> None:
         if count <= 0:
             raise InvariantError("A", f"a run of {count} records")

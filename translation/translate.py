@@ -59,12 +59,15 @@ def translate(
 
 
 def _refusal(
-    partition: PartitionMap, commit: int, target: TargetLog, source: SourceLog | Unknown
+    partition: PartitionMap, commit: UpstreamOffset, target: TargetLog, source: SourceLog | Unknown
 ) -> Refused | None:
     if source is not UNKNOWN and commit > source.log_end:
         return Refused(Reason.BEYOND_SOURCE_END)
     if commit > partition.upstream_frontier:
         return Refused(Reason.BEYOND_MIRROR)
+    gap = partition.gap_at(commit)
+    if gap is not None and not _deleted_below(gap.end, partition, source):
+        return Refused(Reason.NOT_MIRRORED)
     if commit >= partition.known_from:
         return None
     if not partition.complete:  # blocks are dropped only after the target's log start has passed them
@@ -78,13 +81,14 @@ def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLo
     What the target holds there may be copies that somebody else made (MirrorMaker 2, before it was taken over from).
     """
     below_is_gone = target.log_start >= partition.mirror_start.downstream
-    return below_is_gone and _source_has_none_before(partition, source)
+    return below_is_gone and _deleted_below(partition.mirror_start.upstream, partition, source)
 
 
-def _source_has_none_before(partition: PartitionMap, source: SourceLog | Unknown) -> bool:
+def _deleted_below(offset: int, partition: PartitionMap, source: SourceLog | Unknown) -> bool:
+    """Whether the source has nothing to read below ``offset``."""
     seen = partition.tail.source_log_start
     starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
-    return max(starts) >= partition.mirror_start.upstream
+    return max(starts) >= offset
 
 
 def _at_record(record: DownstreamOffset, target: TargetLog) -> Answer:
@@ -127,7 +131,9 @@ def translate_back(
         return Refused(Reason.BEYOND_SOURCE_END)
     if not partition.complete and commit < partition.runs.first.downstream_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
-    if commit < partition.mirror_start.downstream and not _source_has_none_before(partition, source):
+    if commit < partition.mirror_start.downstream and not _deleted_below(
+        partition.mirror_start.upstream, partition, source
+    ):
         return Refused(Reason.NOT_MIRRORED)
     record = partition.runs.find_reverse(commit)
     if record is None:
@@ -216,6 +222,9 @@ def _hits(
     if source is not UNKNOWN:
         yield Reason.BEYOND_SOURCE_END, commits > source.log_end
     yield Reason.BEYOND_MIRROR, commits > partition.upstream_frontier
+    for gap in partition.gaps:
+        if not _deleted_below(gap.end, partition, source):
+            yield Reason.NOT_MIRRORED, (commits >= gap.start) & (commits < gap.end)
     before = commits < partition.known_from
     if not partition.complete:
         yield Reason.TARGET_LOG_START_PASSED, before
