@@ -11,6 +11,7 @@ from mmtool.plan.documents import (
     ControlRecord,
     FlowRecord,
     OwnerRecord,
+    PauseRecord,
     PositionRecord,
     ProducerRecord,
     ShardRecord,
@@ -20,6 +21,7 @@ from mmtool.plan.documents import (
     decode_control,
 )
 from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.plan.pauses import Pauses
 from mmtool.translation.block_codec import decode_block, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
@@ -40,6 +42,7 @@ class ControlView:
 
     Attributes:
         controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
+        pauses: What operators have paused.
         end: Where the topic ended when it was read: later words are at or after it.
     """
 
@@ -47,8 +50,14 @@ class ControlView:
     shards: dict[int, ShardRecord] = field(default_factory=dict)
     owner: OwnerRecord | None = None
     controls: set[bytes] = field(default_factory=set)
-    positions: dict[tuple[str, int], PositionRecord] = field(default_factory=dict)
+    pauses: Pauses = field(default_factory=Pauses)
     end: int = 0
+    _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> dict[tuple[str, int], PositionRecord]:
+        """Where each partition stands, by topic id and number; what is paused says so."""
+        return {(p.topic_id, p.partition): self.pauses.shown(p) for p in self._positions.values()}
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
         """Takes one record in.
@@ -59,6 +68,7 @@ class ControlView:
         self.end = max(self.end, offset + 1)
         if value is None:
             self.controls.discard(key)
+            self._positions.pop(key, None)
             return
         document = decode_control(key, value)
         if isinstance(document, FlowRecord):
@@ -70,7 +80,9 @@ class ControlView:
         elif isinstance(document, (ControlRecord, SharesRecord, UseRecord)):
             self.controls.add(key)
         elif isinstance(document, PositionRecord):
-            self.positions[document.topic_id, document.partition] = document
+            self._positions[key] = document
+        elif isinstance(document, PauseRecord):
+            self.pauses = self.pauses.with_word(document)
 
 
 def read_control(

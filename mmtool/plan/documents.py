@@ -162,6 +162,11 @@ class ControlRecord(Document):
         return f"control/{self.owner}".encode()
 
 
+def position_key(topic_id: str, partition: int) -> bytes:
+    """The key of a partition's position."""
+    return f"position/{topic_id}/{partition}".encode()
+
+
 @dataclass(frozen=True, slots=True)
 class SharesRecord(Document):
     """How an owner divides a flow's throttle over the tasks of a round.
@@ -236,12 +241,44 @@ class PositionRecord(Document):
 
     @property
     def key(self) -> bytes:
-        return f"position/{self.topic_id}/{self.partition}".encode()
+        return position_key(self.topic_id, self.partition)
 
     @property
     def lag_records(self) -> int:
         """Offsets between position and end: an upper bound of the records to come."""
         return max(self.source_end - self.upstream_position, 0)
+
+
+WHOLE_FLOW = "*"
+"""Stands in a `PauseRecord` for every topic of the flow, those of the future included."""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRecord(Document):
+    """An operator's word that a topic, or the whole flow, is not to be mirrored for now, or is again.
+
+    It outlives processes and hosts: whoever owns the flow obeys it.
+
+    Attributes:
+        topic_id: Of the source topic, or `WHOLE_FLOW`.
+        paused: False once it was resumed.
+        by: Who said so, as ``user@host``.
+        since_ms: When, by that host's clock.
+        reason: Why, in the operator's words; perhaps empty.
+    """
+
+    PREFIX = "pause/"
+
+    topic_id: str
+    topic: str
+    paused: bool
+    by: str
+    since_ms: int
+    reason: str
+
+    @property
+    def key(self) -> bytes:
+        return f"pause/{self.topic_id}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +306,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     SharesRecord,
     UseRecord,
     PositionRecord,
+    PauseRecord,
 )
 
 

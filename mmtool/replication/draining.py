@@ -11,6 +11,7 @@ from mmtool.kafka.membership import seat_holder
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
+from mmtool.plan.pauses import name_of, sentence_of
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine, RunOptions
 from mmtool.replication.progress import FlowsShown
@@ -64,6 +65,7 @@ class _Drain:
 
     async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         while not await _reached(self.flow, identity, goal):
+            _refuse_paused(await self._control(identity), goal)
             if await _runs_elsewhere(self.flow, identity):
                 await self._watch(identity, goal)
                 continue
@@ -80,10 +82,14 @@ class _Drain:
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         """How far whoever runs the flow is; refuses to wait for what is halted."""
-        control = await asyncio.to_thread(read_control, self.flow.target, identity)
+        control = await self._control(identity)
         _refuse_halted(control, goal)
+        _refuse_paused(control, goal)
         self.shown.watched(self.flow.name, control.positions.values())
         await asyncio.sleep(_POLL_SECONDS)
+
+    async def _control(self, identity: FlowIdentity) -> ControlView:
+        return await asyncio.to_thread(read_control, self.flow.target, identity)
 
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
         until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
@@ -137,10 +143,27 @@ def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -
     Raises:
         RefusedError: a partition of the goal is halted.
     """
+    positions = control.positions
     for place in goal:
-        position = control.positions.get(place)
+        position = positions.get(place)
         if position is not None and position.state == State.HALTED:
             raise RefusedError(
                 f"{position.topic}-{position.partition} cannot be drained: {position.reason}",
                 remedy="mend it, then run again",
+            )
+
+
+def _refuse_paused(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
+    """Nobody mirrors a paused partition, so waiting for it would never end.
+
+    Raises:
+        RefusedError: a partition of the goal is paused.
+    """
+    for topic_id, _ in goal:
+        mark = control.pauses.of(topic_id)
+        if mark is not None:
+            raise RefusedError(
+                f"{name_of(mark)} cannot be drained: {sentence_of(mark)}",
+                remedy="let it go on with `mmtool flow resume`, then run again",
+                code="paused",
             )

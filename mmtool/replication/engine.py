@@ -306,8 +306,8 @@ class Engine:
     def _show(self) -> None:
         self.tick(self.runs)
         for run in self.runs:
-            while run.watch.halts:
-                self.say(f"{run.name}: {run.watch.halts.pop(0)}")
+            while run.watch.news:
+                self.say(f"{run.name}: {run.watch.news.pop(0)}")
 
     def _round_seconds(self) -> float:
         return float(min(flow.round_seconds for flow in self.settings))

@@ -25,6 +25,7 @@ from mmtool.plan.documents import (
     State,
 )
 from mmtool.plan.identity import shard_of
+from mmtool.plan.pauses import RESUME, Pauses, name_of, sentence_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
@@ -84,6 +85,7 @@ class FlowRun:
         self._mirrored: dict[Place, tuple[int, int]] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
+        self._planned = Pauses()
         self._claimed_at = 0.0
 
     @property
@@ -144,7 +146,11 @@ class FlowRun:
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
-        await self.watch.start(control.end)
+        await self.watch.start(control.end, control.pauses)
+        self.warnings += [
+            f"{self.name}: {name_of(mark)} is {sentence_of(mark)}; {RESUME}"
+            for mark in control.pauses.marks.values()
+        ]
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds."""
@@ -275,14 +281,23 @@ class FlowRun:
         return found
 
     def loads(self) -> list[ShardLoad]:
-        """The shards that have partitions, weighed."""
+        """The shards that have partitions to mirror now, weighed: what is paused is left out."""
+        self._planned = self.watch.pauses
         counts: dict[int, int] = {}
-        for partition in self.partitions():
+        for partition in self._planned_partitions():
             counts[partition.shard] = counts.get(partition.shard, 0) + 1
         return [
             ShardLoad(self.flow.identity.flow, shard, self._weights.get(shard) or float(count))
             for shard, count in counts.items()
         ]
+
+    def _planned_partitions(self) -> list[PartitionAssignment]:
+        return [p for p in self.partitions() if self._planned.of(p.topic_id) is None]
+
+    @property
+    def pauses_moved(self) -> bool:
+        """Whether something was paused or resumed since `loads` was asked."""
+        return self._planned != self.watch.pauses
 
     def assignment(
         self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
@@ -304,7 +319,7 @@ class FlowRun:
             runs_topic_id=runs,
             control_topic_id=control,
             shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
-            partitions=tuple(p for p in self.partitions() if p.shard in shards),
+            partitions=tuple(p for p in self._planned_partitions() if p.shard in shards),
             bytes_per_second=bytes_per_second,
         )
 
@@ -347,7 +362,8 @@ class FlowRun:
         found = []
         for partition in self.partitions():
             place = (partition.topic_id, partition.partition)
-            found.append(self.watch.positions.get(place) or booked_position(partition, self.owner))
+            position = self.watch.positions.get(place) or booked_position(partition, self.owner)
+            found.append(self.watch.pauses.shown(position))
         return found
 
     async def goal(self) -> dict[Place, int]:
@@ -362,8 +378,11 @@ class FlowRun:
         return {places[tp]: end for tp, end in ends.items()}
 
     def reached(self, goal: dict[Place, int]) -> bool:
-        """Whether every partition that can go on has passed its goal."""
-        return all(place in self.halted or self.frontier(place) >= end for place, end in goal.items())
+        """Whether every partition that can go on has passed its goal; what is halted or paused cannot."""
+        return all(
+            place in self.halted or self.watch.pauses.of(place[0]) is not None or self.frontier(place) >= end
+            for place, end in goal.items()
+        )
 
     def frontier(self, place: Place) -> int:
         """The last frontier known of a partition, 0 before its first."""

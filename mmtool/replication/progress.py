@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _WINDOW_SECONDS = 10.0
 _SHOW_SECONDS = 0.5
 _SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
+_STILL = (State.HALTED, State.PAUSED)
 
 
 class _Sample(NamedTuple):
@@ -53,7 +54,7 @@ class RateMeter:
             refused: Topics that cannot be mirrored at all: each counts as one halted partition.
         """
         known = list(positions)
-        moving = [p for p in known if p.state != State.HALTED]
+        moving = [p for p in known if p.state not in _STILL]
         now = _Sample(
             time.monotonic(),
             sum(p.records for p in known),
@@ -62,7 +63,7 @@ class RateMeter:
         )
         rates = self._rates(now)
         states: Counter[str] = Counter(
-            p.state if p.observed_ms or p.state == State.HALTED else State.STARTING for p in known
+            p.state if p.observed_ms or p.state in _STILL else State.STARTING for p in known
         )
         states[State.HALTED] += refused
         return ProgressSnapshot(

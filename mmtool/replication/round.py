@@ -107,6 +107,8 @@ class Round:
                     self.replan.set()
                 if self.replan.is_set() and wanted is None:
                     wanted = Command.REPLAN
+                if wanted is None and any(run.pauses_moved for run in self.runs):
+                    wanted = Command.REPLAN
                 if look.free and self.topics.is_due:
                     look.begin(self.topics.look())
                 if word.succeeded():

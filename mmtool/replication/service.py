@@ -113,4 +113,7 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
     outcome.rows = [row for run in engine.runs for row in rows_of_run(run, now_ms)]
+    paused = sum(row["state"] == State.PAUSED for row in outcome.rows)
+    if paused and engine.options.until_caught_up and outcome.stopped_by is None:
+        engine.say(f"{paused} of {len(outcome.rows)} partitions are paused and were not waited for")
     return outcome

@@ -1,11 +1,12 @@
-"""What the driver sees of its pumps: the positions that they write each second."""
+"""What the driver sees in the control topic: the positions that its pumps write each second, and operators' words."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import PositionRecord, State, UseRecord
+from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
+from mmtool.plan.pauses import RESUME, Pauses, name_of, sentence_of
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
@@ -27,7 +28,8 @@ class PositionsWatch:
     Attributes:
         positions: By partition.
         uses: What the tasks make of their shares of the throttle, by their numbers.
-        halts: A sentence for each partition that was halted since somebody took them out.
+        pauses: What operators have paused.
+        news: A sentence for everything that was halted, paused or resumed since somebody took them out.
     """
 
     def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
@@ -36,8 +38,9 @@ class PositionsWatch:
         self._halted = halted
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
+        self.pauses = Pauses()
         self.uses: dict[int, UseRecord] = {}
-        self.halts: list[str] = []
+        self.news: list[str] = []
         self._feed: ControlFeed | None = None
 
     @property
@@ -46,9 +49,10 @@ class PositionsWatch:
         assert self._feed is not None
         return self._feed.offset
 
-    async def start(self, offset: int) -> None:
-        """Follows from ``offset`` on."""
+    async def start(self, offset: int, pauses: Pauses) -> None:
+        """Follows from ``offset`` on, where ``pauses`` were in force."""
         self.stop()
+        self.pauses = pauses
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
         self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
@@ -61,17 +65,27 @@ class PositionsWatch:
     async def _follow(self, feed: ControlFeed) -> None:
         while True:
             for document in await feed.next():
-                if isinstance(document, UseRecord) and document.owner == self._owner:
+                if isinstance(document, PauseRecord):
+                    self._note_pause(document)
+                elif isinstance(document, UseRecord) and document.owner == self._owner:
                     self.uses[document.task] = document
-                if isinstance(document, PositionRecord) and document.owner == self._owner:
+                elif isinstance(document, PositionRecord) and document.owner == self._owner:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document
                     if document.state == State.HALTED:
                         self._note_halt(place, document)
 
+    def _note_pause(self, word: PauseRecord) -> None:
+        self.pauses = self.pauses.with_word(word)
+        self.news.append(
+            f"{name_of(word)} is {sentence_of(word)}; {RESUME}"
+            if word.paused
+            else f"{name_of(word)} is resumed by {word.by}"
+        )
+
     def _note_halt(self, place: Place, position: PositionRecord) -> None:
         if self._halted.get(place) != position.reason:
-            self.halts.append(f"{position.topic}-{position.partition} is halted: {position.reason}")
+            self.news.append(f"{position.topic}-{position.partition} is halted: {position.reason}")
         self._halted[place] = position.reason
 
 

@@ -17,6 +17,7 @@ from mmtool.plan.documents import (
     ControlRecord,
     FlowRecord,
     OwnerRecord,
+    PauseRecord,
     PositionRecord,
     ProducerRecord,
     ShardRecord,
@@ -60,7 +61,8 @@ def position(partition=0, frontier=5, end=9, **changes):
     return PositionRecord(**told | changes)
 
 
-ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PRODUCER]
+PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")
+ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PAUSE, PRODUCER]
 
 
 @pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
@@ -129,7 +131,7 @@ def test_the_key_tells_the_kind(key, kind):
     assert decode_control(key, document.encode()) == document
 
 
-@pytest.mark.parametrize("key", [b"pause/orders", b"flows", b"owners", b"\xff\xfe", b""])
+@pytest.mark.parametrize("key", [b"paused/orders", b"flows", b"owners", b"\xff\xfe", b""])
 def test_a_key_of_somebody_else_is_left_alone(key):
     assert decode_control(key, b"whatever") is None
 

@@ -117,3 +117,13 @@ def test_shards_that_were_not_closed_are_in_doubt():
 
 def test_a_flow_that_never_ran_has_nothing_in_doubt():
     assert doubtful(ControlView()) == set()
+
+
+def test_what_is_paused_is_neither_waited_for_nor_taken_for_silent(clock):
+    held = position(partition=1, at=0, end=500, state=State.PAUSED, observed=0)
+    meter = RateMeter()
+    meter.snapshot("A->B", [position(at=5), held], now_ms=60_000)
+    clock[0] += 1.0
+    shown = meter.snapshot("A->B", [position(at=9, observed=60_000), held], now_ms=60_000)
+    assert (shown.states[State.PAUSED], shown.eta_seconds, shown.silent_seconds) == (1, None, None)
+    assert shown.lag_records == 500
