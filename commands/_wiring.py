@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.config.live import LiveFile
+    from mmtool.config.values import Start
     from mmtool.failover.planned import DrainPort
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
@@ -171,3 +172,49 @@ def require_selector(chosen: GroupSelection, doing: str) -> None:
             f"{doing} needs to be told which groups",
             remedy="name them: -g NAME, --groups REGEX or --all-groups",
         )
+
+
+def destination(
+    to: str | None, csv: Path | None, topics: list[str]
+) -> tuple[Start | int | Mapping[TopicPartition, UpstreamOffset], list[str]]:
+    """Where mirrors are to go on, by ``--to`` or ``--csv``, and which topics are meant; none: all of the flow.
+
+    Raises:
+        UsageError: Neither or both are given, or what is given cannot be read.
+    """
+    if csv is None and to is not None:
+        return _position(to), topics
+    if csv is None or to is not None or topics:
+        raise UsageError(
+            "flow seek needs either --to, with or without --topic, or --csv",
+            remedy="see `mmtool flow seek --help`",
+        )
+    offsets = _from_csv(csv)
+    return offsets, sorted({place.topic for place in offsets})
+
+
+def _position(text: str) -> Start | int:
+    from mmtool.config.values import parse_start
+
+    word = text.strip()
+    if word.isascii() and word.isdigit() and len(word) < 19:
+        return int(word)
+    try:
+        return parse_start(word)
+    except ValueError as error:
+        raise UsageError(
+            f"--to {text}: neither an offset, nor {error}", remedy="see `mmtool flow seek --help`"
+        ) from None
+
+
+def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
+    from mmtool.plan.reset_csv import parse_reset_csv
+
+    try:
+        return parse_reset_csv(path.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise UsageError(f"--csv {path}: {error.strerror}", remedy="name a file that can be read") from error
+    except ValueError as error:
+        raise UsageError(
+            f"--csv {path}: {error}", remedy="three columns per line, without a heading"
+        ) from error

@@ -14,6 +14,7 @@ from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamO
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from mmtool.config.values import Start
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
@@ -45,7 +46,7 @@ async def first_blocks(
     grown = {TopicPartition(t.name, p) for t, p in unknown if t.topic_id in mirrored}
     grown -= elsewhere.keys()
     new = {TopicPartition(t.name, p) for t, p in unknown} - grown - elsewhere.keys()
-    starts = await _starts(flow, new) | await _list(flow, grown, EARLIEST)
+    starts = await starts_at(flow, new, flow.settings.start) | await _list(flow, grown, EARLIEST)
     downs = {TopicPartition(t.target_name, p) for t, p in unknown}
     ends = await list_offsets(flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
     found = []
@@ -60,9 +61,13 @@ async def first_blocks(
     return found
 
 
-async def _starts(flow: FlowContext, ups: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """``mmtool.start``; a time that no record has reached yet means the end."""
-    start = flow.settings.start
+async def starts_at(
+    flow: FlowContext, ups: Collection[TopicPartition], start: Start
+) -> dict[TopicPartition, int]:
+    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end.
+
+    Partitions without a leader are left out.
+    """
     if start == "earliest":
         return await _list(flow, ups, EARLIEST)
     ends = await _list(flow, ups, LATEST)

@@ -1,0 +1,176 @@
+"""``mmtool flow``: move, drop, hold and let go on what a flow has stored of its topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.commands._consent import consent
+from mmtool.commands._wiring import connect, destination, one_flow
+from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.flow_moves import FlowRow
+    from mmtool.replication.flow_moves import Rehearsal
+
+app = typer.Typer(no_args_is_help=True)
+
+To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="POSITION",
+        help="earliest, latest, an offset, or a time with its zone, as 2026-01-31T12:00:00Z.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+Csv = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        help="Partitions and their offsets on the source, as Kafka's reset file: topic,partition,offset.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+Why = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why, for whoever looks at it later.", show_default=False),
+]
+
+COLUMNS = (
+    Column("topic"),
+    Column("partition"),
+    Column("target_topic", essential=False),
+    Column("upstream_before"),
+    Column("upstream_after"),
+    Column("downstream_after", essential=False),
+    Column("records_skipped", title="SKIPPED"),
+    Column("records_repeated", title="REPEATED"),
+    Column("action"),
+    Column("reason"),
+)
+HELD = (
+    Column("topic"),
+    Column("partition"),
+    Column("target_topic", essential=False),
+    Column("upstream_after", title="UPSTREAM-POSITION"),
+    Column("action"),
+    Column("state"),
+    Column("reason"),
+)
+
+
+@app.command()
+def seek(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    to: To = None,
+    csv: Csv = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Let mirrors go on somewhere else, forward past records or back to mirror them again."""
+    from mmtool.insight.translation import look
+    from mmtool.replication.flow_moves import rehearse_seek
+
+    where, topics = destination(to, csv, topic or [])
+    flow = look(connect(one_flow(config, source, target), timeout), topics)
+    _do("flow seek", rehearse_seek(flow, where), output, execute=execute, yes=yes)
+
+
+@app.command()
+def forget(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Drop what is stored of topics: the next start mirrors them as if for the first time."""
+    from mmtool.insight.translation import look
+    from mmtool.replication.flow_moves import rehearse_forget
+
+    flow = look(connect(one_flow(config, source, target), timeout))
+    _do("flow forget", rehearse_forget(flow, topic or ()), output, execute=execute, yes=yes)
+
+
+@app.command()
+def pause(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    reason: Why = "",
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Hold topics, or the whole flow, until they are resumed; restarts and other hosts keep to it."""
+    from mmtool.insight.translation import look
+    from mmtool.replication import pausing
+
+    held = pausing.pause(look(connect(one_flow(config, source, target), timeout), topic or ()), reason)
+    finish(_result("flow pause", held.rows, HELD, applied=bool(held.words)), output, None)
+    talk(
+        "a running `mmtool replicate` stops mirroring them within seconds" if held.words else "paused already"
+    )
+
+
+@app.command()
+def resume(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Let paused topics go on where they were; without --topic, everything that is paused."""
+    from mmtool.insight.translation import look
+    from mmtool.replication import pausing
+
+    held = pausing.resume(look(connect(one_flow(config, source, target), timeout), topic or ()))
+    finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)
+    talk("a running `mmtool replicate` goes on within seconds" if held.words else "nothing was paused")
+
+
+def _do(command: str, rehearsal: Rehearsal, output: OutputFormat, *, execute: bool, yes: bool) -> None:
+    """Rehearsed, and executed when that was asked for, is possible, and changes anything."""
+    from mmtool.replication.flow_moves import execute as run
+
+    def shown() -> Result:
+        return _result(command, rehearsal.rows, COLUMNS)
+
+    for sentence in rehearsal.sentences:
+        talk(sentence)
+    if not execute or rehearsal.refusal is not None or not rehearsal.is_needed:
+        finish(shown(), output, rehearsal.refusal)
+        talk(
+            "nothing was changed; add --execute to do it" if rehearsal.is_needed else "there is nothing to do"
+        )
+        return
+    consent(f"{command} on {rehearsal.flow.identity.name}", yes=yes, about=shown)
+    finish(_result(command, run(rehearsal, talk), COLUMNS, applied=True), output, None)
+    talk("done; start `mmtool replicate` again")
+
+
+def _result(
+    command: str, rows: Iterable[FlowRow], columns: tuple[Column, ...], *, applied: bool = False
+) -> Result:
+    return Result(command, [row._asdict() for row in rows], columns, applied=applied)

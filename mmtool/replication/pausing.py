@@ -1,0 +1,150 @@
+"""Holding topics of a flow, and letting them go on: a word in the control topic, obeyed by whoever runs the flow.
+
+One record is all that is written, so a crash leaves it said or not said. A running `replicate` sees it within a
+second; one that starts later reads it first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.state_log import read_control
+from mmtool.plan.documents import PositionRecord, State
+from mmtool.plan.flow_moves import Action, FlowRow
+from mmtool.plan.pauses import Pauses, pause_words, resume_words, sentence_of
+from mmtool.replication.context import connect
+from mmtool.replication.stateful import write_documents
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import PauseRecord
+    from mmtool.plan.topics import TopicFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """How the flow's topics stand after the word.
+
+    Attributes:
+        rows: One per partition of the topics that were meant.
+        words: What was stored; empty when all was so already.
+    """
+
+    rows: list[FlowRow]
+    words: tuple[PauseRecord, ...]
+
+
+def pause(flow: FlowNow, reason: str) -> Held:
+    """Holds the topics of ``flow``: those that it was narrowed to, else all of it, those of the future included.
+
+    Raises:
+        RefusedError: the flow never ran.
+        UnreachableError, NotAuthorisedError: as the target answers.
+    """
+    control = _control(flow)
+    topics = {name: topic.topic_id for name, topic in flow.topics.items()}
+    words = pause_words(
+        topics, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms(), reason=reason
+    )
+    return _say(flow, control, words, Action.PAUSE)
+
+
+def resume(flow: FlowNow) -> Held:
+    """Lets the topics of ``flow`` go on; all that is paused when it was not narrowed.
+
+    Raises:
+        RefusedError: the flow never ran, or the whole of it is paused and only some topics are meant.
+        UnreachableError, NotAuthorisedError: as the target answers.
+    """
+    control = _control(flow)
+    ids = {topic.topic_id for topic in flow.topics.values()}
+    try:
+        words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms())
+    except ValueError as error:
+        raise RefusedError(
+            str(error), remedy="resume the flow without --topic; then pause the others", code="paused"
+        ) from error
+    return _say(flow, control, words, Action.RESUME)
+
+
+def operator() -> str:
+    """Who is at work here, for others to ask."""
+    name = str(os.getuid())  # a container may run as somebody without a name
+    with suppress(OSError, KeyError):
+        name = getpass.getuser()
+    return f"{name}@{socket.gethostname()}"
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _control(flow: FlowNow) -> ControlView:
+    control = read_control(flow.clusters.settings.target, flow.identity)
+    if control.flow is None:
+        raise RefusedError(
+            f"flow {flow.identity.name} never ran: there is nothing to hold",
+            remedy="start it with `mmtool replicate`, or leave it out of the configuration",
+            code="never_ran",
+        )
+    return control
+
+
+def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:
+    if words:
+        asyncio.run(_write(flow, words))
+    after = control.pauses
+    for word in words:
+        after = after.with_word(word)
+    positions = control.positions
+    rows = [
+        _row(flow, topic, number, positions.get((topic.topic_id, number)), (control.pauses, after), action)
+        for topic in flow.topics.values()
+        for number in range(topic.partitions)
+    ]
+    return Held(rows, tuple(words))
+
+
+async def _write(flow: FlowNow, words: Sequence[PauseRecord]) -> None:
+    context = await connect(flow.clusters.settings)
+    try:
+        await write_documents(context, flow.identity.control_topic, words)
+    finally:
+        await context.close()
+
+
+def _row(
+    flow: FlowNow,
+    topic: TopicFacts,
+    partition: int,
+    position: PositionRecord | None,
+    pauses: tuple[Pauses, Pauses],
+    action: Action,
+) -> FlowRow:
+    before, after = (of.of(topic.topic_id) for of in pauses)
+    upstream = position.upstream_position if position else None
+    shown = pauses[1].shown(position).state if position else None
+    return FlowRow(
+        source=flow.identity.source_alias,
+        target=flow.identity.target_alias,
+        topic=topic.name,
+        partition=partition,
+        target_topic=position.target_topic if position else flow.remote(topic.name),
+        upstream_before=upstream,
+        upstream_after=upstream,
+        downstream_after=position.downstream_position if position else None,
+        action=Action.KEEP if (before is None) == (after is None) else action,
+        reason=sentence_of(after) if after else "",
+        state=State.PAUSED if after and shown is None else shown,
+    )
