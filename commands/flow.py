@@ -13,10 +13,11 @@ from mmtool.commands._wiring import connect, destination, one_flow
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.replication.flow_moves import Rehearsal
+    from mmtool.replication.rebuilding import Rebuilt
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -55,6 +56,17 @@ COLUMNS = (
     Column("action"),
     Column("reason"),
 )
+REBUILT = (
+    Column("topic"),
+    Column("partition"),
+    Column("target_topic", essential=False),
+    Column("upstream_before"),
+    Column("upstream_after"),
+    Column("downstream_after", essential=False),
+    Column("records_mapped", title="MAPPED"),
+    Column("action"),
+    Column("reason"),
+)
 HELD = (
     Column("topic"),
     Column("partition"),
@@ -82,11 +94,13 @@ def seek(
 ) -> None:
     """Let mirrors go on somewhere else, forward past records or back to mirror them again."""
     from mmtool.insight.translation import look
+    from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_seek
 
     where, topics = destination(to, csv, topic or [])
     flow = look(connect(one_flow(config, source, target), timeout), topics)
-    _do("flow seek", rehearse_seek(flow, where), output, execute=execute, yes=yes)
+    found = rehearse_seek(flow, where)
+    _do("flow seek", found, lambda: run(found, talk), output, execute=execute, yes=yes)
 
 
 @app.command()
@@ -103,10 +117,33 @@ def forget(
 ) -> None:
     """Drop what is stored of topics: the next start mirrors them as if for the first time."""
     from mmtool.insight.translation import look
+    from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 
     flow = look(connect(one_flow(config, source, target), timeout))
-    _do("flow forget", rehearse_forget(flow, topic or ()), output, execute=execute, yes=yes)
+    found = rehearse_forget(flow, topic or ())
+    _do("flow forget", found, lambda: run(found, talk), output, execute=execute, yes=yes)
+
+
+@app.command()
+def rebuild(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Derive offset runs again from both logs, where they are lost or cannot be read."""
+    from mmtool.insight.translation import look
+    from mmtool.replication.rebuilding import execute_rebuild, rehearse_rebuild
+
+    flow = look(connect(one_flow(config, source, target), timeout), topic or ())
+    found = rehearse_rebuild(flow, topic or ())
+    _do("flow rebuild", found, lambda: execute_rebuild(found, talk), output, execute=execute, yes=yes)
 
 
 @app.command()
@@ -150,23 +187,29 @@ def resume(
     talk("a running `mmtool replicate` goes on within seconds" if held.words else "nothing was paused")
 
 
-def _do(command: str, rehearsal: Rehearsal, output: OutputFormat, *, execute: bool, yes: bool) -> None:
+def _do(
+    command: str,
+    found: Rehearsal | Rebuilt,
+    run: Callable[[], list[FlowRow]],
+    output: OutputFormat,
+    *,
+    execute: bool,
+    yes: bool,
+) -> None:
     """Rehearsed, and executed when that was asked for, is possible, and changes anything."""
-    from mmtool.replication.flow_moves import execute as run
+    columns = REBUILT if command == "flow rebuild" else COLUMNS
 
     def shown() -> Result:
-        return _result(command, rehearsal.rows, COLUMNS)
+        return _result(command, found.rows, columns)
 
-    for sentence in rehearsal.sentences:
+    for sentence in found.sentences:
         talk(sentence)
-    if not execute or rehearsal.refusal is not None or not rehearsal.is_needed:
-        finish(shown(), output, rehearsal.refusal)
-        talk(
-            "nothing was changed; add --execute to do it" if rehearsal.is_needed else "there is nothing to do"
-        )
+    if not execute or found.refusal is not None or not found.is_needed:
+        finish(shown(), output, found.refusal)
+        talk("nothing was changed; add --execute to do it" if found.is_needed else "there is nothing to do")
         return
-    consent(f"{command} on {rehearsal.flow.identity.name}", yes=yes, about=shown)
-    finish(_result(command, run(rehearsal, talk), COLUMNS, applied=True), output, None)
+    consent(f"{command} on {found.flow.identity.name}", yes=yes, about=shown)
+    finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")
 
 

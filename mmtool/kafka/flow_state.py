@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.state_log import partition_maps, read_blocks, read_control, take_block
+from mmtool.kafka.state_log import newest_records, partition_maps, read_blocks, read_control, take_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,12 +66,13 @@ class FollowedFlowState(KafkaFlowState):
         self._next: dict[int, int] = {}
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
-        for record in read_log(self._target, identity.runs_topic, start=self._next):
-            key = take_block(self._blocks, record, identity)
-            place = (key.topic_id, key.partition)
-            self._keys.setdefault(place, set()).add(key)
-            self._stale.add(place)
-            self._next[record.partition] = record.offset + 1
+        records = list(read_log(self._target, identity.runs_topic, start=self._next))
+        for key in [take_block(self._blocks, record, identity) for record in newest_records(records)]:
+            if key is not None:
+                place = (key.topic_id, key.partition)
+                self._keys.setdefault(place, set()).add(key)
+                self._stale.add(place)
+        self._next |= {record.partition: record.offset + 1 for record in records}
         for place in self._stale:
             self._maps.pop(place, None)
         stale = [key for place in self._stale for key in self._keys[place]]

@@ -114,7 +114,9 @@ def read_control(
     return view
 
 
-_NO_GUESS = "nothing is guessed from it: only mmtool may write there, so find out who else did"
+_NO_GUESS = (
+    "nothing is guessed: find out who else wrote there; `mmtool flow rebuild` derives offset runs again"
+)
 
 
 def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
@@ -129,14 +131,14 @@ def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedErro
 def read_blocks(
     cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
 ) -> dict[BlockKey, Block]:
-    """Every stored block of offset runs, by key.
+    """Every stored block of offset runs, by key: of each key the last record counts, whatever was there before.
 
     Raises:
         RefusedError: a block that cannot be read, or one of another flow.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     blocks: dict[BlockKey, Block] = {}
-    for record in read_log(cluster, identity.runs_topic, partitions):
+    for record in newest_records(read_log(cluster, identity.runs_topic, partitions)):
         take_block(blocks, record, identity)
     return blocks
 
@@ -149,15 +151,12 @@ def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     newest: dict[tuple[TopicId, int], tuple[int, LogRecord]] = {}
-    for record in read_log(cluster, identity.runs_topic):
-        key = _key_of(record, identity)
-        place = (key.topic_id, key.partition)
-        start = newest[place][0] if place in newest else key.block_start
-        if record.value is None:
-            if start == key.block_start:
-                newest.pop(place, None)
-        elif start <= key.block_start:
-            newest[place] = (key.block_start, record)
+    for record in newest_records(read_log(cluster, identity.runs_topic)):
+        if record.value is not None:
+            key = _key_of(record, identity)
+            place = (key.topic_id, key.partition)
+            if place not in newest or newest[place][0] < key.block_start:
+                newest[place] = (key.block_start, record)
     blocks: dict[BlockKey, Block] = {}
     for _, record in newest.values():
         take_block(blocks, record, identity)
@@ -171,16 +170,77 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
         raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
 
 
-def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey:
+def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
+    """The last record of each key, as compaction would leave it; tombstones stay."""
+    return list({record.key: record for record in records}.values())
+
+
+@dataclass(slots=True)
+class RunsLog:
+    """The runs topic as it is, damage included.
+
+    Attributes:
+        blocks: What can be read.
+        keys: The record keys of everything that is stored of a partition, readable or not, oldest block first.
+        broken: Partitions whose map cannot be trusted, and why.
+        strays: Record keys that are none of mmtool's, by the topic's partition.
+    """
+
+    blocks: dict[BlockKey, Block] = field(default_factory=dict)
+    keys: dict[tuple[TopicId, int], list[bytes]] = field(default_factory=dict)
+    broken: dict[tuple[TopicId, int], str] = field(default_factory=dict)
+    strays: dict[int, list[bytes]] = field(default_factory=dict)
+
+
+def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
+    """All that the runs topic holds, for who mends it: what cannot be read is listed, not refused.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    found = RunsLog()
+    for record in newest_records(read_log(cluster, identity.runs_topic)):
+        if record.value is not None:
+            _take_whatever(found, record, identity)
+    grouped: dict[tuple[TopicId, int], list[Block]] = {}
+    for key, block in sorted(found.blocks.items()):
+        grouped.setdefault((key.topic_id, key.partition), []).append(block)
+    for place, of in grouped.items():
+        try:
+            join_blocks(of)
+        except UnreadableStateError as error:
+            found.broken.setdefault(place, str(error))
+    return found
+
+
+def _take_whatever(found: RunsLog, record: LogRecord, identity: FlowIdentity) -> None:
+    try:
+        key = decode_key(record.key)
+    except UnreadableStateError:
+        found.strays.setdefault(record.partition, []).append(record.key)
+        return
+    place = (key.topic_id, key.partition)
+    found.keys.setdefault(place, []).append(record.key)
+    try:
+        take_block(found.blocks, record, identity)
+    except RefusedError as error:
+        found.broken[place] = error.message
+
+
+def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
     """Takes one record of the runs topic in: a block, or the end of one; its key.
+
+    None for a tombstone of what never was a block: it was struck out.
 
     Raises:
         RefusedError: as `read_blocks`.
     """
-    key = _key_of(record, identity)
     try:
+        key = decode_key(record.key)
         block = None if record.value is None else decode_block(record.value)
     except UnreadableStateError as error:
+        if record.value is None:
+            return None
         raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
     if block is None:
         blocks.pop(key, None)

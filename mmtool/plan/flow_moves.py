@@ -45,6 +45,7 @@ class FlowRow(NamedTuple):
         downstream_after: Where the next mirrored record goes at the earliest.
         records_skipped: Offsets that are never mirrored: at most so many records.
         records_repeated: Records that will be on the target once more.
+        records_mapped: Records whose offset is known exactly on both sides; only `rebuild` counts them.
     """
 
     source: str
@@ -57,6 +58,7 @@ class FlowRow(NamedTuple):
     downstream_after: int | None = None
     records_skipped: int = 0
     records_repeated: int = 0
+    records_mapped: int | None = None
     action: str = Action.KEEP
     state: str | None = None
     reason: str = ""

@@ -98,6 +98,25 @@ async def establish(
     return standing
 
 
+async def claim_blindly(
+    flow: FlowContext, in_doubt: Mapping[int, set[TopicPartition]], count: int, owner: str
+) -> dict[int, ShardAssignment]:
+    """Claims every shard without asking its books, which cannot be read.
+
+    Args:
+        flow: Whose shards.
+        in_doubt: By shard whose last owner may still write: every partition where it may.
+        count: How many shards the flow has.
+        owner: Who claims, for the record.
+    """
+    ids = {shard: flow.identity.transactional_id(shard) for shard in range(count)}
+    runs = {s: {TopicPartition(flow.identity.runs_topic, runs_partition_of(s))} for s in in_doubt}
+    claims = await take_shards(flow.target, ids, {s: of | runs[s] for s, of in in_doubt.items()})
+    await _register(flow, claims)
+    await _put_on_record(flow, claims, owner)
+    return _assignments(claims)
+
+
 async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[int, ShardAssignment]:
     """Claims shards that are ours once more, between two rounds: nothing is in flight, nothing to fence.
 

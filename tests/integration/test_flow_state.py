@@ -12,14 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+from confluent_kafka import Producer
 
 from mmtool.commands.app import main
 from mmtool.config import ClusterSettings
+from mmtool.kafka import own_records
 from mmtool.kafka.groups import KafkaGroups
-from mmtool.lab.load import Load, produce
+from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.group_facts import Commit
+from mmtool.replication import flow_moves
+from mmtool.replication.pump import books
+from mmtool.replication.pump import mirror as pump_mirror
+from mmtool.testing.exactness import stored_maps, wrong_translations
 from mmtool.testing.mirror_flow import Owner, flow_of
+from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -227,3 +234,157 @@ def test_what_cannot_be_is_refused_in_one_line(made, topics, words, code, said):
     errors = [line for line in answer.err.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
     assert any(word in errors[0] for word in said.split("|")), errors
+
+
+# --- rebuilt ----------------------------------------------------------------------------------------------
+
+
+def write(cluster, topic, partition, key, value):
+    """One record, by somebody who should not."""
+    producer = Producer({"bootstrap.servers": cluster, "log_level": 2})
+    producer.produce(topic, value, key, partition)
+    assert producer.flush(20) == 0
+
+
+def runs_records(made):
+    """Every record of the runs topic, newest per key."""
+    topic = f"mmtool-offset-runs.{FROM}.internal"
+    found = {record.key: record for record in read_topic(made.down, topic, isolation="read_uncommitted")}
+    return topic, {key: record for key, record in found.items() if record.value}
+
+
+def test_runs_that_are_lost_or_damaged_are_derived_from_both_logs(made, fleet, settings):
+    """Commands refuse to guess until then; afterwards every offset is exact, and nothing is mirrored twice."""
+    plain, holed = f"{settings[2]}-plain", f"{settings[2]}-holed"
+    for topic, transactions in ((plain, None), (holed, Transactions(f"{holed}-writer", 7, abort_every=3))):
+        create_topic(made.up, topic)
+        produce(made.up, Load(topic, 300, 1, 100, transactions=transactions))
+    mirror(made.settings)
+    topic, records = runs_records(made)
+    for key, record in records.items():
+        about = decode_block(record.value).about
+        if about.source_topic == plain:
+            write(made.down, topic, record.partition, key, b"not a block")
+        elif about.source_topic == holed:
+            write(made.down, topic, record.partition, key, None)
+    write(made.down, topic, 0, b"whose is this", b"nobody's")
+
+    made.run("seek", "--topic", plain, "--to", "5", code=3)
+    rows = {row["topic"]: row for row in made.run("rebuild").rows}
+    assert {name: rows[name]["action"] for name in (plain, holed)} == {plain: "rebuild", holed: "rebuild"}
+    assert made.run("rebuild", "--topic", plain, code=0).rows[0]["records_mapped"] == 300
+    made.run("rebuild", "--execute", "--yes")
+    assert {row["action"] for row in made.run("rebuild").rows} <= {"keep"}
+
+    asked, wrong = wrong_translations(made.settings, fleet[FROM], fleet[TO], [plain, holed])
+    assert (asked > 600, wrong[:5]) == (True, [])
+    made.produce(plain)
+    mirror(made.settings)
+    assert [made.target(name) for name in (plain, holed)] == [made.source(name) for name in (plain, holed)]
+
+
+# --- cut off in the middle --------------------------------------------------------------------------------
+
+
+class CutOff:
+    """Ends a command at its n-th write of state, as a kill would: nothing behind it is written."""
+
+    def __init__(self, monkeypatch, module, at):
+        self.left = at
+        for name in ("store_blocks", "store_records", "write_documents"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, self._counting(getattr(module, name)))
+
+    def _counting(self, write):
+        async def counted(*args, **options):
+            self.left -= 1
+            if self.left < 0:
+                raise RuntimeError("cut off")
+            return await write(*args, **options)
+
+        return counted
+
+
+def unsound(made, fleet, topic):
+    """Runs that do not lead from a record to the same record."""
+    known = stored_maps(made.settings, fleet[FROM], fleet[TO])[topic, 0]
+    here = {record.offset: record.value for record in read_topic(made.up, topic)}
+    there = {
+        record.offset: record.value for record in read_topic(made.down, made.settings.remote_topic(topic))
+    }
+    return [
+        (run.upstream_start + i, run.downstream_start + i)
+        for run in known.runs
+        for i in range(run.count)
+        if here[run.upstream_start + i] != there[run.downstream_start + i]
+    ]
+
+
+@pytest.fixture
+def holed(made, settings, monkeypatch, topic_name):
+    """A mirrored topic of 100 records whose runs fill many blocks, as transaction markers lie between them."""
+    topic = f"{settings[2]}-{topic_name('holed')}"
+    create_topic(made.up, topic)
+    produce(made.up, Load(topic, RECORDS, 1, 100, transactions=Transactions(f"{topic}-writer", 7)))
+    monkeypatch.setattr(pump_mirror, "_MAX_RUNS", 2)
+    mirror(made.settings)
+    return topic
+
+
+def test_a_seek_that_is_cut_off_anywhere_leaves_a_true_map_and_can_be_done_again(
+    made, fleet, holed, monkeypatch
+):
+    """Before anything, between the older blocks and the newest, and before the positions."""
+    whole, again = made.source(holed), made.source(holed)[60:]
+    middle = [record.offset for record in read_topic(made.up, holed)][60]
+    for writes, repeated in ((0, 0), (1, 0), (2, 1)):
+        before = made.target(holed)
+        with monkeypatch.context() as patched:
+            CutOff(patched, flow_moves, writes)
+            made.run("seek", "--topic", holed, "--to", middle, "--execute", "--yes", code=1)
+        assert unsound(made, fleet, holed) == []
+        mirror(made.settings)
+        assert (unsound(made, fleet, holed), made.target(holed)) == ([], before + again * repeated)
+    made.run("seek", "--topic", holed, "--to", middle, "--execute", "--yes")
+    mirror(made.settings)
+    assert (unsound(made, fleet, holed), made.target(holed)) == ([], whole + again + again)
+
+
+def test_forgetting_that_is_cut_off_is_done_again(made, fleet, holed, monkeypatch):
+    for writes in (0, 1):
+        with monkeypatch.context() as patched:
+            CutOff(patched, flow_moves, writes)
+            made.run("forget", "--topic", holed, "--execute", "--yes", code=1)
+    (row,) = made.run("forget", "--topic", holed, "--execute", "--yes").rows
+    assert row["action"] == "forget"
+    (row,) = made.run("forget", "--topic", holed).rows
+    assert (row["action"], made.translated(holed, 5)) == ("keep", "never_ran")
+
+
+def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, fleet, holed, monkeypatch):
+    """New blocks lie over old ones by then, one by one."""
+    mirrored = made.target(holed)
+    monkeypatch.setattr(own_records, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
+    for appended in (1, 5, 12):
+        with monkeypatch.context() as patched:
+            _after(patched, appended)
+            made.run("rebuild", "--topic", holed, "--execute", "--yes", code=1)
+        made.run("rebuild", "--execute", "--yes")
+        assert unsound(made, fleet, holed) == []
+        made.run("rebuild", "--topic", holed, "--execute", "--yes")
+    mirror(made.settings)
+    assert (made.target(holed), unsound(made, fleet, holed)) == (mirrored, [])
+
+
+def _after(patched, appended):
+    """The n-th batch of state is the last one."""
+    left, append = [appended], books.append
+
+    async def counted(cluster, entry):
+        if entry.topic.startswith("mmtool-offset-runs."):
+            left[0] -= 1
+            if left[0] < 0:
+                raise RuntimeError("cut off")
+        return await append(cluster, entry)
+
+    patched.setattr(books, "append", counted)

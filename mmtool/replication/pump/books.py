@@ -106,6 +106,16 @@ async def store_blocks(
     """
     records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
     records += [(encode_key(block.key), encode_block(block)) for block in blocks]
+    return await store_records(cluster, identity, shard, records)
+
+
+async def store_records(
+    cluster: WireCluster,
+    identity: FlowIdentity,
+    shard: ShardAssignment,
+    records: Iterable[tuple[bytes, bytes | None]],
+) -> ShardAssignment:
+    """The same for bare records of the shard's partition of the runs topic, readable or not."""
     batches = own_batches(records, int(time.time() * 1000))
     return await _append_runs(cluster, identity, shard, batches)
 

@@ -1,0 +1,200 @@
+"""One partition's offset runs as both logs tell them: read, fingerprinted, compared."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmtool.kafka.batches import BatchError
+from mmtool.kafka.batches.records import read_columns
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.plan.flow_moves import Action, FlowRow
+from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
+from mmtool.translation.derive import AmbiguousError, Logged, derive, gaps_between, next_record
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection
+
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.context import FlowContext
+    from mmtool.translation.blocks import MirroredPartition
+    from mmtool.translation.runs import RunMap
+    from mmtool.translation.types import TopicId
+
+    Bounds = tuple[int, int]
+
+_SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+_UNNAMED = WriterState(0, 0, 0)
+"""Until the shard's claim is known, which is before anything is stored."""
+
+
+@dataclass(slots=True)
+class Derived:
+    """One partition's map as both logs tell it, or why there is none.
+
+    Attributes:
+        before: The frontier of the stored map; None where that cannot be read.
+        recorder: What is to be stored; None where nothing is.
+        mapped: Records whose place is known on both sides.
+        refusal: Why the map cannot be told; empty when it can, or need not.
+        kept: Why nothing is stored.
+    """
+
+    about: MirroredPartition
+    before: int | None = None
+    recorder: MapRecorder | None = None
+    mapped: int = 0
+    refusal: str = ""
+    kept: str = ""
+
+    def row(self, source: str, target: str) -> FlowRow:
+        """For the aliases of the flow's clusters."""
+        tail = self.recorder.tail if self.recorder is not None else None
+        action = Action.REFUSE if self.refusal else Action.KEEP if tail is None else Action.REBUILD
+        return FlowRow(
+            source=source,
+            target=target,
+            topic=self.about.source_topic,
+            partition=self.about.partition,
+            target_topic=self.about.target_topic,
+            upstream_before=self.before,
+            upstream_after=self.before if tail is None else tail.upstream_frontier,
+            downstream_after=None if tail is None else tail.downstream_end.position,
+            records_mapped=self.mapped,
+            action=action,
+            reason=self.refusal or self.kept,
+        )
+
+
+async def derive_partition(
+    flow: FlowContext, about: MirroredPartition, before: int | None, ours: Collection[int]
+) -> Derived:
+    """What both logs tell of one partition.
+
+    Args:
+        flow: Its connections.
+        about: Which partition.
+        before: The frontier that is stored.
+        ours: Producer ids under which this flow has mirrored.
+
+    Raises:
+        ConnectionLostError: a log could not be read.
+    """
+    up = TopicPartition(about.source_topic, about.partition)
+    down = TopicPartition(about.target_topic, about.partition)
+    committed = flow.settings.isolation == "read_committed"
+    bounds = await _bounds(flow.source, up, read_committed=committed)
+    target_bounds = await _bounds(flow.target, down)
+    if bounds is None or target_bounds is None:
+        return Derived(
+            about, before, refusal="" if before is None else Reason.PARTITION_MISSING, kept="not mirrored"
+        )
+    there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
+    if not there.offsets:
+        return Derived(about, before, kept="the target holds nothing of this flow")
+    here = await _read(flow.source, up, about.topic_id, bounds, read_committed=committed)
+    timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
+    source, target = here.logged(timed=timed), there.logged(timed=timed)
+    try:
+        runs = derive(source, target)
+    except AmbiguousError:
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    if not len(runs):
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    recorder = _recorder(about, runs, gaps_between(source, runs))
+    recorder.passed(next_record(source, runs.last.upstream_end, UpstreamOffset(bounds[1])))
+    now_ms = int(time.time() * 1000)
+    seen = [SeenOffset(UpstreamOffset(at), now_ms) for at in reversed(bounds)]
+    recorder.saw_source(*seen)
+    recorder.checked(DownstreamOffset(target_bounds[1]))
+    return Derived(about, before, recorder, mapped=runs.records)
+
+
+@dataclass(slots=True)
+class _Log:
+    """Surviving records by column: 24 bytes each.
+
+    Attributes:
+        keeps_time: No batch has its broker's time instead of its producer's.
+    """
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))
+    bodies: array[int] = field(default_factory=lambda: array("q"))
+    keeps_time: bool = True
+
+    def take(self, view: BatchView) -> None:
+        records = read_columns(view)
+        self.offsets.extend(records.offsets)
+        self.times.extend(records.timestamps)
+        self.bodies.extend(map(hash, map(bytes, records.bodies)))
+        self.keeps_time &= not view.header.is_log_append_time
+
+    def logged(self, *, timed: bool) -> Logged:
+        """With fingerprints of 64 bits, the times among them or not."""
+        prints = np.array(self.bodies, dtype=np.int64)
+        if timed:
+            prints ^= np.array(self.times, dtype=np.int64) * _SPREAD
+        return Logged(np.array(self.offsets, dtype=np.int64), prints)
+
+
+async def _bounds(
+    cluster: WireCluster, place: TopicPartition, *, read_committed: bool = False
+) -> Bounds | None:
+    """Log start, and log end or last stable offset."""
+    starts = await list_offsets(cluster, {place: EARLIEST}, read_committed=False)
+    ends = await list_offsets(cluster, {place: LATEST}, read_committed=read_committed)
+    return (starts[place], ends[place]) if place in starts and place in ends else None
+
+
+async def _read(
+    cluster: WireCluster,
+    place: TopicPartition,
+    topic_id: TopicId,
+    bounds: Bounds,
+    *,
+    ours: Collection[int] | None = None,
+    read_committed: bool = False,
+) -> _Log:
+    """The records of a log within its bounds; only those of some producers where those are named.
+
+    Raises:
+        ConnectionLostError: it could not be read, or not understood.
+    """
+    log = _Log()
+    views: AsyncIterator[BatchView] = read_range(
+        cluster, place.topic, topic_id, place.partition, *bounds, read_committed=read_committed
+    )
+    try:
+        async for view in views:
+            if not view.header.is_control and (ours is None or view.header.producer_id in ours):
+                log.take(view)
+    except BatchError as error:
+        raise ConnectionLostError(f"{place} of {cluster.alias}: {error.message}") from error
+    return log
+
+
+def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int]) -> MapRecorder:
+    """The map, ready to be stored.
+
+    Args:
+        about: Of which partition.
+        runs: At least one.
+        behind_gaps: Upstream starts of runs that have records before them which are not on the target.
+    """
+    recorder = MapRecorder.begin(about, MirrorStart(runs.first.upstream_start, runs.first.downstream_start))
+    for run in runs:
+        if run.upstream_start in behind_gaps:
+            recorder.skip_to(run.upstream_start)
+        recorder.appended(run.upstream_start, run.downstream_start, run.count, writer=_UNNAMED)
+    return recorder

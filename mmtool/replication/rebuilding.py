@@ -1,0 +1,287 @@
+"""Storing offset runs again that both logs tell, where those that were stored are lost, damaged or unreadable.
+
+What a crash leaves: new blocks over old ones, in part. Either they agree, or they read as broken and are derived again.
+A partition is never without a block from its first new one on, so that nothing is taken for never mirrored. Shards
+that were in doubt stay so: what their healthy partitions hold is for the next `replicate` to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.membership import seat_holder
+from mmtool.kafka.state_log import read_control, read_producers, read_runs_log
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.documents import OwnerRecord, ShardRecord
+from mmtool.plan.identity import runs_partition_of, shard_of
+from mmtool.replication.context import connect
+from mmtool.replication.deriving import derive_partition
+from mmtool.replication.establish import claim_blindly, doubtful
+from mmtool.replication.ownership import Ownership
+from mmtool.replication.pump.books import store_records
+from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.replication.stateful import internal_topics, write_documents
+from mmtool.translation.block_codec import encode_block, encode_key
+from mmtool.translation.blocks import MirroredPartition, WriterState
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.state_log import ControlView, RunsLog
+    from mmtool.plan.flow_moves import FlowRow
+    from mmtool.replication.assignment import ShardAssignment
+    from mmtool.replication.context import FlowContext
+    from mmtool.replication.deriving import Derived
+
+Place = tuple[TopicId, int]
+_LOOKS = 100
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(slots=True)
+class Rebuilt:
+    """What both logs tell, judged as things stand.
+
+    Attributes:
+        named: Topics that are derived whatever is stored of them; without any, what is missing or broken is.
+        strays: Records of the runs topic that are none of mmtool's.
+        owner: Who runs the flow; nothing can be stored meanwhile. None when nobody does.
+    """
+
+    flow: FlowNow
+    named: Collection[str]
+    parts: dict[Place, Derived] = field(default_factory=dict)
+    strays: int = 0
+    owner: str | None = None
+
+    @property
+    def rows(self) -> list[FlowRow]:
+        names = self.flow.identity.source_alias, self.flow.identity.target_alias
+        ordered = sorted(
+            self.parts.values(), key=lambda part: (part.about.source_topic, part.about.partition)
+        )
+        return [part.row(*names) for part in ordered]
+
+    @property
+    def told(self) -> dict[Place, Derived]:
+        """What is to be stored."""
+        return {place: part for place, part in self.parts.items() if part.recorder is not None}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.strays or self.told)
+
+    @property
+    def sentences(self) -> list[str]:
+        said = []
+        if self.told:
+            records = sum(part.mapped for part in self.told.values())
+            said.append(
+                f"{len(self.told)} partitions derived again: {records:,} records are known exactly on both sides;"
+                " commits before the first of them are not translated any more (not_mirrored)"
+            )
+        if self.strays:
+            said.append(
+                f"{self.strays} records of the offset-runs topic are none of mmtool's and are struck out"
+            )
+        return said
+
+    @property
+    def refusal(self) -> MmtoolError | None:
+        """Why it cannot be executed now."""
+        refused = [part for part in self.parts.values() if part.refusal]
+        if refused:
+            about = refused[0].about
+            return RefusedError(
+                f"{len(refused)} partitions cannot be derived, as {about.source_topic}-{about.partition}:"
+                f" {refused[0].refusal}",
+                remedy="name the others with --topic; `mmtool flow forget` lets these begin again",
+                code=refused[0].refusal,
+            )
+        if self.owner is not None and self.is_needed:
+            return _owned(f"flow {self.flow.identity.name} is run by {self.owner}")
+        return None
+
+
+def _owned(message: str) -> OwnedElsewhereError:
+    return OwnedElsewhereError(message, remedy="stop that one, run this again, then start it again")
+
+
+def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
+    """Walks both logs of what is missing or broken, or of ``topics``; changes nothing.
+
+    Holds 24 bytes per surviving record of one partition at a time.
+
+    Raises:
+        RefusedError: the flow never ran, or its control topic cannot be read.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    _control(flow)
+    rebuilt = asyncio.run(_rehearse(flow, topics))
+    rebuilt.owner = seat_holder(flow.clusters.settings.target, flow.identity.ownership_group)
+    return rebuilt
+
+
+def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
+    """Takes the flow, derives the maps again behind the fence, stores them, and lets it go.
+
+    Raises:
+        OwnedElsewhereError: somebody runs the flow.
+        RefusedError: behind the fence the logs tell no map any more; nothing was stored.
+        UnreachableError, NotAuthorisedError: as the clusters answer.
+    """
+    return asyncio.run(_execute(rebuilt, say))
+
+
+def _control(flow: FlowNow) -> ControlView:
+    control = read_control(flow.clusters.settings.target, flow.identity)
+    if control.flow is None:
+        raise RefusedError(
+            f"flow {flow.identity.name} never ran: there is nothing to derive",
+            remedy="start it with `mmtool replicate`",
+            code=Reason.NEVER_RAN,
+        )
+    return control
+
+
+async def _rehearse(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
+    context = await connect(flow.clusters.settings)
+    try:
+        return (await _derive(context, flow, topics))[0]
+    except ConnectionLostError as error:
+        raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy="run it again") from error
+    finally:
+        await context.close()
+
+
+async def _derive(context: FlowContext, flow: FlowNow, named: Collection[str]) -> tuple[Rebuilt, RunsLog]:
+    log = await asyncio.to_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
+    producers = await asyncio.to_thread(read_producers, flow.clusters.settings.target)
+    ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
+    rebuilt = Rebuilt(flow, named, strays=sum(map(len, log.strays.values())))
+    for about in _partitions(flow):
+        place = (about.topic_id, about.partition)
+        healthy = place in log.keys and place not in log.broken
+        if about.source_topic in named or (not named and not healthy):
+            before = _frontier(log, place) if healthy else None
+            rebuilt.parts[place] = await derive_partition(context, about, before, ours)
+    return rebuilt, log
+
+
+def _partitions(flow: FlowNow) -> list[MirroredPartition]:
+    identity = flow.identity
+    return [
+        MirroredPartition(
+            identity.source_id,
+            identity.target_id,
+            topic.topic_id,
+            number,
+            topic.name,
+            flow.remote(topic.name),
+            flow.target_ids.get(flow.remote(topic.name), TopicId("")),
+        )
+        for topic in flow.topics.values()
+        for number in range(topic.partitions)
+    ]
+
+
+def _frontier(log: RunsLog, place: Place) -> int:
+    blocks = [block for key, block in log.blocks.items() if (key.topic_id, key.partition) == place]
+    return max(block.tail.upstream_frontier for block in blocks)
+
+
+# --- executed ---------------------------------------------------------------------------------------------
+
+
+async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
+    flow = rebuilt.flow
+    context = await connect(flow.clusters.settings)
+    ownership = Ownership(context.settings.target, context.identity)
+    try:
+        await _make_topics(context)
+        try:
+            await ownership.acquire(standby=False, say=say)
+        except OwnedElsewhereError as error:
+            raise _owned(error.message) from error
+        return await _rebuild(context, rebuilt)
+    except FencedError as error:
+        raise _owned(f"another process took flow {flow.identity.name} meanwhile: {error}") from error
+    except (InDoubtError, ConnectionLostError) as error:
+        raise UnreachableError(
+            f"flow {flow.identity.name}: {error}", remedy="run the same command again"
+        ) from error
+    finally:
+        await ownership.release()
+        await context.close()
+
+
+async def _make_topics(context: FlowContext) -> None:
+    """The runs topic itself may be what was lost."""
+    wanted = internal_topics(context.identity, context.settings)
+    await asyncio.to_thread(TopicAdmin(context.settings.target).create_internal, wanted)
+    for _ in range(_LOOKS):
+        found = await context.target.refresh([topic.name for topic in wanted])
+        if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
+            return
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
+    flow, owner = rebuilt.flow, uuid.uuid4().hex
+    control = await asyncio.to_thread(_control, flow)
+    assert control.flow is not None
+    count, doubt = control.flow.shards, doubtful(control)
+    mine = OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+    topic = flow.identity.control_topic
+    await write_documents(context, topic, [mine], tombstones=control.controls)
+    shards = await claim_blindly(context, _writable(flow, doubt, count), count, owner)
+    found, log = await _derive(context, flow, rebuilt.named)
+    if found.refusal is not None:
+        raise found.refusal
+    await _store_all(context, found, log, shards, count)
+    closed = [s for s in shards.values() if s.shard not in doubt]
+    words = [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in closed]
+    await write_documents(context, topic, words)
+    return found.rows
+
+
+def _writable(flow: FlowNow, doubt: Collection[int], count: int) -> dict[int, set[TopicPartition]]:
+    """Where the last owner of a doubtful shard may still append: the books that would say it cannot be read."""
+    places: dict[int, set[TopicPartition]] = {shard: set() for shard in doubt}
+    for about in _partitions(flow):
+        shard = shard_of(about.topic_id, about.partition, count)
+        if shard in doubt and about.target_topic in flow.target_ids:
+            places[shard].add(TopicPartition(about.target_topic, about.partition))
+    return places
+
+
+async def _store_all(
+    context: FlowContext, found: Rebuilt, log: RunsLog, shards: dict[int, ShardAssignment], count: int
+) -> None:
+    records: dict[int, list[tuple[bytes, bytes | None]]] = defaultdict(list)
+    for place, part in found.told.items():
+        shard = shards[shard_of(*place, count)]
+        assert part.recorder is not None
+        part.recorder.claimed(WriterState(shard.producer_id, shard.epoch, 0))
+        fresh = [(encode_key(block.key), encode_block(block)) for block in part.recorder.take()]
+        kept = {key for key, _ in fresh}
+        records[shard.shard] += fresh
+        records[shard.shard] += [(key, None) for key in log.keys.get(place, ()) if key not in kept]
+    for partition, strays in log.strays.items():
+        shard_there = next(shard for shard in shards if runs_partition_of(shard) == partition)
+        records[shard_there] += [(key, None) for key in strays]
+    for number, of in records.items():
+        shards[number] = await store_records(context.target, context.identity, shards[number], of)

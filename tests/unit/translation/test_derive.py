@@ -1,0 +1,114 @@
+"""What the two logs tell of a lost map is true, and what they do not tell is left out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.testing.runs import ModelMirror, Slot, live, lives, slots
+from mmtool.translation.blocks import MirrorStart
+from mmtool.translation.derive import AmbiguousError, Logged, derive, gaps_between, next_record
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+def logged(records: dict[int, int]) -> Logged:
+    """Offset to fingerprint."""
+    return Logged(np.array(list(records), dtype=np.int64), np.array(list(records.values()), dtype=np.int64))
+
+
+def runs(source: dict[int, int], target: dict[int, int]) -> list[tuple[int, int, int]]:
+    return [(r.upstream_start, r.downstream_start, r.count) for r in derive(logged(source), logged(target))]
+
+
+@st.composite
+def mirrors(draw: st.DrawFn) -> ModelMirror:
+    log = draw(slots())
+    start = MirrorStart(
+        UpstreamOffset(draw(st.integers(0, len(log)))), DownstreamOffset(draw(st.integers(0, 9)))
+    )
+    mirror = ModelMirror(log, start)
+    live(mirror, draw(lives()))
+    return mirror
+
+
+def truth(mirror: ModelMirror, values: list[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """Both logs by offset: record ``n`` of the source holds ``values[n]``."""
+    source = {at: values[at] for at, slot in enumerate(mirror.slots) if slot is Slot.RECORD}
+    return source, {down: values[up] for up, down in mirror.went.items()}
+
+
+@given(mirrors())
+def test_of_records_that_are_no_two_alike_the_whole_map_is_found_again(mirror: ModelMirror):
+    found = runs(*truth(mirror, list(range(100))))
+    known = [(r.upstream_start, r.downstream_start, r.count) for r in mirror.partition_map().runs]
+    assert found == known
+
+
+@given(mirrors(), st.integers(0, 40), st.integers(0, 40))
+def test_what_retention_has_deleted_is_left_out_and_the_rest_is_found(
+    mirror: ModelMirror, up: int, down: int
+):
+    source, target = truth(mirror, list(range(100)))
+    source = {at: value for at, value in source.items() if at >= up}
+    target = {at: value for at, value in target.items() if at >= down}
+    left = {u: d for u, d in mirror.went.items() if u >= up and d >= down}
+    pairs = {u + i: d + i for u, d, count in runs(source, target) for i in range(count)}
+    assert pairs == left
+
+
+@given(mirrors(), st.lists(st.integers(0, 2), min_size=60, max_size=60), st.data())
+def test_among_likes_the_records_that_belong_together_are_found_or_none_is_claimed(
+    mirror: ModelMirror, likes: list[int], data: st.DataObject
+):
+    """The last record shipped is one of a kind, so the walk has where to begin."""
+    values = [*likes, *range(100, 140)]
+    if mirror.went:
+        values[max(mirror.went)] = 1_000
+    source, target = truth(mirror, values)
+    pairs = {u + i: d + i for u, d, count in runs(source, target) for i in range(count)}
+    assert pairs == mirror.went
+
+
+def test_a_mirror_that_began_anew_leads_to_its_later_copies():
+    source = {n: n for n in range(10)}
+    target = {**{n: n for n in range(10)}, **{10 + n: 6 + n for n in range(4)}}
+    assert runs(source, target) == [(6, 10, 4)]
+
+
+def test_records_that_were_passed_over_are_a_gap_and_markers_are_none():
+    source = logged({**{n: n for n in range(5)}, **{n: n for n in range(6, 12)}})
+    target = logged({**{n: n for n in range(5)}, 5: 6, 6: 7, 8: 10, 9: 11})
+    found = derive(source, target)
+    assert [(r.upstream_start, r.downstream_start, r.count) for r in found] == [
+        (0, 0, 5),
+        (6, 5, 2),
+        (10, 8, 2),
+    ]
+    assert gaps_between(source, found) == [10]
+
+
+def test_a_record_that_the_source_has_compacted_away_is_left_out():
+    source = {n: n for n in range(10) if n != 4}
+    assert runs(source, {n: n for n in range(10)}) == [(0, 0, 4), (5, 5, 5)]
+
+
+def test_where_the_end_fits_twice_nothing_is_guessed():
+    with pytest.raises(AmbiguousError):
+        runs({0: 7, 1: 7, 2: 7}, {0: 7, 1: 7})
+
+
+@given(mirrors())
+def test_found_runs_obey_the_letters_of_runs(mirror: ModelMirror):
+    found = derive(*(logged(log) for log in truth(mirror, list(range(100)))))
+    found.check_invariants()
+    assert all(a.upstream_end <= b.upstream_start for a, b in pairwise(found))
+
+
+def test_the_frontier_is_the_next_record_or_the_end_that_was_read():
+    source = logged({0: 1, 3: 2})
+    found = [next_record(source, UpstreamOffset(at), UpstreamOffset(9)) for at in (0, 1, 3, 4)]
+    assert found == [0, 3, 3, 9]

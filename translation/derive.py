@@ -1,0 +1,133 @@
+"""Offset runs from nothing but the two logs: what a mirror must have shipped, for the records to lie as they do.
+
+A mirror ships the source's records in order, so equal records in equal order belong together. Records are compared by
+fingerprints (timestamp, key, value, headers). The walk goes from the end to the beginning:
+
+1. a record whose like is nowhere else on the source names its origin
+2. the record before it on the target is the one before it on the source, when they are equal, however many likes it has
+3. an origin that does not lie before the last one found tells that the mirror began anew there: what is further up
+   are earlier copies
+4. a record whose origin is gone, or cannot be told from its likes, is left out
+
+What surviving records of the source lie between two that belong together cannot be told from such that were passed
+over, so they are a gap: commits there are refused, and never led past a record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mmtool.translation.runs import RunBuilder, RunMap
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.translation.runs import Offsets
+
+_NOWHERE, _MANY = -1, -2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logged:
+    """The records of one log in their order, as two columns of equal length.
+
+    Attributes:
+        offsets: Ascending.
+        prints: A fingerprint of each record, equal for equal records.
+    """
+
+    offsets: Offsets
+    prints: Offsets
+
+
+class AmbiguousError(Exception):
+    """Records at the mirror's end fit in more than one place, so nobody can tell where it goes on."""
+
+
+def derive(source: Logged, target: Logged) -> RunMap:
+    """The runs of the mirror's newest beginning, as far as both logs still hold its records.
+
+    Args:
+        source: All surviving records of the source partition.
+        target: The surviving records of this flow on the target partition, and no others.
+
+    Returns:
+        Runs that obey A to D; none where no record can be told.
+
+    Raises:
+        AmbiguousError: the newest records of the target cannot be placed.
+    """
+    pairs = _ascending(source, target)
+    builder = RunBuilder()
+    for at, to in pairs:
+        builder.append(UpstreamOffset(int(source.offsets[at])), DownstreamOffset(int(target.offsets[to])), 1)
+    return builder.snapshot()
+
+
+def gaps_between(source: Logged, runs: RunMap) -> list[UpstreamOffset]:
+    """The runs, by their upstream starts, that have surviving records of the source right before them."""
+    return [
+        after.upstream_start
+        for before, after in pairwise(runs)
+        if _count_between(source, before.upstream_end, after.upstream_start)
+    ]
+
+
+def next_record(source: Logged, position: UpstreamOffset, end: UpstreamOffset) -> UpstreamOffset:
+    """The source's next surviving record at or after ``position``; without any, ``end``, up to which it was read."""
+    index = int(np.searchsorted(source.offsets, position))
+    return UpstreamOffset(int(source.offsets[index])) if index < len(source.offsets) else max(position, end)
+
+
+def _count_between(source: Logged, start: int, stop: int) -> int:
+    low, high = np.searchsorted(source.offsets, (start, stop))
+    return int(high - low)
+
+
+def _ascending(source: Logged, target: Logged) -> list[tuple[int, int]]:
+    origins = _origins(source, target)
+    pairs: list[tuple[int, int]] = []
+    bound = len(source.prints)
+    for to in range(len(target.prints) - 1, -1, -1):
+        at = int(origins[to])
+        if pairs and bound and source.prints[bound - 1] == target.prints[to]:
+            at = bound - 1
+        if at < 0:
+            continue
+        if at >= bound:
+            break
+        pairs.append((at, to))
+        bound = at
+    pairs.reverse()
+    return _to_the_end(source, target, pairs, origins)
+
+
+def _to_the_end(
+    source: Logged, target: Logged, pairs: list[tuple[int, int]], origins: Offsets
+) -> list[tuple[int, int]]:
+    """Records with likes behind the last one that was placed: each is the next one of the source, or nobody knows."""
+    at, to = pairs[-1] if pairs else (-1, -1)
+    for behind in range(to + 1, len(target.prints)):
+        if origins[behind] == _NOWHERE:
+            continue
+        at += 1
+        if not pairs or at >= len(source.prints) or source.prints[at] != target.prints[behind]:
+            raise AmbiguousError
+        pairs.append((at, behind))
+    return pairs
+
+
+def _origins(source: Logged, target: Logged) -> Offsets:
+    """For each record of the target the index of its only like on the source, `_NOWHERE` or `_MANY`."""
+    order = np.argsort(source.prints, kind="stable")
+    ordered = source.prints[order]
+    low = np.searchsorted(ordered, target.prints, side="left")
+    high = np.searchsorted(ordered, target.prints, side="right")
+    likes = high - low
+    origins = np.full(len(target.prints), _NOWHERE, dtype=np.int64)
+    origins[likes > 1] = _MANY
+    origins[likes == 1] = order[low[likes == 1]]
+    return origins
