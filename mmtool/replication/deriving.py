@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Bounds = tuple[int, int]
 
 _SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+_MAX_RUNS = 1024  # as pumps do
 _UNNAMED = WriterState(0, 0, 0)
 """Until the shard's claim is known, which is before anything is stored."""
 
@@ -192,7 +193,8 @@ def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[in
         runs: At least one.
         behind_gaps: Upstream starts of runs that have records before them which are not on the target.
     """
-    recorder = MapRecorder.begin(about, MirrorStart(runs.first.upstream_start, runs.first.downstream_start))
+    start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
+    recorder = MapRecorder.begin(about, start, max_runs=_MAX_RUNS)
     for run in runs:
         if run.upstream_start in behind_gaps:
             recorder.skip_to(run.upstream_start)
