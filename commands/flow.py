@@ -208,7 +208,9 @@ def _do(
         finish(shown(), output, found.refusal)
         talk("nothing was changed; add --execute to do it" if found.is_needed else "there is nothing to do")
         return
-    consent(f"{command} on {found.flow.identity.name}", yes=yes, about=shown)
+    rows = [row for row in found.rows if row.action != "keep"]
+    question = f"{command}: change what {found.flow.identity.name} has stored of {len(rows)} partitions"
+    consent(question, yes=yes, about=shown)
     finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")
 

@@ -192,7 +192,7 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
-    said = f"{whose} never mirrored: the next `mmtool replicate` begins there"
+    said = f"{whose} not mirrored yet, and the next `mmtool replicate` begins there"
     return f"{said}; {_at_most(skipped)} before it are never mirrored" if skipped else said
 
 

@@ -41,7 +41,8 @@ class PartitionRow(NamedTuple):
 
     @classmethod
     def of(cls, source: str, target: str, position: PositionRecord, now_ms: int) -> PartitionRow:
-        """A partition as its pump last wrote it."""
+        """A partition as its pump last wrote it; of a paused one no pump looks how its source grows."""
+        followed = position.state != State.PAUSED
         return cls(
             source=source,
             target=target,
@@ -52,8 +53,8 @@ class PartitionRow(NamedTuple):
             downstream_position=position.downstream_position,
             records=position.records,
             bytes=position.mirrored_bytes,
-            lag_records=position.lag_records,
-            lag_seconds=lag_seconds(position, now_ms),
+            lag_records=position.lag_records if followed else None,
+            lag_seconds=lag_seconds(position, now_ms) if followed else None,
             state=position.state,
             reason=position.reason,
         )

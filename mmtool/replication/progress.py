@@ -55,6 +55,8 @@ class RateMeter:
         """
         known = list(positions)
         moving = [p for p in known if p.state not in _STILL]
+        # how the source of what is paused grows, nobody looks
+        followed = [p for p in known if p.state != State.PAUSED]
         now = _Sample(
             time.monotonic(),
             sum(p.records for p in known),
@@ -72,8 +74,8 @@ class RateMeter:
             bytes=now.bytes,
             records_per_second=rates.records,
             bytes_per_second=rates.bytes,
-            lag_records=sum(p.lag_records for p in known) if all(p.observed_ms for p in moving) else None,
-            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in known), default=None),
+            lag_records=sum(p.lag_records for p in followed) if all(p.observed_ms for p in moving) else None,
+            lag_seconds=max((lag_seconds(p, now_ms) or 0.0 for p in followed), default=None),
             eta_seconds=now.lag / rates.shrinking if now.lag and rates.shrinking > 0 else None,
             partitions=len(known),
             states=states,

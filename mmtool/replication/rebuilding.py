@@ -90,13 +90,11 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"{len(self.told)} partitions derived again: {records:,} records are known exactly on both sides;"
+                f"derived again for {_partitions_of(len(self.told))}: {records:,} records are known exactly on both sides;"
                 " commits before the first of them are not translated any more (not_mirrored)"
             )
         if self.strays:
-            said.append(
-                f"{self.strays} records of the offset-runs topic are none of mmtool's and are struck out"
-            )
+            said.append(f"struck out of the offset-runs topic, as none of mmtool's: {self.strays} records")
         return said
 
     @property
@@ -106,7 +104,7 @@ class Rebuilt:
         if refused:
             about = refused[0].about
             return RefusedError(
-                f"{len(refused)} partitions cannot be derived, as {about.source_topic}-{about.partition}:"
+                f"{_partitions_of(len(refused))} cannot be derived, as {about.source_topic}-{about.partition}:"
                 f" {refused[0].refusal}",
                 remedy="name the others with --topic; `mmtool flow forget` lets these begin again",
                 code=refused[0].refusal,
@@ -114,6 +112,10 @@ class Rebuilt:
         if self.owner is not None and self.is_needed:
             return _owned(f"flow {self.flow.identity.name} is run by {self.owner}")
         return None
+
+
+def _partitions_of(number: int) -> str:
+    return "1 partition" if number == 1 else f"{number:,} partitions"
 
 
 def _owned(message: str) -> OwnedElsewhereError:

@@ -6,6 +6,7 @@ import pytest
 
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import PositionRecord, ShardRecord, State
+from mmtool.plan.partition_rows import PartitionRow
 from mmtool.replication import progress
 from mmtool.replication.establish import doubtful
 from mmtool.replication.progress import RateMeter
@@ -126,4 +127,5 @@ def test_what_is_paused_is_neither_waited_for_nor_taken_for_silent(clock):
     clock[0] += 1.0
     shown = meter.snapshot("A->B", [position(at=9, observed=60_000), held], now_ms=60_000)
     assert (shown.states[State.PAUSED], shown.eta_seconds, shown.silent_seconds) == (1, None, None)
-    assert shown.lag_records == 500
+    row = PartitionRow.of("A", "B", held, now_ms=60_000)
+    assert (shown.lag_records, row.lag_records, row.lag_seconds) == (0, None, None)
