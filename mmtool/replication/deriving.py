@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.context import FlowContext
+    from mmtool.replication.origins import Origins
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.runs import RunMap
     from mmtool.translation.types import TopicId
@@ -78,7 +79,11 @@ class Derived:
 
 
 async def derive_partition(
-    flow: FlowContext, about: MirroredPartition, before: int | None, ours: Collection[int]
+    flow: FlowContext,
+    about: MirroredPartition,
+    before: int | None,
+    ours: Collection[int],
+    origins: Origins | None,
 ) -> Derived:
     """What both logs tell of one partition.
 
@@ -87,6 +92,7 @@ async def derive_partition(
         about: Which partition.
         before: The frontier that is stored.
         ours: Producer ids under which this flow has mirrored.
+        origins: What the flow leaves out of the source by its origin; None where nothing is.
 
     Raises:
         ConnectionLostError: a log could not be read.
@@ -103,7 +109,7 @@ async def derive_partition(
     there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
     if not there.offsets:
         return Derived(about, before, kept="the target holds nothing of this flow")
-    here = await _read(flow.source, up, about.topic_id, bounds, read_committed=committed)
+    here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     source, target = here.logged(timed=timed), there.logged(timed=timed)
     try:
@@ -165,9 +171,10 @@ async def _read(
     bounds: Bounds,
     *,
     ours: Collection[int] | None = None,
+    origins: Origins | None = None,
     read_committed: bool = False,
 ) -> _Log:
-    """The records of a log within its bounds; only those of some producers where those are named.
+    """The records of a log within its bounds: of some producers, or those that are not left out by their origin.
 
     Raises:
         ConnectionLostError: it could not be read, or not understood.
@@ -178,7 +185,10 @@ async def _read(
     )
     try:
         async for view in views:
-            if not view.header.is_control and (ours is None or view.header.producer_id in ours):
+            producer_id = view.header.producer_id
+            if view.header.is_control or (ours is not None and producer_id not in ours):
+                continue
+            if origins is None or not await origins.leaves_out(producer_id):
                 log.take(view)
     except BatchError as error:
         raise ConnectionLostError(f"{place} of {cluster.alias}: {error.message}") from error

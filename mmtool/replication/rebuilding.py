@@ -26,6 +26,7 @@ from mmtool.plan.identity import runs_partition_of, shard_of
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
 from mmtool.replication.establish import claim_blindly, doubtful
+from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.mirror import FencedError, InDoubtError
@@ -90,8 +91,8 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"derived again for {_partitions_of(len(self.told))}: {records:,} records are known exactly on both sides;"
-                " commits before the first of them are not translated any more (not_mirrored)"
+                f"derived again for {_partitions_of(len(self.told))}: {records:,} records are known exactly on both"
+                " sides; commits before the first of them are not translated any more (not_mirrored)"
             )
         if self.strays:
             said.append(f"struck out of the offset-runs topic, as none of mmtool's: {self.strays} records")
@@ -173,13 +174,14 @@ async def _derive(context: FlowContext, flow: FlowNow, named: Collection[str]) -
     log = await asyncio.to_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
     producers = await asyncio.to_thread(read_producers, flow.clusters.settings.target)
     ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
+    origins = Origins.of(context.settings, context.identity, context.source)
     rebuilt = Rebuilt(flow, named, strays=sum(map(len, log.strays.values())))
     for about in _partitions(flow):
         place = (about.topic_id, about.partition)
         healthy = place in log.keys and place not in log.broken
         if about.source_topic in named or (not named and not healthy):
             before = _frontier(log, place) if healthy else None
-            rebuilt.parts[place] = await derive_partition(context, about, before, ours)
+            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins)
     return rebuilt, log
 
 
