@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.documents import State
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.pauses import Pauses, sentence_of
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class FlowFacts:
         positions: The pumps' last words.
         blocks: The newest block of offset runs, of partitions whose position is not live.
         target_ids: The target's topics.
+        pauses: What operators have paused.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         now_ms: When it was asked.
     """
@@ -80,6 +82,7 @@ class FlowFacts:
     target_ids: Mapping[str, TopicId]
     now_ms: int
     blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
+    pauses: Pauses = field(default_factory=Pauses)
     begins_again: bool = False
 
     @cached_property
@@ -265,10 +268,11 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     gone = _gone(facts, block)
     if gone:
         return State.HALTED, gone
+    mark = facts.pauses.of(block.about.topic_id)
     if mine is not None and mine.state in _FOR_GOOD:
         return mine.state, mine.reason
-    if facts.holder is None:
-        return State.WAITING, NOBODY
+    if mark is not None or facts.holder is None:
+        return (State.WAITING, NOBODY) if mark is None else (State.PAUSED, sentence_of(mark))
     if not facts.announced:
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
@@ -288,6 +292,9 @@ def _gone(facts: FlowFacts, block: Block) -> str:
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
     state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
+    mark = facts.pauses.of(topic.topic_id)
+    if mark is not None:
+        state, reason = State.PAUSED, sentence_of(mark)
     if not facts.begins_again and facts.is_recreated(topic):
         state, reason = State.HALTED, f"source topic {topic.name} was deleted and created again"
     remote = facts.remote[topic.name]

@@ -45,7 +45,7 @@ def stands_still(stage, topic):
     return ends(stage, topic) == before
 
 
-def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, flow, measured):
+def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, flow, measured, tmp_path):
     """Through a restart, through a run that ends when it has caught up; nothing is lost and nothing comes twice."""
     with Stage(bench, f"held-{os.getpid()}", records_per_second=100.0) as stage:
         plain, other = stage.topics
@@ -80,6 +80,9 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
         wait_for_new_records(target, [held, moving], PATIENCE_SECONDS)
         flow(stage, "pause", "--topic", plain)
         assert process.stop().code == 143
+
+        seen = run_mmtool(tmp_path / "status", "status", "-c", str(stage.properties), "-o", "json").rows
+        assert {row["state"] for row in seen if row["topic"] == plain} == {"paused"}
 
         before = ends(stage, held)
         answer = bench.catch_up(stage.properties, "-o", "json")

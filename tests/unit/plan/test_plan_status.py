@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.documents import OwnerRecord, PauseRecord, PositionRecord, State
 from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.pauses import Pauses
 from mmtool.plan.status import (
     SILENT_MS,
     FlowFacts,
@@ -258,3 +259,15 @@ def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, olde
         end = known.ends.get(standing.place)
         if end is not None and row.upstream_position is not None:
             assert row.lag_records == max(end - row.upstream_position, 0)
+
+
+def test_what_is_paused_says_so_whoever_runs_the_flow_or_nobody():
+    """Also where the last word of a pump is an earlier owner's, and where nothing was mirrored yet."""
+    mark = PauseRecord("id-orders", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")
+    pauses = Pauses().with_word(mark)
+    old = position(owner="owner-1")
+    for members in ((HOLDER,), ()):
+        known = facts(old, blocks=[block()], ends=(15, 15), members=members, pauses=pauses)
+        rows = [standing.row for standing in standings(known)]
+        assert [(row.state, "ann@east" in row.reason) for row in rows] == [(State.PAUSED, True)] * 2
+        assert rows[0].lag_records == 5
