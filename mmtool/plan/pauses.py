@@ -11,7 +11,7 @@ from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-RESUME = "`mmtool flow resume` lets it go on"
+_RESUME = "`mmtool flow resume` lets it go on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ def sentence_of(mark: PauseRecord) -> str:
     since = datetime.fromtimestamp(mark.since_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
     said = f"paused by {mark.by} since {since}"
     return f"{said}: {mark.reason}" if mark.reason else said
+
+
+def news_of(word: PauseRecord) -> str:
+    """A word as whoever runs the flow passes it on."""
+    if word.paused:
+        return f"{name_of(word)} is {sentence_of(word)}; {_RESUME}"
+    return f"{name_of(word)} is resumed by {word.by}"
 
 
 def name_of(mark: PauseRecord) -> str:

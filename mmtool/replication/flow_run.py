@@ -14,8 +14,6 @@ from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.state_log import read_control
-from mmtool.kafka.wire.offsets import LATEST
-from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.documents import (
     Command,
     ControlRecord,
@@ -25,13 +23,13 @@ from mmtool.plan.documents import (
     State,
 )
 from mmtool.plan.identity import shard_of
-from mmtool.plan.pauses import RESUME, Pauses, name_of, sentence_of
+from mmtool.plan.pauses import Pauses
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated
-from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView
+from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
@@ -42,7 +40,6 @@ from mmtool.replication.stateful import (
 from mmtool.replication.taking_over import Predecessor
 from mmtool.replication.watching import PositionsWatch, booked_position
 from mmtool.translation.block_codec import decode_block
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -147,10 +144,6 @@ class FlowRun:
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
         await self.watch.start(control.end, control.pauses)
-        self.warnings += [
-            f"{self.name}: {name_of(mark)} is {sentence_of(mark)}; {RESUME}"
-            for mark in control.pauses.marks.values()
-        ]
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds."""
@@ -368,14 +361,7 @@ class FlowRun:
 
     async def goal(self) -> dict[Place, int]:
         """The source's end of every partition now: what ``--until-caught-up`` waits for."""
-        places = {
-            TopicPartition(t.name, p): (t.topic_id, p)
-            for t in self.view.topics.values()
-            for p in range(t.partitions)
-        }
-        committed = self.flow.settings.isolation == "read_committed"
-        ends = await list_offsets(self.flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
-        return {places[tp]: end for tp, end in ends.items()}
+        return await source_ends(self.flow, self.view)
 
     def reached(self, goal: dict[Place, int]) -> bool:
         """Whether every partition that can go on has passed its goal; what is halted or paused cannot."""

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -249,6 +252,16 @@ class MirrorTopics:
                 self._limits.get(remote, _DEFAULT_MAX_BATCH),
             )
         return view
+
+
+async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId, int], int]:
+    """The source's end of every mirrored partition now, as far as the flow's isolation level lets it read."""
+    places = {
+        TopicPartition(t.name, p): (t.topic_id, p) for t in view.topics.values() for p in range(t.partitions)
+    }
+    committed = flow.settings.isolation == "read_committed"
+    ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
+    return {places[tp]: end for tp, end in ends.items()}
 
 
 def config_rules(flow: FlowSettings) -> ConfigRules:

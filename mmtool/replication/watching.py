@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
-from mmtool.plan.pauses import RESUME, Pauses, name_of, sentence_of
+from mmtool.plan.pauses import Pauses, news_of
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
@@ -53,6 +53,7 @@ class PositionsWatch:
         """Follows from ``offset`` on, where ``pauses`` were in force."""
         self.stop()
         self.pauses = pauses
+        self.news += map(news_of, pauses.marks.values())
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
         self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
@@ -77,11 +78,7 @@ class PositionsWatch:
 
     def _note_pause(self, word: PauseRecord) -> None:
         self.pauses = self.pauses.with_word(word)
-        self.news.append(
-            f"{name_of(word)} is {sentence_of(word)}; {RESUME}"
-            if word.paused
-            else f"{name_of(word)} is resumed by {word.by}"
-        )
+        self.news.append(news_of(word))
 
     def _note_halt(self, place: Place, position: PositionRecord) -> None:
         if self._halted.get(place) != position.reason:
