@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.values import Start
     from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
@@ -157,10 +157,10 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
     begins = _positions(flow, _facts(flow), flow.clusters.settings.start)
 
     def judged() -> Moves:
-        control = read_control(flow.clusters.settings.target, flow.identity)
-        facts = _on_record(flow, control)
+        positions = read_control(flow.clusters.settings.target, flow.identity).positions
+        facts = _on_record(flow, positions)
         return {
-            place: plan_forget(of, begins.get(of.source, UNKNOWN), shown=place in control.positions)
+            place: plan_forget(of, begins.get(of.source, UNKNOWN), shown=place in positions)
             for place, of in facts.items()
             if not topics or of.source.topic in topics
         }
@@ -178,13 +178,15 @@ def _facts(flow: FlowNow) -> dict[Place, PartitionFacts]:
     return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
 
 
-def _on_record(flow: FlowNow, control: ControlView) -> dict[Place, PartitionFacts]:
+def _on_record(
+    flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord]
+) -> dict[Place, PartitionFacts]:
     """The flow's present partitions, and those of the past that something is stored of."""
     facts = _facts(flow)
     for place, known in flow.clusters.state.maps(flow.identity).items():
         about = known.about
         facts.setdefault(place, _past(about.source_topic, about.target_topic, about.partition, known))
-    for (topic_id, partition), position in control.positions.items():
+    for (topic_id, partition), position in positions.items():
         place = (TopicId(topic_id), partition)
         facts.setdefault(place, _past(position.topic, position.target_topic, partition, None))
     return facts
