@@ -12,8 +12,8 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
+from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.presence import Presence, TopicWatch
-from mmtool.replication.pump.share import FETCH_BYTES, LEAST_FETCH, Share
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SourceReader:
             for key in (m.assignment.topic, m.assignment.topic_id)
         }
         self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
-        self._shares: dict[Connection, Share] = {}
+        self._followed: dict[Connection, Followed] = {}
         self._watch = TopicWatch()
         self._room = asyncio.Event()
         self._stale = True
@@ -89,7 +89,7 @@ class SourceReader:
         try:
             while True:
                 await self._look_up()
-                for connection in self._shares.keys() - tasks.keys():
+                for connection in self._followed.keys() - tasks.keys():
                     tasks[connection] = asyncio.create_task(self._poll(connection))
                 for task in [t for t in tasks.values() if t.done()]:
                     task.result()
@@ -121,7 +121,7 @@ class SourceReader:
 
     def _spread(self) -> None:
         """Gives each connection its mirrors: two to a broker, so that one asks while the other is being answered."""
-        by_connection: dict[Connection, list[PartitionMirror]] = {c: [] for c in self._shares}
+        by_connection: dict[Connection, list[PartitionMirror]] = {c: [] for c in self._followed}
         of_node: dict[int, int] = defaultdict(int)
         for mirror in self._mirrors:
             node = self._leader(mirror)
@@ -129,9 +129,9 @@ class SourceReader:
                 by_connection.setdefault((node, of_node[node] % _CONNECTIONS), []).append(mirror)
                 of_node[node] += 1
         for connection, mirrors in by_connection.items():
-            if connection not in self._shares:
-                self._shares[connection] = Share(self._hold_limit)
-            self._shares[connection].follow(mirrors)
+            if connection not in self._followed:
+                self._followed[connection] = Followed(self._hold_limit)
+            self._followed[connection].follow(mirrors)
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
         if mirror.state != State.HALTED:
@@ -144,24 +144,24 @@ class SourceReader:
         return self._cluster.leader(mirror.assignment.topic, mirror.assignment.partition)
 
     async def _poll(self, connection: Connection) -> None:
-        share = self._shares[connection]
+        followed = self._followed[connection]
         while True:
             await self._pace.ready()
             await self._budget.wait(LEAST_FETCH)
-            share.refill()
-            if not share.is_open:
+            followed.refill()
+            if not followed.is_open:
                 self._room.clear()
                 await _either(self._room.wait(), _PAUSE_SECONDS)
                 continue
-            await self._fetch(connection, share)
+            await self._fetch(connection, followed)
 
-    async def _fetch(self, connection: Connection, share: Share) -> None:
+    async def _fetch(self, connection: Connection, followed: Followed) -> None:
         room = max(min(FETCH_BYTES, self._budget.free), LEAST_FETCH)
         reserved = self._pace.at_most(room)
         throttled = self._pace.is_throttled
-        share.allow(reserved if throttled else FETCH_BYTES, throttled=throttled)
-        request = share.session.request(
-            max_wait_ms=_WAIT_BESIDE_FULL_MS if share.has_full else _MAX_WAIT_MS,
+        followed.allow(reserved if throttled else FETCH_BYTES, throttled=throttled)
+        request = followed.session.request(
+            max_wait_ms=_WAIT_BESIDE_FULL_MS if followed.has_full else _MAX_WAIT_MS,
             max_bytes=reserved,
             read_committed=self._read_committed,
         )
@@ -173,19 +173,19 @@ class SourceReader:
             if self._origins is not None:
                 await self._origins.learn(set().union(*(producer_ids(p.records) for p in answer.partitions)))
         except ConnectionLostError:
-            share.session.lost()
+            followed.session.lost()
             self._stale = True
             await asyncio.sleep(_PAUSE_SECONDS)
             return
         finally:
             self._budget.add(-reserved)
             self._pace.under_way -= 1
-        if share.session.answered(answer):
-            await self._take(answer, share)
+        if followed.session.answered(answer):
+            await self._take(answer, followed)
         else:
             await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _take(self, answer: FetchAnswer, share: Share) -> None:
+    async def _take(self, answer: FetchAnswer, followed: Followed) -> None:
         now_ms = int(time.time() * 1000)
         failed = False
         for part in answer.partitions:
@@ -202,7 +202,7 @@ class SourceReader:
             else:
                 failed = True
                 self._failed(mirror, part)
-            share.touch(mirror)
+            followed.touch(mirror)
         if failed:
             await asyncio.sleep(_PAUSE_SECONDS)
 
