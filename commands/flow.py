@@ -44,33 +44,27 @@ Why = Annotated[
     typer.Option("--reason", metavar="TEXT", help="Why, for whoever looks at it later.", show_default=False),
 ]
 
-COLUMNS = (
+_WHERE = (
     Column("topic"),
     Column("partition"),
     Column("target_topic", essential=False),
+)
+_MOVED = (
+    *_WHERE,
     Column("upstream_before"),
     Column("upstream_after"),
     Column("downstream_after", essential=False),
+)
+_DONE = (Column("action"), Column("reason"))
+COLUMNS = (
+    *_MOVED,
     Column("records_skipped", title="SKIPPED"),
     Column("records_repeated", title="REPEATED"),
-    Column("action"),
-    Column("reason"),
+    *_DONE,
 )
-REBUILT = (
-    Column("topic"),
-    Column("partition"),
-    Column("target_topic", essential=False),
-    Column("upstream_before"),
-    Column("upstream_after"),
-    Column("downstream_after", essential=False),
-    Column("records_mapped", title="MAPPED"),
-    Column("action"),
-    Column("reason"),
-)
+REBUILT = (*_MOVED, Column("records_mapped", title="MAPPED"), *_DONE)
 HELD = (
-    Column("topic"),
-    Column("partition"),
-    Column("target_topic", essential=False),
+    *_WHERE,
     Column("upstream_after", title="UPSTREAM-POSITION"),
     Column("action"),
     Column("state"),

@@ -25,6 +25,7 @@ from mmtool.plan.pauses import Pauses
 from mmtool.translation.block_codec import decode_block, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -112,6 +113,22 @@ def read_control(
         except UnreadableDocumentError as error:
             raise unreadable(identity.control_topic, record.partition, record.offset, str(error)) from error
     return view
+
+
+def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothing_to: str) -> ControlView:
+    """The same of a flow that must have run.
+
+    Raises:
+        RefusedError: it never did: there is ``nothing_to`` do; or as `read_control`.
+    """
+    control = read_control(cluster, identity)
+    if control.flow is None:
+        raise RefusedError(
+            f"flow {identity.name} never ran: there is nothing to {nothing_to}",
+            remedy="start it with `mmtool replicate`, or leave it out of the configuration",
+            code=Reason.NEVER_RAN,
+        )
+    return control
 
 
 _NO_GUESS = (

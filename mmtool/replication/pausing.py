@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.state_log import read_control
+from mmtool.kafka.state_log import read_control_of_run
 from mmtool.plan.documents import PositionRecord, State
 from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.plan.pauses import Pauses, pause_words, resume_words, sentence_of
@@ -52,7 +52,7 @@ def pause(flow: FlowNow, reason: str) -> Held:
         RefusedError: the flow never ran.
         UnreachableError, NotAuthorisedError: as the target answers.
     """
-    control = _control(flow)
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
     topics = {name: topic.topic_id for name, topic in flow.topics.items()}
     words = pause_words(
         topics, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms(), reason=reason
@@ -67,7 +67,7 @@ def resume(flow: FlowNow) -> Held:
         RefusedError: the flow never ran, or the whole of it is paused and only some topics are meant.
         UnreachableError, NotAuthorisedError: as the target answers.
     """
-    control = _control(flow)
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
     ids = {topic.topic_id for topic in flow.topics.values()}
     try:
         words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms())
@@ -88,17 +88,6 @@ def operator() -> str:
 
 def _now_ms() -> int:
     return int(time.time() * 1000)
-
-
-def _control(flow: FlowNow) -> ControlView:
-    control = read_control(flow.clusters.settings.target, flow.identity)
-    if control.flow is None:
-        raise RefusedError(
-            f"flow {flow.identity.name} never ran: there is nothing to hold",
-            remedy="start it with `mmtool replicate`, or leave it out of the configuration",
-            code="never_ran",
-        )
-    return control
 
 
 def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:

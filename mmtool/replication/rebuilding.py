@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.membership import seat_holder
-from mmtool.kafka.state_log import read_control, read_producers, read_runs_log
+from mmtool.kafka.state_log import read_control_of_run, read_producers, read_runs_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import OwnerRecord, ShardRecord
 from mmtool.plan.identity import runs_partition_of, shard_of
@@ -30,25 +29,22 @@ from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.mirror import FencedError, InDoubtError
-from mmtool.replication.stateful import internal_topics, write_documents
+from mmtool.replication.stateful import make_internal_topics, write_documents
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.state_log import ControlView, RunsLog
+    from mmtool.kafka.state_log import RunsLog
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.deriving import Derived
 
 Place = tuple[TopicId, int]
-_LOOKS = 100
-_LOOK_SECONDS = 0.1
 
 
 @dataclass(slots=True)
@@ -132,7 +128,7 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
         RefusedError: the flow never ran, or its control topic cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    _control(flow)
+    read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
     rebuilt = asyncio.run(_rehearse(flow, topics))
     rebuilt.owner = seat_holder(flow.clusters.settings.target, flow.identity.ownership_group)
     return rebuilt
@@ -147,17 +143,6 @@ def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRo
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     return asyncio.run(_execute(rebuilt, say))
-
-
-def _control(flow: FlowNow) -> ControlView:
-    control = read_control(flow.clusters.settings.target, flow.identity)
-    if control.flow is None:
-        raise RefusedError(
-            f"flow {flow.identity.name} never ran: there is nothing to derive",
-            remedy="start it with `mmtool replicate`",
-            code=Reason.NEVER_RAN,
-        )
-    return control
 
 
 async def _rehearse(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
@@ -215,7 +200,7 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
     context = await connect(flow.clusters.settings)
     ownership = Ownership(context.settings.target, context.identity)
     try:
-        await _make_topics(context)
+        await make_internal_topics(context)  # the runs topic itself may be what was lost
         try:
             await ownership.acquire(standby=False, say=say)
         except OwnedElsewhereError as error:
@@ -232,20 +217,11 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
         await context.close()
 
 
-async def _make_topics(context: FlowContext) -> None:
-    """The runs topic itself may be what was lost."""
-    wanted = internal_topics(context.identity, context.settings)
-    await asyncio.to_thread(TopicAdmin(context.settings.target).create_internal, wanted)
-    for _ in range(_LOOKS):
-        found = await context.target.refresh([topic.name for topic in wanted])
-        if all(topic.error_code == 0 and topic.partitions for topic in found.values()):
-            return
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
 async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     flow, owner = rebuilt.flow, uuid.uuid4().hex
-    control = await asyncio.to_thread(_control, flow)
+    control = await asyncio.to_thread(
+        read_control_of_run, flow.clusters.settings.target, flow.identity, "derive"
+    )
     assert control.flow is not None
     count, doubt = control.flow.shards, doubtful(control)
     mine = OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
