@@ -128,9 +128,9 @@ def _passes(row: PartitionRow, max_lag_seconds: float) -> bool:
 
 
 def _why(row: PartitionRow) -> str:
-    if row.state is State.NEVER_RAN:
+    if row.state == State.NEVER_RAN:
         return "was never mirrored"
-    if row.state is State.HALTED:
+    if row.state == State.HALTED:
         return "is halted"
     if row.lag_seconds is None:
         return "lags for an unknown time"

@@ -22,8 +22,8 @@ from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.looking import Sayings, TopicsLook
 from mmtool.replication.pump.report import FENCED
 from mmtool.replication.round import Round, plan_round
-from mmtool.replication.session import local_master, open_session, parallelism, spark_log
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
+from mmtool.replication.spark_rounds import local_master, open_rounds, spark_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mmtool.replication.duties import Duty
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark_rounds import Rounds
 
 _AGAIN_SECONDS = 2.0
 _FAILURES_IN_A_ROW = 5
@@ -87,7 +88,7 @@ class Engine:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     _rotas: dict[str, Rota] = field(default_factory=dict)
     _round: int = 0
-    _session: Any = None
+    _spark: Rounds | None = None
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
@@ -103,11 +104,11 @@ class Engine:
             UsageError: no topic matches, and there is a goal to reach.
             UnreachableError, NotAuthorisedError, RefusedError: at the start; later the engine waits and goes on.
         """
-        starting: asyncio.Future[Any] | None = None
+        starting: asyncio.Future[Rounds] | None = None
         clean = False
         try:
             await self._look()
-            starting = left_behind(self._open_session, "spark")
+            starting = left_behind(self._open_spark, "spark")
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
@@ -133,9 +134,9 @@ class Engine:
 
     # --- before the first round ---------------------------------------------------------------------------
 
-    def _open_session(self) -> Any:
+    def _open_spark(self) -> Rounds:
         first = self.settings[0]
-        return open_session(first.spark_master or local_master(self._slots()), first.spark_conf)
+        return open_rounds(first.spark_master or local_master(self._slots()), first.spark_conf)
 
     def _slots(self) -> int:
         """How many tasks a round may have.
@@ -143,8 +144,8 @@ class Engine:
         Where the operator named a master, as many as it runs at once. Locally one per two cores: pumps wait on
         sockets, and share the machine.
         """
-        if self._session is not None and self.settings[0].spark_master:
-            return parallelism(self._session)
+        if self._spark is not None and self.settings[0].spark_master:
+            return self._spark.parallelism()
         return max(1, (os.cpu_count() or 1) // 2)
 
     async def _look(self) -> None:
@@ -242,8 +243,8 @@ class Engine:
 
     # --- rounds -------------------------------------------------------------------------------------------
 
-    async def _rounds(self, starting: asyncio.Future[Any]) -> None:
-        self._session = starting.result()
+    async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
+        self._spark = starting.result()
         for rota in self._rotas.values():
             rota.start()  # not before: records come first, and Spark's start needs the machine
         failures = 0
@@ -287,11 +288,12 @@ class Engine:
             run.retry_halted()
             await run.renew_claims()
         self._replan.clear()
+        assert self._spark is not None
         tasks = plan_round(self.runs, self._round, self._slots(), self._round_seconds())
         this = Round(
             self._round,
             self.runs,
-            self._session,
+            self._spark,
             self._topics,
             self._replan,
             self._must_stop,

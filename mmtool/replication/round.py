@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.plan.documents import Command
@@ -13,7 +13,6 @@ from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.session import run_round
 from mmtool.replication.throttling import Throttling
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
     from mmtool.replication.looking import TopicsLook
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.spark_rounds import Rounds
 
 _TICK_SECONDS = 0.25
 _STOP_SECONDS = 45.0
@@ -67,7 +67,7 @@ class Round:
     Attributes:
         number: Counted from the start of this process.
         runs: The flows.
-        session: Spark's.
+        spark: Where it runs.
         topics: Looked for beside the round.
         replan: Set when the round is to end because the next one differs.
         must_stop: Asked a few times a second.
@@ -77,7 +77,7 @@ class Round:
 
     number: int
     runs: Sequence[FlowRun]
-    session: Any
+    spark: Rounds
     topics: TopicsLook
     replan: asyncio.Event
     must_stop: Callable[[], bool]
@@ -88,9 +88,9 @@ class Round:
         """What the tasks reported when time was up, or they were told to end.
 
         Raises:
-            Exception: as `run_round`.
+            Exception: as `Rounds.run`.
         """
-        job = asyncio.create_task(asyncio.to_thread(run_round, self.session, tasks))
+        job = asyncio.create_task(asyncio.to_thread(self.spark.run, tasks))
         look, word, pace = Aside(), Aside(), Aside()
         throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None
@@ -127,7 +127,7 @@ class Round:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
         if not job.done():
             self.say("the pumps do not answer: their job is cancelled")
-            self.session.interruptAll()
+            self.spark.cancel()
 
     async def _tell(self, command: Command) -> bool:
         """Speaks to the pumps; whether the target took the word."""

@@ -52,10 +52,10 @@ def _record(options: tuple[str, ...]) -> None:
     """Starts Spark as a flow does, and ends it; the JVM writes what it has loaded on its way out."""
     from pyspark import SparkContext
 
-    from mmtool.replication.session import java_options, local_master, open_session
+    from mmtool.replication.spark_rounds import java_options, local_master, open_rounds
 
     java = " ".join((java_options(), *options))
-    open_session(local_master(1), {"spark.driver.extraJavaOptions": java}).stop()
+    open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java}).stop()
     jvm = SparkContext._gateway.proc  # noqa: SLF001  there is no public way to wait for the JVM
     jvm.stdin.close()
     jvm.wait(_DUMP_SECONDS)

@@ -69,7 +69,7 @@ class Stood(Scene):
 
     def stands(self, partition, frontier, state=State.CAUGHT_UP, reason=""):
         now = int(time.time() * 1000)
-        self.watch.view.positions["id-orders", partition] = PositionRecord(
+        position = PositionRecord(
             owner="me",
             topic="orders",
             topic_id="id-orders",
@@ -86,6 +86,7 @@ class Stood(Scene):
             observed_ms=now,
             behind_since_ms=0,
         )
+        self.watch.view.apply(position.key, position.encode(), 0)
 
     def wrote(self, partition, offset, seconds_ago):
         """The source's record at ``offset`` was written then."""

@@ -287,9 +287,10 @@ def test_the_bytes_of_odd_records_are_kept(mirrored):
 
     def stored(side, topic, partitions):
         return [
-            (b.codec, [(r.timestamp, r.key, r.value, r.headers) for r in b.records])
+            (p, b.codec, r.timestamp, r.key, r.value, r.headers)
             for p in range(partitions)
             for b in data_batches(mirrored.fleet[side], topic, p)
+            for r in b.records
         ]
 
     for stem, partitions in (("odd", 3), ("oddnames", 1)):

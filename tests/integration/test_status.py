@@ -105,7 +105,8 @@ def test_a_flow_that_never_ran_is_told_as_soon_as_both_clusters_answered(bench, 
     fleet = bench.fleet
     create_topic(fleet["target"].bootstrap, topic := f"back-{os.getpid()}", 1, 1)
     properties = tmp_path / "back.properties"
-    properties.write_text(fleet.properties([("target", "source")], **{"target->source.topics": topic}))
+    settings = {"target->source.topics": topic, "heartbeats.replication.enabled": "false"}
+    properties.write_text(fleet.properties([("target", "source")], **settings))
     answer = look(properties)
     assert (answer.code, [row["state"] for row in answer.rows]) == (0, ["never_ran"])
     assert look(properties, "--max-lag-seconds", "3600").code == 4

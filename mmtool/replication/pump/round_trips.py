@@ -15,6 +15,9 @@ _WINDOW_SECONDS = 30.0
 _BYTES_PER_SECOND = 128e6
 """A link wider than this is used in part; on a narrower one batches only get larger than they need be."""
 
+_NEAR_SECONDS = 0.010
+"""A busy broker next door takes as long; batches of 16 KB fill a gigabit over it."""
+
 _UNDER_WAY = 5
 _LARGEST = 1 << 20
 
@@ -44,4 +47,7 @@ class RoundTrips:
         self._busy |= partitions
         shortest = self._shortest if self._before is None else min(self._shortest, self._before)
         busy = max(len(self._busy), self._busy_before, 1)
+        if shortest < _NEAR_SECONDS:
+            self.goal_bytes = 0
+            return
         self.goal_bytes = min(_LARGEST, int(shortest * _BYTES_PER_SECOND / (_UNDER_WAY * busy)))

@@ -1,0 +1,62 @@
+"""Rounds over Spark Connect, which knows data frames only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from mmtool.replication.pump.report import REPORT_SCHEMA, ReportRow
+from mmtool.replication.spark_rounds import attempt_number
+from mmtool.replication.task import run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mmtool.replication.assignment import TaskAssignment
+
+_SLOTS = "2"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRounds:
+    """`Rounds` on a session: one data frame of task numbers, mapped in Arrow batches."""
+
+    session: Any
+
+    @classmethod
+    def open(cls, master: str) -> Self:
+        from pyspark.sql import SparkSession
+
+        return cls(SparkSession.builder.appName("mmtool").remote(master).getOrCreate())
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        count = len(tasks)
+        report = self.session.range(0, count, 1, count).mapInArrow(_mirroring(tuple(tasks)), REPORT_SCHEMA)
+        return [ReportRow(*row) for row in report.collect()]
+
+    def cancel(self) -> None:
+        self.session.interruptAll()
+
+    def parallelism(self) -> int:
+        return int(self.session.conf.get("spark.default.parallelism", _SLOTS))
+
+    def stop(self) -> None:
+        self.session.stop()
+
+
+def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def mirror(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield _report(run_task(tasks[index], attempt_number()))
+
+    return mirror
+
+
+def _report(rows: list[ReportRow]) -> Any:
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
+    fields = (column.split() for column in REPORT_SCHEMA.split(","))
+    schema = pa.schema([(name, types[kind]) for name, kind in fields])
+    return pa.RecordBatch.from_pylist([row._asdict() for row in rows], schema=schema)

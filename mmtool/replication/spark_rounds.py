@@ -1,0 +1,158 @@
+"""Spark as a process has it, and one round as one job on it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mmtool.errors import UsageError
+from mmtool.replication.pump.report import ReportRow
+from mmtool.replication.spark_archive import spark_classes
+from mmtool.replication.task import run_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.replication.assignment import TaskAssignment
+
+_ATTEMPTS = 4
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(_ATTEMPTS),
+    "spark.python.worker.reuse": "true",
+    "spark.driver.memory": "512m",
+}
+
+
+def local_master(tasks: int) -> str:
+    """Spark's local mode with ``tasks`` slots, and with retries, which plain ``local[N]`` does not have."""
+    return f"local[{tasks},{_ATTEMPTS}]"
+
+
+def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
+    """Starts Spark (or joins the context that this process has) and warms one Python worker up.
+
+    Raises:
+        UsageError: ``spark.speculation``: two attempts of one task would fence each other for ever.
+    """
+    if conf.get("spark.speculation", "false").lower() == "true":
+        raise UsageError(
+            "mmtool.spark.conf.spark.speculation = true: a second attempt of a running task fences the first",
+            remedy="remove it; a task that dies is retried anyway",
+        )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    if master.startswith("sc://"):
+        from mmtool.replication.connect_rounds import ConnectRounds
+
+        return ConnectRounds.open(master)
+    return ContextRounds(_context({"spark.master": master, "spark.app.name": "mmtool", **_SETTINGS, **conf}))
+
+
+class Rounds(Protocol):
+    """A way to run rounds on Spark."""
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        """One round: one job, one stage, one task per assignment, one action.
+
+        Raises:
+            Exception: whatever Spark says when a task failed for the last time.
+        """
+
+    def cancel(self) -> None:
+        """Kills the running round; its pumps flush nothing."""
+
+    def parallelism(self) -> int:
+        """How many tasks run at once."""
+
+    def stop(self) -> None:
+        """Ends Spark."""
+
+
+class ContextRounds:
+    """Rounds on a Spark context of our own: plain jobs, which need neither Spark SQL nor Arrow (decision 18)."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        context.parallelize((0,), 1).foreachPartition(_load_pump)
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        count = len(tasks)
+        job = self._context.parallelize(range(count), count).mapPartitions(_mirroring(tuple(tasks)))
+        return [ReportRow(*row) for row in job.collect()]
+
+    def cancel(self) -> None:
+        self._context.cancelAllJobs()
+
+    def parallelism(self) -> int:
+        return int(self._context.defaultParallelism)
+
+    def stop(self) -> None:
+        self._context.stop()
+
+
+def java_options() -> str:
+    """For a JVM that starts fast and keeps its talk, and that of Spark, to itself."""
+    log4j = files("mmtool.replication") / "log4j2.properties"
+    quiet = "-Xlog:disable -Xlog:all=warning:stderr"
+    return f'"-Dlog4j2.configurationFile={log4j}" -XX:TieredStopAtLevel=1 {quiet}'
+
+
+def _archived() -> str:
+    return "".join(f' "{option}"' for option in spark_classes().options())
+
+
+def spark_log() -> Path:
+    """Where the JVM and the Python workers of this process write what they have to say."""
+    return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"
+
+
+def _context(settings: Mapping[str, str]) -> Any:
+    """Starts the JVM with its talk in a file: it warns of its own modules on every start.
+
+    In a process group of its own: what a terminal or timeout(1) sends to ours is for the driver, which finishes what
+    is in flight before it ends the JVM. A JVM whose driver died reads the end of its stdin.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.accumulators import AccumulatorTCPServer
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no public question
+        return SparkContext._active_spark_context  # noqa: SLF001  likewise
+    conf = SparkConf(loadDefaults=False)
+    java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{_archived()}")
+    for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():
+        conf.set(name, value)
+    with spark_log().open("ab") as log:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
+    context = SparkContext(conf=conf, gateway=gateway)
+    # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
+    AccumulatorTCPServer.handle_error = lambda *_: None
+    return context
+
+
+def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], Iterator[ReportRow]]:
+    """The closure that carries the assignments, secrets included: never in Spark's conf, never in rows."""
+
+    def mirror(indexes: Iterable[int]) -> Iterator[ReportRow]:
+        for index in indexes:
+            yield from run_task(tasks[index], attempt_number())
+
+    return mirror
+
+
+def attempt_number() -> int:
+    """Which attempt of its task this Python worker runs, from 0."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0
+
+
+def _load_pump(_: Iterable[int]) -> None:
+    import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before the first round
