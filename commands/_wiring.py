@@ -80,7 +80,7 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
     """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``."""
     from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.cluster_facts import KafkaCluster
-    from mmtool.kafka.flow_state import KafkaFlowState
+    from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 
     seconds = timeout.total_seconds()
     return FlowClusters(
@@ -88,7 +88,7 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
         KafkaCluster(flow.source, seconds),
         KafkaCluster(flow.target, seconds),
         KafkaFlowState(flow.target),
-        KafkaFlowState(flow.source) if flow.keeps_names else None,
+        way_back_state(flow),
     )
 
 

@@ -101,6 +101,7 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
         f"{source}->{target}": _flow(source, target, scopes, report)
         for source, target in permutations(aliases, 2)
     }
+    flows = {name: _paired(flow, flows) for name, flow in flows.items()}
     advise(scopes, aliases, report)
     return Settings(
         path=report.path, clusters=clusters, flows=_enabled(flows, scopes), all_flows=tuple(flows.values())
@@ -122,6 +123,11 @@ def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettin
     lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
     order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))
     return tuple(flows[name] for name in order if flows[name].enabled)
+
+
+def _paired(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSettings:
+    back = flows[f"{flow.target.alias}->{flow.source.alias}"]
+    return flow.model_copy(update={"exchanges": back.enabled})
 
 
 def _flow(source: str, target: str, scopes: Scopes, report: Report) -> FlowSettings:

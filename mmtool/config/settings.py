@@ -129,11 +129,16 @@ class Unit(_Frozen):
 
 
 class FlowSettings(_Frozen):
-    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py."""
+    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
+
+    Attributes:
+        exchanges: The file enables the way back as well.
+    """
 
     source: ClusterSettings
     target: ClusterSettings
     enabled: bool
+    exchanges: bool = False
     policy: AnyPolicy
     topics: Names
     groups: Names
@@ -191,6 +196,11 @@ class FlowSettings(_Frozen):
     def tells_origins(self) -> bool:
         """Whether a record's origin decides if it is mirrored: names do not tell it, or `local` is asked for."""
         return self.keeps_names or self.origins == "local"
+
+    @property
+    def must_tell_origins(self) -> bool:
+        """Whether records are certain to come to the source by mirroring: origins must be readable then."""
+        return (self.keeps_names and self.exchanges) or self.origins == "local"
 
     def mirrors_topic(self, name: str) -> bool:
         """Whether a topic of the source is mirrored.

@@ -6,14 +6,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
+from mmtool.errors import NotAuthorisedError, UsageError
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.state_log import newest_records, partition_maps, read_blocks, read_control, take_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-    from mmtool.config import ClusterSettings
+    from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import FlowRecord
     from mmtool.plan.identity import FlowIdentity
@@ -79,6 +79,42 @@ class FollowedFlowState(KafkaFlowState):
         self._maps |= partition_maps(self._blocks[key] for key in stale if key in self._blocks)
         self._stale.clear()
         return dict(self._maps)
+
+
+class WayBackState:
+    """A `FlowStatePort` on a flow's *source*: what the way back has stored there.
+
+    Args:
+        state: Reads it.
+        required: The way back is certain to run. Where it is not, a source that does not show its state to us is taken
+            for one that nobody mirrors to.
+    """
+
+    def __init__(self, state: KafkaFlowState, *, required: bool) -> None:
+        self._state = state
+        self._required = required
+
+    def maps(self, identity: FlowIdentity) -> Mapping[Place, PartitionMap]:
+        try:
+            return self._state.maps(identity)
+        except NotAuthorisedError:
+            if self._required:
+                raise
+            return {}
+
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
+        try:
+            self._state.check_aliases(identity, topics)
+        except NotAuthorisedError:
+            if self._required:
+                raise
+
+
+def way_back_state(flow: FlowSettings, kind: type[KafkaFlowState] = KafkaFlowState) -> WayBackState | None:
+    """For a flow that keeps names, and may so share its topics with the way back."""
+    if not flow.keeps_names:
+        return None
+    return WayBackState(kind(flow.source), required=flow.must_tell_origins)
 
 
 def _same_clusters(identity: FlowIdentity, stored: FlowRecord) -> bool:

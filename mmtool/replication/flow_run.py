@@ -22,7 +22,7 @@ from mmtool.plan.documents import (
     ShardRecord,
     State,
 )
-from mmtool.plan.identity import shard_of
+from mmtool.plan.identity import PRODUCERS_TOPIC, shard_of
 from mmtool.plan.pauses import Pauses
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
@@ -107,6 +107,11 @@ class FlowRun:
         origins = Origins.of(self.flow.settings, self.flow.identity, self.flow.source)
         if origins is not None:
             await origins.check()
+            if origins.is_blind:
+                self.warnings.append(
+                    f"{self.name}: cluster {self.flow.source.alias} does not show {PRODUCERS_TOPIC}: records that came"
+                    " there by mirroring would be mirrored on; grant DESCRIBE and READ if any do"
+                )
         if needs_topics and not await self._topics.matches():
             raise UsageError(
                 f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
 from mmtool.kafka.state_log import registration
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.identity import PRODUCERS_TOPIC
@@ -43,15 +43,22 @@ class Origins:
         source: Whose batches; its register is read.
         identity: The flow: what its target brought here is not carried back.
         local_only: ``mmtool.origins = local``: whatever anybody brought here is left out.
+        required: The register must be seen, for records do come here by mirroring. Where that is not known, a source
+            that does not show it to us is taken for one that nobody mirrors to.
 
     Attributes:
         left_out: Producer ids whose batches are left out; grows.
+        is_blind: The source does not show its register.
     """
 
-    def __init__(self, source: WireCluster, identity: FlowIdentity, *, local_only: bool) -> None:
+    def __init__(
+        self, source: WireCluster, identity: FlowIdentity, *, local_only: bool, required: bool
+    ) -> None:
         self._source = source
         self._identity = identity
         self._local_only = local_only
+        self._required = required
+        self.is_blind = False
         self._known = {NO_PRODUCER_ID}
         self._next = 0
         self.left_out: set[int] = set()
@@ -61,7 +68,8 @@ class Origins:
         """For a flow that needs them; None where names tell what is to be mirrored."""
         if not settings.tells_origins:
             return None
-        return cls(source, identity, local_only=settings.origins == "local")
+        local = settings.origins == "local"
+        return cls(source, identity, local_only=local, required=settings.must_tell_origins)
 
     async def learn(self, producer_ids: AbstractSet[int]) -> None:
         """Makes sure that the verdict on each of these is known.
@@ -87,6 +95,9 @@ class Origins:
 
     async def _read_on(self) -> None:
         there = (await self._source.refresh([PRODUCERS_TOPIC]))[PRODUCERS_TOPIC]
+        self.is_blind = there.error_code in DENIED and not self._required
+        if self.is_blind:
+            return
         self._source.check_denied(there.error_code, f"DESCRIBE on topic {PRODUCERS_TOPIC}")
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return  # nobody ever mirrored anything to the source

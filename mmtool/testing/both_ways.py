@@ -13,7 +13,7 @@ import numpy as np
 from mmtool.config import load_settings
 from mmtool.insight.translation import FlowClusters, look, partition_facts
 from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
@@ -155,7 +155,7 @@ class Pair:
             KafkaCluster(flow.source, _SECONDS),
             KafkaCluster(flow.target, _SECONDS),
             KafkaFlowState(flow.target),
-            KafkaFlowState(flow.source),
+            way_back_state(flow),
         )
         return partition_facts(look(clusters, self.topics), Direction.FORWARD)
 

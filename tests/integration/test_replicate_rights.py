@@ -117,3 +117,32 @@ def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operat
     assert (answer.code, len(errors)) == (9, 1), answer.stderr
     assert [word for word in words if word not in errors[0]] == []
     assert answer.seconds < 10
+
+
+_IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def test_a_source_that_hides_who_mirrors_to_it_is_enough_for_one_way_and_not_for_both(bench, deny, tmp_path):
+    """With identical names; the cluster that asks for rights is the source here."""
+    topic = f"rights-{os.getpid()}-hidden"
+    create_topic(bench.fleet["target"].bootstrap, topic, 1)
+    produce(bench.fleet["target"].bootstrap, Load(topic, 30, 1, 200))
+    deny(ResourceType.TOPIC, "mmtool-producers", AclOperation.DESCRIBE)
+    settings = {
+        "replication.policy.class": _IDENTITY,
+        "topics": topic,
+        "heartbeats.replication.enabled": "false",
+    }
+    both, one = tmp_path / "both.properties", tmp_path / "one.properties"
+    ways = [("target", "source"), ("source", "target")]
+    both.write_text(bench.fleet.properties(ways, **settings))
+    one.write_text(bench.fleet.properties(ways[:1], **settings))
+    refused = bench.catch_up(both, "-s", "target", "-t", "source")
+    assert (refused.code, "DESCRIBE on topic mmtool-producers.internal" in refused.stderr) == (9, True), (
+        refused.stderr
+    )
+    answer = bench.catch_up(one)
+    assert (answer.code, "does not show mmtool-producers.internal" in answer.stderr) == (0, True), (
+        answer.stderr
+    )
+    assert end_offsets(bench.fleet["source"].bootstrap, topic) == {0: 30}

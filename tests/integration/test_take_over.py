@@ -77,6 +77,6 @@ def test_a_flow_is_taken_over_from_mm2_and_every_record_crosses_once(bench, meas
         stage.stop_writing()
         stage.wait_until_identical(PATIENCE_SECONDS)
         answer = second.stop()
-        assert (answer.code, "MirrorMaker" in answer.stderr) == (143, False), answer.stderr
+        assert (answer.code, "where MirrorMaker 2 stopped" in answer.stderr) == (143, False), answer.stderr
         wrong, more, below = refused_below_the_cuts(stage)
         assert (wrong, more, below > 6 * COPIED) == ([], 0, True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.translation import FlowClusters, FlowNow
 from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import FollowedFlowState
+from mmtool.kafka.flow_state import FollowedFlowState, way_back_state
 from mmtool.plan.topics import TopicFacts
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
@@ -58,7 +58,7 @@ def _group_duties(run: FlowRun) -> list[Duty]:
     """Checkpoints, and the commits that follow them: without the former MM2 does not do the latter either."""
     here = run.flow.settings
     source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
-    back = FollowedFlowState(here.source) if here.keeps_names else None
+    back = way_back_state(here, FollowedFlowState)
     clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
 
     def now() -> FlowNow:
