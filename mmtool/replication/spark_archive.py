@@ -5,7 +5,7 @@ only, when installing or building an image::
 
     python -m mmtool.replication.spark_archive
 
-That takes one start of Spark, about 800 MB of memory and 160 MB of disk. A JVM for which an archive was not made
+That takes one start of Spark, about 800 MB of memory and 70 MB of disk. A JVM for which an archive was not made
 passes it over.
 """
 
