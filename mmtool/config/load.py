@@ -127,7 +127,7 @@ def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettin
 
 def _paired(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSettings:
     back = flows[f"{flow.target.alias}->{flow.source.alias}"]
-    return flow.model_copy(update={"exchanges": back.enabled})
+    return flow.model_copy(update={"way_back": back.origins if back.enabled else None})
 
 
 def _flow(source: str, target: str, scopes: Scopes, report: Report) -> FlowSettings:

@@ -132,13 +132,13 @@ class FlowSettings(_Frozen):
     """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
 
     Attributes:
-        exchanges: The file enables the way back as well.
+        way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
     """
 
     source: ClusterSettings
     target: ClusterSettings
     enabled: bool
-    exchanges: bool = False
+    way_back: Literal["all", "local"] | None = None
     policy: AnyPolicy
     topics: Names
     groups: Names
@@ -200,7 +200,12 @@ class FlowSettings(_Frozen):
     @property
     def must_tell_origins(self) -> bool:
         """Whether records are certain to come to the source by mirroring: origins must be readable then."""
-        return (self.keeps_names and self.exchanges) or self.origins == "local"
+        return (self.keeps_names and self.way_back is not None) or self.origins == "local"
+
+    @property
+    def exchanges_all(self) -> bool:
+        """Whether all that is on one side comes to the other, so that the two flows' runs tell of every record."""
+        return self.origins == self.way_back == "all"
 
     def mirrors_topic(self, name: str) -> bool:
         """Whether a topic of the source is mirrored.

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, UsageError
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups
-from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import Bounds, ClusterPort, FlowStatePort
@@ -67,6 +67,7 @@ class FlowNow:
         topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
         narrowed: ``--topic`` was given: commits of other topics are not spoken of.
         target_ids: The ids of the target's topics, by name.
+        mirrored_to: Directions whose commits are read where other flows than the way back mirror to as well.
     """
 
     clusters: FlowClusters
@@ -74,6 +75,7 @@ class FlowNow:
     topics: Mapping[str, TopicFacts]
     narrowed: bool = False
     target_ids: Mapping[str, TopicId] = field(default_factory=dict)
+    mirrored_to: frozenset[Direction] = frozenset()
 
     def remote(self, topic: str) -> str:
         """What a source topic is called on the target."""
@@ -133,7 +135,14 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
     if clusters.back is not None:
         clusters.back.check_aliases(identity.way_back, here)
     ids = {name: topic.topic_id for name, topic in there.items()}
-    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids)
+    reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
+    others = frozenset(d for d, (names, ours) in reading.items() if mirrors_others(names, ours))
+    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids, others)
+
+
+def mirrors_others(topics: Iterable[str], ours: FlowIdentity) -> bool:
+    """Whether a cluster that has these topics is mirrored to by another flow than ``ours``."""
+    return any(is_runs_topic(name) and name != ours.runs_topic for name in topics)
 
 
 def _mirrored(
@@ -257,6 +266,7 @@ def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition,
             _source_log(source_logs.get(source)),
             _target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
             back.get(source),
+            direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
         )
         for source in sources
     ]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicId
 
 RUNS_PARTITIONS = 8
+_RUNS = ("mmtool-offset-runs.", ".internal")
 PRODUCERS_TOPIC = "mmtool-producers.internal"
 
 
@@ -43,7 +44,7 @@ class FlowIdentity:
 
     @property
     def runs_topic(self) -> str:
-        return f"mmtool-offset-runs.{self.source_alias}.internal"
+        return self.source_alias.join(_RUNS)
 
     @property
     def control_topic(self) -> str:
@@ -60,6 +61,11 @@ class FlowIdentity:
 def owner_client(host: str, pid: int) -> str:
     """How the client id ends by which a member of the ownership group says where it runs."""
     return f"-owner-{host}-pid-{pid}"
+
+
+def is_runs_topic(name: str) -> bool:
+    """Whether a topic holds some flow's offset runs."""
+    return name.startswith(_RUNS[0]) and name.endswith(_RUNS[1])
 
 
 def shard_of(topic_id: TopicId, partition: int, shards: int) -> int:

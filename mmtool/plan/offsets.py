@@ -52,6 +52,7 @@ class PartitionFacts:
         source_log: UNKNOWN when the source has no such partition (any more).
         target_log: UNKNOWN when the target has no such partition (yet).
         back: The map of the way back into the source's partition, where records are born on both sides of it.
+        has_others: Records that neither map tells of may be among those that a group has read.
     """
 
     source: TopicPartition
@@ -60,6 +61,7 @@ class PartitionFacts:
     source_log: SourceLog | Unknown
     target_log: TargetLog | Unknown
     back: PartitionMap | None = None
+    has_others: bool = False
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
@@ -223,6 +225,8 @@ def answer_forward(facts: PartitionFacts, commit: UpstreamOffset, target: Target
     """Where a commit on the source leads, whoever writes on which side."""
     if facts.back is None:
         return translate(facts.map, commit, target=target, source=facts.source_log)
+    if facts.has_others:
+        return Refused(Reason.AMBIGUOUS)
     return translate_in_pair(facts.map, facts.back, commit, target=target, source=facts.source_log)
 
 
@@ -236,6 +240,8 @@ def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> An
     if facts.back is None or facts.map is None:
         downstream = DownstreamOffset(commit.offset)
         return translate_back(facts.map, downstream, target=target, source=facts.source_log)
+    if facts.has_others:
+        return Refused(Reason.AMBIGUOUS)
     source = facts.source_log
     return translate_in_pair(  # seen from the target, which is the way back's source
         facts.back,

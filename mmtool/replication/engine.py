@@ -112,7 +112,7 @@ class Engine:
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
-                await self._or_stop(starting)
+                await self._up(starting)
                 await self._rounds(starting)
             clean = True
             if self._is_done():
@@ -137,6 +137,22 @@ class Engine:
     def _open_spark(self) -> Rounds:
         first = self.settings[0]
         return open_rounds(first.spark_master or local_master(self._slots()), first.spark_conf)
+
+    async def _up(self, starting: asyncio.Future[Rounds]) -> None:
+        """Waits for Spark.
+
+        Raises:
+            MmtoolError: it did not start, or was killed while it did.
+        """
+        try:
+            await self._or_stop(starting)
+        except (MmtoolError, _StoppedError):
+            raise
+        except Exception as error:
+            raise MmtoolError(
+                f"Spark did not start: {reason_of(error)}",
+                remedy=f"run the same command again; Spark's own log is {spark_log()}",
+            ) from error
 
     def _slots(self) -> int:
         """How many tasks a round may have.

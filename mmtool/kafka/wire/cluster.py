@@ -144,6 +144,11 @@ class WireCluster:
         leader = self._leaders.get((topic, partition))
         return leader if leader in self._brokers else None
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Names of all that any ``refresh`` so far told of."""
+        return tuple(self._topics)
+
     def topic_id(self, topic: str) -> TopicId | None:
         """A topic's id as of the last ``refresh``; None where the topic is unknown."""
         known = self._topics.get(topic)

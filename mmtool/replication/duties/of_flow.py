@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.insight.translation import FlowClusters, FlowNow
+from mmtool.insight.translation import FlowClusters, FlowNow, mirrors_others
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import FollowedFlowState, way_back_state
+from mmtool.plan.offsets import Direction
 from mmtool.plan.topics import TopicFacts
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
@@ -68,6 +69,9 @@ def _group_duties(run: FlowRun) -> list[Duty]:
             run.flow.identity,
             {topic.name: TopicFacts(topic.name, topic.topic_id, topic.partitions) for topic in topics},
             target_ids={topic.target_name: topic.target_id for topic in topics},
+            mirrored_to=frozenset({Direction.FORWARD})
+            if mirrors_others(run.flow.source.topics, run.flow.identity.way_back)
+            else frozenset(),
         )
 
     checkpoints = Checkpoints(now, run.flow.target, float(here.emit_checkpoints_interval_seconds))

@@ -1,5 +1,7 @@
 """Verdicts on committed offsets: pure, so every case is a table of facts."""
 
+from dataclasses import replace
+
 from mmtool.plan.group_facts import Commit, GroupFacts, GroupStanding, Member
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.offsets import Direction, PartitionFacts, Rules, plan_group, unknown_group
@@ -151,3 +153,10 @@ def test_back_from_a_topic_that_was_born_on_the_target_is_outside_the_flow():
 def test_an_unknown_group_is_one_refusal_that_blocks():
     plan = unknown_group("typo", Direction.FORWARD)
     assert (only(plan).refusal, plan.blocked) == (Reason.UNKNOWN_GROUP, True)
+
+
+def test_where_a_third_cluster_s_records_are_among_those_read_nothing_is_claimed_either_way():
+    known = replace(partition(), back=partition().map, has_others=True)
+    for rules in (Rules(), Rules(Direction.REVERSE)):
+        place = known.place(rules.direction)
+        assert only(planned({place: 5}, known, rules=rules)).refusal is Reason.AMBIGUOUS
