@@ -116,7 +116,8 @@ def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operat
     errors = [line for line in answer.said if line.startswith("error:")]
     assert (answer.code, len(errors)) == (9, 1), answer.stderr
     assert [word for word in words if word not in errors[0]] == []
-    assert answer.seconds < 10
+    load = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert answer.seconds < 10 * load
 
 
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -135,9 +136,13 @@ def test_a_source_that_hides_who_mirrors_to_it_is_enough_for_one_way_and_not_for
     }
     both, one = tmp_path / "both.properties", tmp_path / "one.properties"
     ways = [("target", "source"), ("source", "target")]
-    both.write_text(bench.fleet.properties(ways, **settings))
-    one.write_text(bench.fleet.properties(ways[:1], **settings))
-    refused = bench.catch_up(both, "-s", "target", "-t", "source")
+    for file, flows in (
+        (both, ways),
+        (one, ways[:1]),
+    ):  # other tests mirror to this source under these aliases
+        text = bench.fleet.properties(flows, **settings)
+        file.write_text(text.replace("source", "open").replace("target", "guarded"))
+    refused = bench.catch_up(both, "-s", "guarded", "-t", "open")
     assert (refused.code, "DESCRIBE on topic mmtool-producers.internal" in refused.stderr) == (9, True), (
         refused.stderr
     )
