@@ -188,6 +188,11 @@ class FlowSettings(_Frozen):
         return f"{self.source.alias}->{self.target.alias}"
 
     @property
+    def reads_committed(self) -> bool:
+        """Whether the source's aborted records are passed over."""
+        return self.isolation == "read_committed"
+
+    @property
     def keeps_names(self) -> bool:
         """Whether a topic has the same name on both sides."""
         return isinstance(self.policy, IdentityPolicy)

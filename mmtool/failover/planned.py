@@ -258,13 +258,9 @@ class _Steps:
 
     def _source_logs(self) -> dict[TopicPartition, SourceLog]:
         """Of the topics that the groups consume; what is uncommitted is no record yet."""
-        topics = {place.topic for group in self.groups for place in group.commits} & self.flow.topics.keys()
-        places = [
-            TopicPartition(topic, number)
-            for topic in sorted(topics)
-            for number in range(self.flow.topics[topic].partitions)
-        ]
-        committed = self.flow.clusters.settings.isolation == "read_committed"
+        topics = {place.topic for group in self.groups for place in group.commits}
+        places = [place for place in self.flow.partitions if place.topic in topics]
+        committed = self.flow.clusters.settings.reads_committed
         bounds = self.flow.clusters.source.bounds(places, committed=committed)
         return {
             place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))

@@ -22,7 +22,6 @@ from mmtool.errors import MmtoolError, UnreachableError, UsageError
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowMember, Standing
+    from mmtool.translation.types import TopicPartition
 
 _PUMPS_WRITE_SECONDS = 1.2
 
@@ -95,12 +95,11 @@ class WatchedFlow:
         """
         flow = look(self.clusters, self.topics)
         settings = self.clusters.settings
-        places = [TopicPartition(t.name, p) for t in flow.topics.values() for p in range(t.partitions)]
-        committed = settings.isolation == "read_committed"
+        committed = settings.reads_committed
         with ThreadPoolExecutor(3) as pool:
             members = pool.submit(self.watch.members, flow.identity)
             groups = pool.submit(self._groups)
-            bounds = self.clusters.source.bounds(places, committed=committed)
+            bounds = self.clusters.source.bounds(flow.partitions, committed=committed)
             ends = {place: log.log_end for place, log in bounds.items()}
             facts = self._heard(flow, ends, members.result())
             if facts.ran and has_silent(facts):

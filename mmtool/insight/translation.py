@@ -77,6 +77,13 @@ class FlowNow:
     target_ids: Mapping[str, TopicId] = field(default_factory=dict)
     mirrored_to: frozenset[Direction] = frozenset()
 
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Every partition of the topics, on the source."""
+        return [
+            TopicPartition(name, n) for name, topic in self.topics.items() for n in range(topic.partitions)
+        ]
+
     def remote(self, topic: str) -> str:
         """What a source topic is called on the target."""
         return self.clusters.settings.remote_topic(topic)
@@ -246,9 +253,7 @@ def read_groups(
 
 def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition, PartitionFacts]:
     """Every partition of the flow's topics, by the place where commits are read; ask after the commits."""
-    sources = [
-        TopicPartition(name, n) for name, topic in flow.topics.items() for n in range(topic.partitions)
-    ]
+    sources = flow.partitions
     source_logs = flow.clusters.source.bounds(sources)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)

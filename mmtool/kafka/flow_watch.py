@@ -49,7 +49,7 @@ class KafkaFlowWatch(KafkaFlowState):
         return read_newest_blocks(self._flow.target, identity)
 
     def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
-        committed = self._flow.isolation == "read_committed"
+        committed = self._flow.reads_committed
         try:
             return first_missing_times(self._flow.source, places, _LOOK_SECONDS, read_committed=committed)
         except NotAuthorisedError:

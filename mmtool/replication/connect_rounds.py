@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from mmtool.replication.pump.report import REPORT_SCHEMA, ReportRow
+from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_rounds import attempt_number
 from mmtool.replication.task import run_task
 
@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from mmtool.replication.assignment import TaskAssignment
 
 _SLOTS = "2"
+_SCHEMA = (
+    "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
+    " producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
+    " records bigint, bytes bigint, told string"
+)
+"""Spark's DDL for ``ReportRow``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ class ConnectRounds:
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         count = len(tasks)
-        report = self.session.range(0, count, 1, count).mapInArrow(_mirroring(tuple(tasks)), REPORT_SCHEMA)
+        report = self.session.range(0, count, 1, count).mapInArrow(_mirroring(tuple(tasks)), _SCHEMA)
         return [ReportRow(*row) for row in report.collect()]
 
     def cancel(self) -> None:
@@ -57,6 +63,6 @@ def _report(rows: list[ReportRow]) -> Any:
     import pyarrow as pa
 
     types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
-    fields = (column.split() for column in REPORT_SCHEMA.split(","))
+    fields = (column.split() for column in _SCHEMA.split(","))
     schema = pa.schema([(name, types[kind]) for name, kind in fields])
     return pa.RecordBatch.from_pylist([row._asdict() for row in rows], schema=schema)

@@ -12,8 +12,7 @@ import numpy as np
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.derive import AmbiguousError, Logged, derive, gaps_between, next_record
@@ -99,9 +98,9 @@ async def derive_partition(
     """
     up = TopicPartition(about.source_topic, about.partition)
     down = TopicPartition(about.target_topic, about.partition)
-    committed = flow.settings.isolation == "read_committed"
-    bounds = await _bounds(flow.source, up, read_committed=committed)
-    target_bounds = await _bounds(flow.target, down)
+    committed = flow.settings.reads_committed
+    bounds = (await log_bounds(flow.source, [up], read_committed=committed)).get(up)
+    target_bounds = (await log_bounds(flow.target, [down])).get(down)
     if bounds is None or target_bounds is None:
         return Derived(
             about, before, refusal="" if before is None else Reason.PARTITION_MISSING, kept="not mirrored"
@@ -153,15 +152,6 @@ class _Log:
         if timed:
             prints ^= np.array(self.times, dtype=np.int64) * _SPREAD
         return Logged(np.array(self.offsets, dtype=np.int64), prints)
-
-
-async def _bounds(
-    cluster: WireCluster, place: TopicPartition, *, read_committed: bool = False
-) -> Bounds | None:
-    """Log start, and log end or last stable offset."""
-    starts = await list_offsets(cluster, {place: EARLIEST}, read_committed=False)
-    ends = await list_offsets(cluster, {place: LATEST}, read_committed=read_committed)
-    return (starts[place], ends[place]) if place in starts and place in ends else None
 
 
 async def _read(

@@ -18,7 +18,7 @@ from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
@@ -221,12 +221,11 @@ async def _resume_all(
     """Brings the books of every doubtful partition up to the target's log, and stores them."""
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
     tps = [TopicPartition(b.about.target_topic, b.about.partition) for b in doubtful.values()]
-    starts = await list_offsets(flow.target, dict.fromkeys(tps, EARLIEST), read_committed=False)
-    ends = await list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False)
+    bounds = await log_bounds(flow.target, tps)
     await flow.source.refresh({b.about.source_topic for b in doubtful.values()})
     limit = asyncio.Semaphore(_RESUMES_AT_ONCE)
     origins = Origins.of(flow.settings, flow.identity, flow.source)
-    source = Upstream(flow.source, flow.settings.isolation == "read_committed", origins)
+    source = Upstream(flow.source, flow.settings.reads_committed, origins)
 
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
         shard = shard_of(*place, count)
@@ -234,9 +233,7 @@ async def _resume_all(
         async with limit:
             try:
                 left = unbooked.get(tp, UNKNOWN)
-                return shard, await _resume_one(
-                    flow, block, claims[shard], left, (starts.get(tp), ends.get(tp)), source
-                )
+                return shard, await _resume_one(flow, block, claims[shard], left, bounds.get(tp), source)
             except DivergedError as error:
                 standing.halted[place] = str(error)
             except ConnectionLostError as error:
@@ -272,14 +269,14 @@ async def _resume_one(
     block: Block,
     claim: Claim,
     unbooked: int | Unknown,
-    bounds: tuple[int | None, int | None],
+    bounds: tuple[int, int] | None,
     source: Upstream,
 ) -> list[Block]:
-    start, end = bounds
     topic = block.about.target_topic
     topic_id = flow.target.topic_id(topic)
-    if start is None or end is None or topic_id is None:
+    if bounds is None or topic_id is None:
         raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
+    start, end = bounds
     recorder = await resume(
         source,
         flow.target,

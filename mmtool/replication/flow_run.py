@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import time
 import uuid
 from dataclasses import replace
-from os import getpid
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
@@ -17,9 +15,7 @@ from mmtool.kafka.state_log import read_control
 from mmtool.plan.documents import (
     Command,
     ControlRecord,
-    OwnerRecord,
     PositionRecord,
-    ShardRecord,
     State,
 )
 from mmtool.plan.identity import PRODUCERS_TOPIC, shard_of
@@ -33,8 +29,10 @@ from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, Topics
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
+    closed_records,
     flow_record,
     make_internal_topics,
+    owner_record,
     write_documents,
 )
 from mmtool.replication.taking_over import Predecessor
@@ -171,8 +169,7 @@ class FlowRun:
 
     async def _announce(self, control: ControlView) -> None:
         """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
-        now_ms = int(time.time() * 1000)
-        mine = OwnerRecord(self.owner, socket.gethostname(), getpid(), now_ms)
+        mine = owner_record(self.owner)
         documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
         await write_documents(
             self.flow, self.flow.identity.control_topic, documents, tombstones=control.controls
@@ -184,10 +181,7 @@ class FlowRun:
             await write_documents(
                 self.flow,
                 self.flow.identity.control_topic,
-                [
-                    ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=self.owner)
-                    for s in self.standing.shards.values()
-                ],
+                closed_records(self.standing.shards.values(), self.owner),
                 tombstones=[ControlRecord(self.owner, Command.STOP, 0).key],
             )
         self.watch.stop()

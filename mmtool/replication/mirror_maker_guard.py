@@ -118,13 +118,12 @@ class MirrorMakerGuard:
 
     async def look(self) -> Sign | None:
         """What shows that MM2 runs the flow now, if anything does."""
-        group = await self._workers()
+        group, lately = await asyncio.gather(self._workers(), self._written_lately())
         if group is not None and group.members:
             return Sign(_at_work(group, self.flow.target.alias))
-        written = [found for topic in self._topics() if (found := await self._lately(*topic))]
-        if not written:
+        if not lately:
             return None
-        where, offsets = zip(*written, strict=True)
+        where, offsets = zip(*lately, strict=True)
         left = group is not None and group.state == "Empty"
         return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
 
@@ -176,6 +175,10 @@ class MirrorMakerGuard:
         at = self.flow.source if cluster is settings.source else self.flow.target
         return [(self.flow.target, settings.policy.heartbeats_topic(), _beats_for), (at, syncs, _maps_for)]
 
+    async def _written_lately(self) -> list[tuple[str, int]]:
+        found = await asyncio.gather(*(self._lately(*topic) for topic in self._topics()))
+        return [written for written in found if written is not None]
+
     async def _lately(self, cluster: WireCluster, topic: str, is_about: Judge) -> tuple[str, int] | None:
         """The newest record about this flow that somebody else wrote lately: where it is, and its offset."""
         try:
@@ -223,12 +226,13 @@ def _at_work(group: DescribedGroup, alias: str) -> str:
 async def _written_since(cluster: WireCluster, topic: str, since_ms: int) -> list[Record]:
     """What others wrote since then into a topic of MM2's, which has one partition."""
     place = TopicPartition(topic, 0)
-    start = (await list_offsets(cluster, {place: since_ms}, read_committed=False)).get(place)
-    end = (await list_offsets(cluster, {place: LATEST}, read_committed=False)).get(place)
+    starts, ends = await asyncio.gather(
+        *(list_offsets(cluster, {place: when}, read_committed=False) for when in (since_ms, LATEST))
+    )
     topic_id = cluster.topic_id(topic)
-    if start is None or end is None or topic_id is None:
+    if place not in starts or place not in ends or topic_id is None:
         return []
-    views = read_range(cluster, topic, topic_id, 0, start, end, read_committed=False)
+    views = read_range(cluster, topic, topic_id, 0, starts[place], ends[place], read_committed=False)
     return [r for r in foreign_records([view async for view in views]) if r.timestamp >= since_ms]
 
 

@@ -259,7 +259,7 @@ async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId
     places = {
         TopicPartition(t.name, p): (t.topic_id, p) for t in view.topics.values() for p in range(t.partitions)
     }
-    committed = flow.settings.isolation == "read_committed"
+    committed = flow.settings.reads_committed
     ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
     return {places[tp]: end for tp, end in ends.items()}
 

@@ -10,6 +10,7 @@ counts as born here; and a producer id tells one hop, the cluster that the recor
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
@@ -61,6 +62,7 @@ class Origins:
         self.is_blind = False
         self._known = {NO_PRODUCER_ID}
         self._next = 0
+        self._reading = asyncio.Lock()
         self.left_out: set[int] = set()
 
     @classmethod
@@ -81,7 +83,8 @@ class Origins:
         """
         if self._known.issuperset(producer_ids):
             return
-        await self._read_on()
+        async with self._reading:  # several connections ask
+            await self._read_on()
         self._known.update(producer_ids)
 
     async def leaves_out(self, producer_id: int) -> bool:

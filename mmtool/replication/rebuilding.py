@@ -8,9 +8,6 @@ that were in doubt stay so: what their healthy partitions hold is for the next `
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import time
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -20,7 +17,6 @@ from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, Unreac
 from mmtool.kafka.membership import seat_holder
 from mmtool.kafka.state_log import read_control_of_run, read_producers, read_runs_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.documents import OwnerRecord, ShardRecord
 from mmtool.plan.identity import runs_partition_of, shard_of
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
@@ -29,7 +25,7 @@ from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.mirror import FencedError, InDoubtError
-from mmtool.replication.stateful import make_internal_topics, write_documents
+from mmtool.replication.stateful import closed_records, make_internal_topics, owner_record, write_documents
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.types import TopicId, TopicPartition
@@ -224,17 +220,15 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     )
     assert control.flow is not None
     count, doubt = control.flow.shards, doubtful(control)
-    mine = OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
     topic = flow.identity.control_topic
-    await write_documents(context, topic, [mine], tombstones=control.controls)
+    await write_documents(context, topic, [owner_record(owner)], tombstones=control.controls)
     shards = await claim_blindly(context, _writable(flow, doubt, count), count, owner)
     found, log = await _derive(context, flow, rebuilt.named)
     if found.refusal is not None:
         raise found.refusal
     await _store_all(context, found, log, shards, count)
     closed = [s for s in shards.values() if s.shard not in doubt]
-    words = [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in closed]
-    await write_documents(context, topic, words)
+    await write_documents(context, topic, closed_records(closed, owner))
     return found.rows
 
 

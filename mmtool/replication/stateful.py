@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
-from mmtool.plan.documents import FlowRecord, ProducerRecord
+from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics import CreateTopic
 from mmtool.replication.pump.books import append
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.translation.types import TopicId
 
@@ -134,6 +137,16 @@ def flow_record(flow: FlowContext) -> FlowRecord:
         target_alias=identity.target_alias,
         shards=flow.settings.shards,
     )
+
+
+def owner_record(owner: str) -> OwnerRecord:
+    """Names the process that calls it as the owner of a flow, from now on."""
+    return OwnerRecord(owner, socket.gethostname(), os.getpid(), int(time.time() * 1000))
+
+
+def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardRecord]:
+    """Shards that their owner leaves with nothing in flight."""
+    return [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in shards]
 
 
 def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:

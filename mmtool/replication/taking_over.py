@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.mirror_maker import positions_topic, read_positions, read_syncs
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.take_over import Cut, Traces, cut_of
 from mmtool.replication.beginning import partition_of
@@ -176,17 +176,14 @@ class Predecessor:
                 code="open_transaction",
             )
         starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)
-        ups = [
-            await list_offsets(self.flow.source, dict.fromkeys(written, when), read_committed=False)
-            for when in (EARLIEST, LATEST)
-        ]
+        ups = await log_bounds(self.flow.source, written)
         return {
             up: (
-                SourceLog(UpstreamOffset(ups[0][up]), UpstreamOffset(ups[1][up])),
+                SourceLog(*map(UpstreamOffset, ups[up])),
                 TargetLog(DownstreamOffset(starts[down]), DownstreamOffset(ends[down])),
             )
             for down, up in downs.items()
-            if down in starts and up in ups[0] and up in ups[1]
+            if down in starts and up in ups
         }
 
     def _refuse(self, wrong: Mapping[TopicPartition, str]) -> None:

@@ -10,7 +10,7 @@ from mmtool.kafka.batches import AbortedFilter, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.offsets import LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping
@@ -61,6 +61,17 @@ async def list_offsets(
         for tp, listed in found.items()
         if listed.error_code == Code.NONE and listed.offset >= 0
     }
+
+
+async def log_bounds(
+    cluster: WireCluster, partitions: Collection[TopicPartition], *, read_committed: bool = False
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Log starts, and log ends or last stable offsets; errors and what is left out as in `list_offsets`."""
+    starts, ends = await asyncio.gather(
+        list_offsets(cluster, dict.fromkeys(partitions, EARLIEST), read_committed=False),
+        list_offsets(cluster, dict.fromkeys(partitions, LATEST), read_committed=read_committed),
+    )
+    return {tp: (starts[tp], ends[tp]) for tp in partitions if tp in starts and tp in ends}
 
 
 async def ends_now(

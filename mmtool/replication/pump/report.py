@@ -10,13 +10,6 @@ if TYPE_CHECKING:
     from mmtool.replication.assignment import TaskAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
 
-REPORT_SCHEMA = (
-    "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
-    " producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
-    " records bigint, bytes bigint, told string"
-)
-"""Spark's DDL for ``ReportRow``."""
-
 
 class ReportRow(NamedTuple):
     """One partition at the end of a round.
