@@ -14,7 +14,9 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import timedelta
 
+    from mmtool.insight.translation import FlowNow
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.replication.flow_moves import Rehearsal
     from mmtool.replication.rebuilding import Rebuilt
@@ -87,12 +89,11 @@ def seek(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let mirrors go on somewhere else, forward past records or back to mirror them again."""
-    from mmtool.insight.translation import look
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_seek
 
     where, topics = destination(to, csv, topic or [])
-    flow = look(connect(one_flow(config, source, target), timeout), topics)
+    flow = _seen(config, source, target, timeout, topics)
     found = rehearse_seek(flow, where)
     _do("flow seek", found, lambda: run(found, talk), output, execute=execute, yes=yes)
 
@@ -110,11 +111,10 @@ def forget(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Drop what is stored of topics: the next start mirrors them as if for the first time."""
-    from mmtool.insight.translation import look
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 
-    flow = look(connect(one_flow(config, source, target), timeout))
+    flow = _seen(config, source, target, timeout)
     found = rehearse_forget(flow, topic or ())
     _do("flow forget", found, lambda: run(found, talk), output, execute=execute, yes=yes)
 
@@ -132,10 +132,9 @@ def rebuild(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Derive offset runs again from both logs, where they are lost or cannot be read."""
-    from mmtool.insight.translation import look
     from mmtool.replication.rebuilding import execute_rebuild, rehearse_rebuild
 
-    flow = look(connect(one_flow(config, source, target), timeout), topic or ())
+    flow = _seen(config, source, target, timeout, topic)
     found = rehearse_rebuild(flow, topic or ())
     _do("flow rebuild", found, lambda: execute_rebuild(found, talk), output, execute=execute, yes=yes)
 
@@ -152,10 +151,9 @@ def pause(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Hold topics, or the whole flow, until they are resumed; restarts and other hosts keep to it."""
-    from mmtool.insight.translation import look
     from mmtool.replication import pausing
 
-    held = pausing.pause(look(connect(one_flow(config, source, target), timeout), topic or ()), reason)
+    held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
     finish(_result("flow pause", held.rows, HELD, applied=bool(held.words)), output, None)
     talk(
         "a running `mmtool replicate` stops mirroring them within seconds" if held.words else "paused already"
@@ -173,12 +171,24 @@ def resume(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let paused topics go on where they were; without --topic, everything that is paused."""
-    from mmtool.insight.translation import look
     from mmtool.replication import pausing
 
-    held = pausing.resume(look(connect(one_flow(config, source, target), timeout), topic or ()))
+    held = pausing.resume(_seen(config, source, target, timeout, topic))
     finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)
     talk("a running `mmtool replicate` goes on within seconds" if held.words else "nothing was paused")
+
+
+def _seen(
+    config: Path | None,
+    source: str | None,
+    target: str | None,
+    timeout: timedelta,
+    topics: Iterable[str] | None = None,
+) -> FlowNow:
+    """The flow that is meant, once its clusters have answered."""
+    from mmtool.insight.translation import look
+
+    return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()))
 
 
 def _do(
