@@ -19,6 +19,7 @@ from mmtool.lab.demo_consumers import Application, Habit, Reading, count
 from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, Writer
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
+from mmtool.lab.demo_worker import end_together
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.signals import ended_by_signals
 
@@ -158,7 +159,7 @@ class _Story:
         self.stop_applications()
         self.rehearse()
         self.failover()
-        self.go_on()
+        self.go_on(stack)
         self.proof()
 
     def clusters(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
@@ -183,8 +184,8 @@ class _Story:
             Writer(east, PAYMENTS, _PAYMENTS, transactional=True),
         ]
         self.readers = [Application(east, habit, _SAME, self.written) for habit in HABITS]
+        stack.callback(end_together, self.workers())
         for worker in self.workers():
-            stack.callback(worker.stopping.set)
             self.watched.append(worker.start().check)
         self.tell.done("they run: first a history as fast as they can, then at a steady rate")
 
@@ -246,11 +247,12 @@ class _Story:
             " check to the last offset read back"
         )
 
-    def go_on(self) -> None:
+    def go_on(self, stack: ExitStack) -> None:
         """The same groups, the same code, another cluster; each reads to the end and stops."""
         self.tell.begin(f"go on consuming on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
         west = self.stage.bootstrap[WEST]
         readers = [Application(west, Habit(h.group, 1.0), _REMOTE, self.written) for h in HABITS]
+        stack.callback(end_together, [reader.worker for reader in readers])
         for reader in readers:
             reader.worker.start().stopping.set()  # to the end, and no further
         for reader in readers:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import GateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 JOIN_SECONDS = 60.0  # a busy machine's last commit and last fetch
+END_SECONDS = 10.0  # of a tour that is not played to its end
 
 
 class Worker:
@@ -49,8 +51,27 @@ class Worker:
         if self._thread.is_alive():
             raise GateError(f"{self.name} did not end in {JOIN_SECONDS:.0f} s", code="timeout")
 
+    def ended(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds, or never began; how it ended is not asked."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
     def _run(self) -> None:
         try:
             self._body()
         except BaseException as error:  # noqa: BLE001 - whoever waits for the thread must hear of it
             self._failure = error
+
+
+def end_together(workers: Sequence[Worker], seconds: float = END_SECONDS) -> None:
+    """Asks all of them to stop before it waits for any, and waits for all no longer than ``seconds``.
+
+    Their clients close while the brokers still answer: librdkafka can hang for ever in a client that closes while the
+    leader of its partitions goes away (its issue 5476), and confluent-kafka then holds up every thread of the process.
+    """
+    for worker in workers:
+        worker.stopping.set()
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.ended(max(0.0, deadline - time.monotonic()))
