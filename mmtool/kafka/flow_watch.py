@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.membership import seat_members
+from mmtool.kafka.membership import members_now
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
@@ -39,7 +39,7 @@ class KafkaFlowWatch(KafkaFlowState):
         self._read_to: dict[int, int] = {}
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
-        return seat_members(self._flow.target, identity.ownership_group, self._seconds)
+        return members_now(self._flow.target, identity.ownership_group, self._seconds)
 
     def control(self, identity: FlowIdentity) -> ControlView:
         self._view = read_control(self._flow.target, identity, self._view)

@@ -1,42 +1,49 @@
-"""The consumer groups of a real cluster, through librdkafka's admin client.
+"""The consumer groups of a real cluster, over the batch wire.
 
-The client lives as long as this object: librdkafka drops the answers of a client that is gone. Requests about
-many groups are sent together and awaited one by one.
+librdkafka's admin client, which is used for everything else of the kind, ends the whole process when a broker goes
+away while it asks a coordinator (its issue 4605: any group request, hung or killed broker, within one outage), and
+when it asks for the commits of a cluster that never had a group. See docs/decisions/0019.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
-from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient
-
-from mmtool.errors import MmtoolError, RefusedError
-from mmtool.kafka.clients import librdkafka_config
-from mmtool.kafka.errors import failure_of, is_passing
-from mmtool.kafka.patience import NotNowError, ask, result
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.patience import AT_ONCE, NotNowError, again
 from mmtool.kafka.ports import Problem
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code
+from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetFetchRequest
+from mmtool.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    Coordinated,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.group_offsets import FetchedOffsets
+    from mmtool.kafka.wire.groups import DescribedGroup, ListedGroup
+    from mmtool.kafka.wire.request import WireRequest
+    from mmtool.translation.types import TopicPartition
+
+A = TypeVar("A")
+B = TypeVar("B")
 
 _SPARE_SECONDS = 5.0
-"""librdkafka ends a request itself when its time is up; waiting longer only guards against a lost answer."""
-
-_WORDS = {
-    "EMPTY": "Empty",
-    "DEAD": "Dead",
-    "STABLE": "Stable",
-    "PREPARING_REBALANCING": "PreparingRebalance",
-    "COMPLETING_REBALANCING": "CompletingRebalance",
-    "ASSIGNING": "Assigning",
-    "RECONCILING": "Reconciling",
-}
+_OF_CONSUMERS = frozenset({"", "consumer"})
+"""Protocol types: a group that only ever had commits has none; Connect's, share and streams groups have others."""
+_DEAD = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 
 class UnstableOffsetError(RefusedError):
@@ -46,132 +53,192 @@ class UnstableOffsetError(RefusedError):
 
 
 class KafkaGroups:
-    """A `GroupsPort`. One admin client, connected at the first request."""
+    """A `GroupsPort`, connected at the first request. Requests about many groups are under way together."""
 
     def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:
         """Say whose groups, and how long one request may take."""
         self._cluster = cluster
         self._seconds = timeout_seconds
-        config = librdkafka_config(cluster, role="admin", client_id_suffix="groups")
-        self._client = AdminClient(config)
+        self._wire = WireBeside(
+            wire_cluster(cluster, "groups", role="admin"), timeout_seconds + _SPARE_SECONDS
+        )
+        self._coordinators: dict[str, int] = {}
 
     def fresh(self) -> KafkaGroups:
         return KafkaGroups(self._cluster, self._seconds)
 
+    # --- listing ------------------------------------------------------------------------------------------
+
     def list_groups(self) -> dict[str, str]:
-        def send(_: list[str]) -> dict[str, Any]:
-            return {"all": self._client.list_consumer_groups(request_timeout=self._seconds)}
+        async def listed(wire: WireCluster) -> dict[str, str]:
+            groups = await self._patiently("listing groups", lambda: self._listed(wire))
+            return {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS}
 
-        return ask(["all"], send, self._listed_of, self._seconds)["all"]
+        return self._wire.ask(listed, "listing groups")
 
-    def _listed_of(self, _: str, future: Any) -> dict[str, str]:
-        listed = self._result(future, "listing groups")
-        for error in listed.errors:  # a coordinator that does not answer: its groups would look deleted
-            failure = failure_of(self._cluster, error.args[0], "listing groups")
-            raise NotNowError(failure) if is_passing(error.args[0]) else failure
-        return {group.group_id: _word(group.state) for group in listed.valid}
+    async def _listed(self, wire: WireCluster) -> list[ListedGroup]:
+        """Of every broker: the groups of one that does not answer would look deleted."""
+        await wire.refresh(())
+        found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
+        for answer in found:
+            self._check(answer.error_code, "listing groups")
+        return [group for answer in found for group in answer.groups]
+
+    # --- commits ------------------------------------------------------------------------------------------
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, Commit]]:
-        def send(some: list[str]) -> dict[str, Any]:
-            return {group: self._ask_commits(group, stable=stable) for group in some}
-
-        return ask(groups, send, self._commits_of, self._seconds)
-
-    def _ask_commits(self, group: str, *, stable: bool) -> Any:
-        request = [ConsumerGroupTopicPartitions(group)]
-        answers = self._client.list_consumer_group_offsets(
-            request, require_stable=stable, request_timeout=self._seconds
+        return self._of_each(
+            groups,
+            "reading the commits of group",
+            lambda group: OffsetFetchRequest(group, stable),
+            self._commits_of,
         )
-        return answers[group]
 
-    def _commits_of(self, group: str, future: Any) -> dict[TopicPartition, Commit]:
-        answer = self._result(future, f"reading the commits of group {group}", gone=True)
-        if answer is None:
-            return {}
-        for partition in answer.topic_partitions:
-            if partition.error is not None:
-                raise self._unreadable(group, partition)
+    def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
+        self._check(answer.error_code, f"reading the commits of group {group}")
+        for place, partition in answer.partitions.items():
+            what = f"{place.topic}-{place.partition}"
+            if partition.error_code == Code.UNSTABLE_OFFSET_COMMIT:
+                # one that has just been committed is open for a moment more
+                raise NotNowError(self._unstable(group, what))
+            self._check(partition.error_code, f"reading group {group}'s commit of {what}")
         return {
-            TopicPartition(p.topic, p.partition): Commit(p.offset, p.metadata or "")
-            for p in answer.topic_partitions
-            if p.offset >= 0  # Kafka's own word for "no commit" in this answer is -1
+            place: Commit(partition.offset, partition.metadata)
+            for place, partition in answer.partitions.items()
+            if partition.offset >= 0  # Kafka's own word for "no commit" in this answer is -1
         }
 
-    def _unreadable(self, group: str, partition: Any) -> Exception:
-        if partition.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-            open_one = UnstableOffsetError(
-                f"group {group} has a transaction open over its offset of "
-                f"{partition.topic}-{partition.partition} on {self._cluster.alias}",
-                remedy="let its producer commit or abort, or wait for transaction.timeout.ms",
-            )
-            return NotNowError(open_one)  # one that has just been committed is open for a moment more
-        what = f"reading group {group}'s commit of {partition.topic}-{partition.partition}"
-        return failure_of(self._cluster, partition.error, what)
+    def _unstable(self, group: str, place: str) -> UnstableOffsetError:
+        return UnstableOffsetError(
+            f"group {group} has a transaction open over its offset of {place} on {self._cluster.alias}",
+            remedy="let its producer commit or abort, or wait for transaction.timeout.ms",
+        )
+
+    # --- standing -----------------------------------------------------------------------------------------
 
     def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
-        def send(some: list[str]) -> Any:
-            return self._client.describe_consumer_groups(some, request_timeout=self._seconds)
+        found = self._described(groups, DescribeGroupsRequest)
+        unknown = [group for group, standing in found.items() if standing == ABSENT]
+        if not unknown:
+            return found
+        try:  # what the classic protocol calls dead may be a group of the new one
+            return found | self._described(unknown, ConsumerGroupDescribeRequest)
+        except UnsupportedByBrokerError:
+            return found
 
-        return ask(groups, send, self._standing_of, self._seconds)
+    def _described(
+        self, groups: Collection[str], request: Callable[[list[str]], WireRequest[list[DescribedGroup]]]
+    ) -> dict[str, GroupStanding]:
+        return self._of_each(groups, "describing group", lambda group: request([group]), self._standing_of)
 
-    def _standing_of(self, group: str, future: Any) -> GroupStanding:
-        # Kafka 4 answers an error for a group that is not there, older brokers the state Dead (KIP-1043)
-        described = self._result(future, f"describing group {group}", gone=True)
-        if described is None:
+    def _standing_of(self, group: str, answer: list[DescribedGroup]) -> GroupStanding:
+        (described,) = answer
+        if described.error_code in _DEAD:
             return ABSENT
-        members = tuple(Member(member.client_id, member.host) for member in described.members)
-        return GroupStanding(_word(described.state), members)
+        self._check(described.error_code, f"describing group {group}")
+        return GroupStanding(described.state, tuple(Member(m.client_id, m.host) for m in described.members))
+
+    # --- writing ------------------------------------------------------------------------------------------
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
-        def send(some: list[str]) -> Any:
-            # no leader epoch: the library's default is "none", and one of another cluster would hang consumers
-            wanted = [
-                LibraryPartition(place.topic, place.partition, commit.offset, commit.metadata)
-                for place, commit in offsets.items()
-            ]
-            requests = [ConsumerGroupTopicPartitions(name, wanted) for name in some]
-            return self._client.alter_consumer_group_offsets(requests, request_timeout=self._seconds)
-
+        wanted = {place: (commit.offset, commit.metadata) for place, commit in offsets.items()}
         try:
-            return ask([group], send, self._refused_of, self._seconds)[group]
-        except _RefusedWhole as refused:
-            return dict.fromkeys(offsets, refused.problem)
+            return self._of_each(
+                [group],
+                "writing the offsets of group",
+                lambda name: OffsetCommitRequest(name, wanted),
+                self._refused_of,
+            )[group]
+        except _RefusedError as refused:
+            return refused.problems
+        except (UnreachableError, NotAuthorisedError) as error:
+            return dict.fromkeys(offsets, Problem(error.code, error.message))
 
-    def _refused_of(self, _: str, future: Any) -> dict[TopicPartition, Problem]:
+    def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""
-        answer = result(future, self._seconds + _SPARE_SECONDS, lambda error: _RefusedWhole(_problem(error)))
-        refused = {
-            TopicPartition(p.topic, p.partition): p.error
-            for p in answer.topic_partitions
-            if p.error is not None
-        }
-        problems = {place: _problem(error) for place, error in refused.items()}
-        if any(is_passing(error) for error in refused.values()):
-            raise NotNowError(_RefusedWhole(next(iter(problems.values()))))
+        problems = {place: _problem(code) for place, code in answer.items() if code != Code.NONE}
+        if any(code in RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION for code in answer.values()):
+            raise NotNowError(_RefusedError(problems))
         return problems
 
-    def _result(self, future: Any, what: str, *, gone: bool = False) -> Any:
-        """A future's answer; with ``gone``, None when the group is not there."""
+    # --- asking -------------------------------------------------------------------------------------------
 
-        def failure(error: Any) -> MmtoolError | None:
-            if gone and error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return None
-            return failure_of(self._cluster, error, what)
+    def _of_each(
+        self,
+        groups: Collection[str],
+        what: str,
+        request: Callable[[str], WireRequest[A]],
+        take: Callable[[str, A], B],
+    ) -> dict[str, B]:
+        """The answer of each group's coordinator, made into a value."""
+        names = list(dict.fromkeys(groups))
 
-        return result(future, self._seconds + _SPARE_SECONDS, failure)
+        async def asked(wire: WireCluster) -> dict[str, B]:
+            few = asyncio.Semaphore(AT_ONCE)
+
+            async def one(group: str) -> B:
+                async def attempt() -> B:
+                    return take(group, await self._coordinated(wire, group, request(group)))
+
+                async with few:
+                    return await self._patiently(f"{what} {group}", attempt, group)
+
+            return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+
+        return self._wire.ask(asked, f"{what} {names[0]}" if len(names) == 1 else f"{what}s") if names else {}
+
+    async def _coordinated(self, wire: WireCluster, group: str, request: WireRequest[A]) -> A:
+        node = self._coordinators.get(group)
+        if node is None:
+            node = self._coordinators[group] = await wire.coordinator(group, Coordinated.GROUP, self._seconds)
+        return await wire.send(node, request)
+
+    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[B]], group: str = "") -> B:
+        async def tried() -> B:
+            try:
+                return await attempt()
+            except (NotNowError, ConnectionLostError) as error:
+                self._coordinators.pop(group, None)  # it may have moved
+                if isinstance(error, NotNowError):
+                    raise
+                raise NotNowError(self._away(what, str(error))) from error
+
+        return await again(tried, self._seconds)
+
+    def _check(self, code: int, what: str) -> None:
+        """Raises our error for a broker's, or NotNowError for one that passes."""
+        if code == Code.NONE:
+            return
+        problem = _problem(code)
+        if code in DENIED:
+            raise NotAuthorisedError(
+                f"cluster {self._cluster.alias} denies {what}: {problem}",
+                remedy="grant the right to mmtool's principal",
+            )
+        if code in RETRIABLE:
+            raise NotNowError(self._away(what, str(problem)))
+        raise MmtoolError(f"cluster {self._cluster.alias} failed at {what}: {problem}")
+
+    def _away(self, what: str, why: str) -> UnreachableError:
+        alias = self._cluster.alias
+        return UnreachableError(
+            f"cluster {alias} failed at {what}: {why}",
+            remedy=f"check {alias}.bootstrap.servers and the cluster's health",
+        )
 
 
-class _RefusedWhole(Exception):  # noqa: N818 - it carries an answer
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
+class _RefusedError(Exception):
+    """What a commit was refused for; an answer rather than a failure."""
+
+    def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
+        super().__init__(str(next(iter(problems.values()))))
+        self.problems = problems
 
 
-def _problem(error: Any) -> Problem:
+def _problem(code: int) -> Problem:
+    from confluent_kafka import KafkaError
+
+    error: Any = KafkaError(code)
     return Problem(error.name(), error.str())
-
-
-def _word(state: Any) -> str:
-    return _WORDS.get(state.name, "Unknown")

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings
-    from mmtool.errors import MmtoolError
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.groups import DescribedGroup
     from mmtool.plan.status import FlowMember
 
 SESSION_TIMEOUT_MS = 10_000
 _HEARTBEAT_MS = 2_000
 _POLL_SECONDS = 0.1
 _DESCRIBE_SECONDS = 10.0
-_SPARE_SECONDS = 5.0
 
 
 class Seat:
@@ -113,42 +113,66 @@ class Seat:
             self._changed(False)
 
 
-def seat_holder(cluster: ClusterSettings, group: str) -> str | None:
-    """Client id and host of the member that holds the seat, for people; None when nobody does."""
-    holders = (member for member in seat_members(cluster, group) if member.holds)
-    return next((f"{member.client_id} on {member.host}" for member in holders), None)
+async def described(cluster: WireCluster, group: str) -> DescribedGroup:
+    """A classic group as its coordinator knows it, waited for while that moves; one that is not there is Dead.
+
+    Raises:
+        NotAuthorisedError: without DESCRIBE on it.
+        UnreachableError: it has no coordinator, or that does not answer.
+    """
+    from mmtool.kafka.wire.cluster import retrying
+    from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest
+
+    async def attempt() -> tuple[int, DescribedGroup]:
+        node = await cluster.coordinator(group, Coordinated.GROUP)
+        (answer,) = await cluster.send(node, DescribeGroupsRequest([group]), purpose="metadata")
+        return answer.error_code, answer
+
+    code, found = await retrying(attempt, what=f"group {group} on cluster {cluster.alias}")
+    cluster.check_denied(code, f"DESCRIBE on group {group}")
+    return found  # type: ignore[no-any-return]
 
 
-def seat_members(
-    cluster: ClusterSettings, group: str, timeout_seconds: float = _DESCRIBE_SECONDS
-) -> tuple[FlowMember, ...]:
+async def seat_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ...]:
     """Who is in the group. While members come and go the coordinator says of none that it holds the seat.
 
     Raises:
-        UnreachableError, NotAuthorisedError: the group cannot be described.
+        UnreachableError, NotAuthorisedError: as `described`.
     """
-    from confluent_kafka import KafkaError
-    from confluent_kafka.admin import AdminClient
-
-    from mmtool.kafka.clients import librdkafka_config
-    from mmtool.kafka.patience import ask, result
     from mmtool.plan.status import FlowMember
 
-    admin = AdminClient(librdkafka_config(cluster, role="admin"))
+    members = (await described(cluster, group)).members
+    return tuple(FlowMember(m.client_id, m.host, m.holds_partitions) for m in members)
 
-    def failure(error: Any) -> MmtoolError | None:
-        if error.code() == KafkaError.GROUP_ID_NOT_FOUND:
-            return None  # brokers from 4.0 on; older ones describe it as dead (KIP-1043)
-        return failure_of(cluster, error, f"DESCRIBE on group {group}")
 
-    def send(groups: list[str]) -> Any:
-        return admin.describe_consumer_groups(groups, request_timeout=timeout_seconds)
+async def seat_holder(cluster: WireCluster, group: str) -> FlowMember | None:
+    """Who holds the seat; None when nobody does.
 
-    def take(_: str, future: Any) -> Any:
-        return result(future, timeout_seconds + _SPARE_SECONDS, failure)
+    Raises:
+        UnreachableError, NotAuthorisedError: as `described`.
+    """
+    return next((member for member in await seat_members(cluster, group) if member.holds), None)
 
-    described = ask([group], send, take, timeout_seconds)[group]
-    return tuple(
-        FlowMember(m.client_id, m.host, bool(m.assignment and m.assignment.topic_partitions))
-        for m in (described.members if described is not None else ())
-    )
+
+def members_now(
+    cluster: ClusterSettings, group: str, seconds: float = _DESCRIBE_SECONDS
+) -> tuple[FlowMember, ...]:
+    """As `seat_members`, over a connection of its own, for callers without an event loop.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
+    """
+    from mmtool.kafka.clients import wire_cluster
+    from mmtool.kafka.wire.beside import WireBeside
+
+    wire = WireBeside(wire_cluster(cluster, "members", role="admin"), seconds)
+    return wire.ask(lambda target: seat_members(target, group), f"describing group {group}")
+
+
+def holder_now(cluster: ClusterSettings, group: str) -> FlowMember | None:
+    """As `seat_holder`, over a connection of its own, for callers without an event loop.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as `members_now`.
+    """
+    return next((member for member in members_now(cluster, group) if member.holds), None)

@@ -6,6 +6,7 @@ its groups, a partition that elects its leader. Its own errors are final: it has
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,7 +15,7 @@ from confluent_kafka import KafkaException
 from mmtool.kafka.errors import is_passing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 AT_ONCE = 200
 """Requests of one key each that are sent together: enough to hide round trips, too few to wait in a queue."""
@@ -89,6 +90,18 @@ def result(future: Any, seconds: float, failure: Callable[[Any], Exception | Non
         if is_passing(error.args[0]):
             raise NotNowError(ours) from error
         raise ours from error
+
+
+async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Value:
+    """What ``attempt`` gets to know, repeated while it raises `NotNowError`, but not longer than ``seconds``."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        try:
+            return await attempt()
+        except NotNowError as answer:
+            if asyncio.get_running_loop().time() > deadline:
+                raise answer.final from answer
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:

@@ -48,6 +48,9 @@ class FlowMember:
     host: str
     holds: bool
 
+    def __str__(self) -> str:
+        return f"{self.client_id} on {self.host}"
+
 
 @dataclass(frozen=True)
 class FlowFacts:
@@ -314,7 +317,7 @@ def client_words(member: FlowMember) -> str:
     """A member as people look for it: host and process, which its client id holds."""
     _, found, process = member.client_id.partition("-owner-")
     host, pid, number = process.rpartition("-pid-")
-    return f"{host}, pid {number}" if found and pid else f"{member.client_id} on {member.host}"
+    return f"{host}, pid {number}" if found and pid else str(member)
 
 
 def moment(ms: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
-from mmtool.kafka.membership import seat_holder
+from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
@@ -134,7 +134,7 @@ async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Pla
 
 async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
     """Whether a living process owns the flow: then it is watched, not replaced."""
-    return await asyncio.to_thread(seat_holder, flow.target, identity.ownership_group) is not None
+    return await asyncio.to_thread(holder_now, flow.target, identity.ownership_group) is not None
 
 
 def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.translation import partition_facts
-from mmtool.kafka.membership import seat_holder
+from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import read_blocks, read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowNow
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
+    from mmtool.plan.status import FlowMember
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
 
@@ -69,7 +70,7 @@ class Rehearsal:
     flow: FlowNow
     moves: Moves
     again: Callable[[], Moves]
-    owner: str | None
+    owner: FlowMember | None
 
     @property
     def rows(self) -> list[FlowRow]:
@@ -90,7 +91,7 @@ class Rehearsal:
         if no := refusal_of(self.moves.values()):
             return no
         if self.owner is not None and self.is_needed:
-            return _owned(self.flow, self.owner)
+            return _owned(self.flow, str(self.owner))
         return None
 
 
@@ -168,8 +169,8 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
     return Rehearsal(flow, judged(), judged, _owner(flow))
 
 
-def _owner(flow: FlowNow) -> str | None:
-    return seat_holder(flow.clusters.settings.target, flow.identity.ownership_group)
+def _owner(flow: FlowNow) -> FlowMember | None:
+    return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
 
 
 def _facts(flow: FlowNow) -> dict[Place, PartitionFacts]:

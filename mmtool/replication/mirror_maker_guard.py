@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
+from mmtool.kafka.membership import described
 from mmtool.kafka.mirror_maker import syncs_place, workers_group
 from mmtool.kafka.own_records import foreign_records
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
-from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.translation.mm2_records import (
@@ -155,18 +155,11 @@ class MirrorMakerGuard:
         """Dedicated MM2's group; None where we may not see it, which is said once."""
         target, group = self.flow.target, workers_group(self.flow.settings.source.alias)
 
-        async def attempt() -> tuple[int, DescribedGroup]:
-            node = await target.coordinator(group, Coordinated.GROUP)
-            (described,) = await target.send(node, DescribeGroupsRequest([group]), purpose="metadata")
-            return described.error_code, described
-
         try:
-            code, described = await retrying(attempt, what=f"group {group} on cluster {target.alias}")
-            target.check_denied(code, f"DESCRIBE on group {group}")
+            return await described(target, group)
         except NotAuthorisedError as denied:
             self._warn_of_denied(denied)
             return None
-        return described  # type: ignore[no-any-return]
 
     def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
         """Where MM2 writes beside the mirrored topics, and which of the records there are about this flow."""

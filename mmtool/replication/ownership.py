@@ -19,8 +19,8 @@ from mmtool.plan.identity import owner_client
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.config import ClusterSettings
-    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.status import FlowMember
+    from mmtool.replication.context import FlowContext
 
 _NEWCOMER_WAITS_SECONDS = 15.0
 _SILENT_SECONDS = 2.0
@@ -35,12 +35,16 @@ class Ownership:
         lost: Set when it stopped owning it, until it owns it again.
     """
 
-    def __init__(self, cluster: ClusterSettings, identity: FlowIdentity) -> None:
-        self._cluster = cluster
-        self._identity = identity
+    def __init__(self, flow: FlowContext) -> None:
+        self._target = flow.target
+        self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
         self._seat = Seat(
-            cluster, identity.ownership_group, identity.control_topic, _client_id(), self._changed
+            flow.settings.target,
+            identity.ownership_group,
+            identity.control_topic,
+            _client_id(),
+            self._changed,
         )
         self.held = asyncio.Event()
         self.lost = asyncio.Event()
@@ -58,13 +62,13 @@ class Ownership:
         with suppress(TimeoutError):
             await self._wait(_SILENT_SECONDS)
             return
-        owner = await self._holder()
+        owner = await self._holder() or "nobody yet"
         until = "until it ends" if standby else f"{_NEWCOMER_WAITS_SECONDS:g} s at the most"
         say(f"flow {self._identity.name} is run by {owner}; waiting {until}")
         try:
             await self._wait(None if standby else _NEWCOMER_WAITS_SECONDS - _SILENT_SECONDS)
         except TimeoutError:
-            owner = await self._holder()
+            owner = await self._holder() or "nobody yet"
             await self.release()
             raise OwnedElsewhereError(
                 f"flow {self._identity.name} is run by {owner}",
@@ -72,19 +76,22 @@ class Ownership:
             ) from None
 
     async def again(self) -> None:
-        """Waits, as a newcomer does, until the flow is ours again.
+        """Waits until the flow is ours again; a seat that nobody has yet, after an outage, is waited for.
 
         Raises:
             OwnedElsewhereError: it is somebody else's now.
+            UnreachableError: the cluster does not say whose it is.
         """
-        try:
-            await self._wait(_NEWCOMER_WAITS_SECONDS)
-        except TimeoutError:
+        while True:
+            with suppress(TimeoutError):
+                await self._wait(_NEWCOMER_WAITS_SECONDS)
+                return
             owner = await self._holder()
-            raise OwnedElsewhereError(
-                f"flow {self._identity.name} was lost to {owner}",
-                remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
-            ) from None
+            if owner is not None and owner.client_id != _client_id():
+                raise OwnedElsewhereError(
+                    f"flow {self._identity.name} was lost to {owner}",
+                    remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
+                )
 
     async def _wait(self, seconds: float | None) -> None:
         waiting = asyncio.create_task(self.held.wait())
@@ -97,9 +104,8 @@ class Ownership:
         finally:
             waiting.cancel()
 
-    async def _holder(self) -> str:
-        holder = await asyncio.to_thread(seat_holder, self._cluster, self._identity.ownership_group)
-        return holder or "nobody yet"
+    async def _holder(self) -> FlowMember | None:
+        return await seat_holder(self._target, self._identity.ownership_group)
 
     async def release(self) -> None:
         """Leaves the group."""

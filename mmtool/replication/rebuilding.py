@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.kafka.membership import seat_holder
+from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import read_control_of_run, read_producers, read_runs_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import runs_partition_of, shard_of
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.state_log import RunsLog
     from mmtool.plan.flow_moves import FlowRow
+    from mmtool.plan.status import FlowMember
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.deriving import Derived
@@ -57,7 +58,7 @@ class Rebuilt:
     named: Collection[str]
     parts: dict[Place, Derived] = field(default_factory=dict)
     strays: int = 0
-    owner: str | None = None
+    owner: FlowMember | None = None
 
     @property
     def rows(self) -> list[FlowRow]:
@@ -126,7 +127,7 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
     """
     read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
     rebuilt = asyncio.run(_rehearse(flow, topics))
-    rebuilt.owner = seat_holder(flow.clusters.settings.target, flow.identity.ownership_group)
+    rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
     return rebuilt
 
 
@@ -194,7 +195,7 @@ def _frontier(log: RunsLog, place: Place) -> int:
 async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow]:
     flow = rebuilt.flow
     context = await connect(flow.clusters.settings)
-    ownership = Ownership(context.settings.target, context.identity)
+    ownership = Ownership(context)
     try:
         await make_internal_topics(context)  # the runs topic itself may be what was lost
         try:

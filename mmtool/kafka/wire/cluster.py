@@ -220,15 +220,17 @@ class WireCluster:
             raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader")
         return await self.send(leader, request, purpose=purpose)
 
-    async def coordinator(self, key: str, kind: Coordinated = Coordinated.TRANSACTION) -> int:
+    async def coordinator(
+        self, key: str, kind: Coordinated = Coordinated.TRANSACTION, seconds: float = _PATIENCE_SECONDS
+    ) -> int:
         """The broker that coordinates a transactional id or a group, waited for while it moves.
 
         Raises:
             NotAuthorisedError: without DESCRIBE on it.
-            UnreachableError: when no coordinator appears within a minute.
+            UnreachableError: when no coordinator appears in ``seconds``.
         """
         what, topic = _COORDINATED[kind]
-        deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
+        deadline = asyncio.get_running_loop().time() + seconds
         pause = _BACKOFF_SECONDS
         while True:
             reason = "no broker answers"

@@ -1,7 +1,8 @@
-"""Who coordinates, and who is in a group: FindCoordinator (10), DescribeGroups (15).
+"""Groups and who is in them: FindCoordinator (10), DescribeGroups (15), ListGroups (16), ConsumerGroupDescribe (69).
 
 librdkafka describes consumer groups only: it refuses the groups of Kafka Connect's workers, whose protocol type is
-``connect``.
+``connect``. And it can end the whole process when a broker goes away while it describes one (its issue 4605), which a
+`replicate` that outlives a region must not risk.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import Cursor, array, int8, string
+from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, string
 from mmtool.kafka.wire.request import WireRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_COUNTED = 6
+_WITH_INSTANCE = 4  # of DescribeGroups: the member's group instance id (KIP-345), and rights
+_WITH_STATES = 4  # of ListGroups (KIP-518)
+_WITH_TYPES = 5  # of ListGroups (KIP-848)
 
 
 class Coordinated(IntEnum):
@@ -53,10 +60,22 @@ class FindCoordinatorRequest(WireRequest[Coordinator]):
 
 
 class GroupMember(NamedTuple):
-    """One member, as it names itself and as the broker sees it."""
+    """One member, as it names itself and as the broker sees it.
+
+    Attributes:
+        assignment: What its leader gave it, in the protocol's own format; empty while members come and go.
+    """
 
     client_id: str
     host: str
+    assignment: bytes
+
+    @property
+    def holds_partitions(self) -> bool:
+        """Of a consumer's assignment: version (2 bytes), then a counted list of topics (ConsumerProtocol)."""
+        return (
+            len(self.assignment) >= _COUNTED and int.from_bytes(self.assignment[2:_COUNTED], signed=True) > 0
+        )
 
 
 class DescribedGroup(NamedTuple):
@@ -79,28 +98,126 @@ class DescribeGroupsRequest(WireRequest[list[DescribedGroup]]):
     """States and members of ``groups``; asked of their coordinator."""
 
     API_KEY = 15
-    VERSIONS = (4,)
+    VERSIONS = (2, 4)
+
+    groups: Sequence[str]
+
+    def body(self, version: int) -> bytes:
+        return array(map(string, self.groups)) + (int8(0) if version >= _WITH_INSTANCE else b"")
+
+    def answer(self, version: int, cursor: Cursor) -> list[DescribedGroup]:
+        cursor.int32()
+        return cursor.array(lambda: _group(version, cursor))
+
+
+def _group(version: int, cursor: Cursor) -> DescribedGroup:
+    error, group = cursor.int16(), cursor.string() or ""
+    state, protocol_type, _protocol = (cursor.string() or "" for _ in range(3))
+    members = tuple(cursor.array(lambda: _member(version, cursor)))
+    if version >= _WITH_INSTANCE:
+        cursor.int32()  # authorised operations
+    return DescribedGroup(group, error, state, protocol_type, members)
+
+
+def _member(version: int, cursor: Cursor) -> GroupMember:
+    cursor.string()  # member id
+    if version >= _WITH_INSTANCE:
+        cursor.string()
+    client_id, host = cursor.string() or "", cursor.string() or ""
+    cursor.records()  # its subscription
+    return GroupMember(client_id, host, bytes(cursor.records() or b""))
+
+
+class ListedGroup(NamedTuple):
+    """One group of those that a broker coordinates; ``state`` is empty where a broker before 2.6 does not tell it."""
+
+    group: str
+    protocol_type: str
+    state: str
+
+
+class ListedGroups(NamedTuple):
+    """A broker's answer."""
+
+    error_code: int
+    groups: tuple[ListedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsRequest(WireRequest[ListedGroups]):
+    """All groups that the broker coordinates, of every protocol type."""
+
+    API_KEY = 16
+    VERSIONS = (2, 4, 5)
+    FLEXIBLE_FROM = 3
+
+    def body(self, version: int) -> bytes:
+        if version < _WITH_STATES:
+            return b""
+        filters = 2 if version >= _WITH_TYPES else 1
+        return compact_array(()) * filters + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> ListedGroups:
+        cursor.int32()
+        error = cursor.int16()
+        if version < _WITH_STATES:
+            return ListedGroups(error, tuple(cursor.array(lambda: _listed(cursor))))
+        return ListedGroups(error, tuple(cursor.compact_array(lambda: _listed_with_state(version, cursor))))
+
+
+def _listed(cursor: Cursor) -> ListedGroup:
+    return ListedGroup(cursor.string() or "", cursor.string() or "", "")
+
+
+def _listed_with_state(version: int, cursor: Cursor) -> ListedGroup:
+    listed = ListedGroup(*(cursor.compact_string() or "" for _ in range(3)))
+    if version >= _WITH_TYPES:
+        cursor.compact_string()
+    cursor.tags()
+    return listed
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescribeRequest(WireRequest[list[DescribedGroup]]):
+    """States and members of groups of the new protocol (KIP-848), which DescribeGroups calls dead."""
+
+    API_KEY = 69
+    VERSIONS = (0,)
+    FLEXIBLE_FROM = 0
 
     groups: Sequence[str]
 
     def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return array(map(string, self.groups)) + int8(0)
+        return compact_array(map(compact_string, self.groups)) + int8(0) + NO_TAGS
 
     def answer(self, version: int, cursor: Cursor) -> list[DescribedGroup]:  # noqa: ARG002  one version
         cursor.int32()
-        return cursor.array(lambda: _group(cursor))
+        return cursor.compact_array(lambda: _consumer_group(cursor))
 
 
-def _group(cursor: Cursor) -> DescribedGroup:
-    error, group = cursor.int16(), cursor.string() or ""
-    state, protocol_type, _protocol = (cursor.string() or "" for _ in range(3))
-    members = tuple(cursor.array(lambda: _member(cursor)))
+def _consumer_group(cursor: Cursor) -> DescribedGroup:
+    error, _message = cursor.int16(), cursor.compact_string()
+    group, state = cursor.compact_string() or "", cursor.compact_string() or ""
+    cursor.int32(), cursor.int32(), cursor.compact_string()  # group epoch, assignment epoch, assignor
+    members = tuple(cursor.compact_array(lambda: _consumer(cursor)))
     cursor.int32()  # authorised operations
-    return DescribedGroup(group, error, state, protocol_type, members)
+    cursor.tags()
+    return DescribedGroup(group, error, state, "consumer", members)
 
 
-def _member(cursor: Cursor) -> GroupMember:
-    cursor.string(), cursor.string()  # member id, group instance id
-    member = GroupMember(cursor.string() or "", cursor.string() or "")
-    cursor.records(), cursor.records()  # its metadata and assignment, which are its protocol's own
-    return member
+def _consumer(cursor: Cursor) -> GroupMember:
+    for _ in range(3):
+        cursor.compact_string()  # member id, instance id, rack
+    cursor.int32()  # its epoch
+    client_id, host = cursor.compact_string() or "", cursor.compact_string() or ""
+    cursor.compact_array(cursor.compact_string), cursor.compact_string()  # what it subscribes to
+    for _ in range(2):  # what it has, and what it shall have
+        cursor.compact_array(lambda: _assigned(cursor))
+        cursor.tags()
+    cursor.tags()
+    return GroupMember(client_id, host, b"")
+
+
+def _assigned(cursor: Cursor) -> None:
+    cursor.topic_id(), cursor.compact_string(), cursor.compact_array(cursor.int32)
+    cursor.tags()

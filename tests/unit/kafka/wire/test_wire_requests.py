@@ -244,8 +244,21 @@ def test_describe_groups_of_any_protocol_type():
     assert request.body(4) == raw("00000001 0005 612d6d6d32 00")
     member = "0001 6d ffff 0001 63 0002 2f68 00000002 0102 00000001 03"
     head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
-    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h"),))
+    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h", b"\x03"),))
     assert read(request, 4, head + member + "80000000") == ([described], 0)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "holds"),
+    [
+        ("", False),
+        ("0001", False),
+        ("0001 00000000 ffffffff", False),
+        ("0001 00000001 0001 61 00000001", True),
+    ],
+)
+def test_who_of_a_consumer_group_holds_partitions(assignment, holds):
+    assert GroupMember("c", "/h", raw(assignment)).holds_partitions is holds
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -1,0 +1,77 @@
+"""The batch wire for callers without an event loop: one loop for the process, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mmtool.kafka.wire.cluster import WireCluster
+
+T = TypeVar("T")
+
+
+_beginning = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _beginning:
+        return _the_loop()
+
+
+@cache
+def _the_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="wire", daemon=True).start()
+    return loop
+
+
+class WireBeside:
+    """A cluster on that loop. Its connections are opened by the first question, and closed when this object is gone.
+
+    Args:
+        cluster: Not yet connected.
+        seconds: How long one question may take.
+    """
+
+    def __init__(self, cluster: WireCluster, seconds: float) -> None:
+        self.alias = cluster.alias
+        self._cluster = cluster
+        self._seconds = seconds
+        self._started = False
+        self._starting = asyncio.Lock()
+        weakref.finalize(self, _close, cluster).atexit = False
+
+    def ask(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
+        """What the question gets to know; ``what`` it is about, for the error.
+
+        Raises:
+            UnreachableError: the cluster does not answer in time.
+            Exception: whatever the question raises.
+        """
+        return asyncio.run_coroutine_threadsafe(self._asked(question, what), _loop()).result()
+
+    async def _asked(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
+        try:
+            async with asyncio.timeout(self._seconds):
+                async with self._starting:
+                    if not self._started:
+                        await self._cluster.start()
+                        self._started = True
+                return await question(self._cluster)
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"cluster {self.alias} failed at {what}: no answer within {self._seconds:g} s",
+                remedy=f"check {self.alias}.bootstrap.servers and the cluster's health",
+            ) from error
+
+
+def _close(cluster: WireCluster) -> None:
+    asyncio.run_coroutine_threadsafe(cluster.close(), _loop())

@@ -1,0 +1,126 @@
+"""What groups have committed: OffsetFetch (9) and OffsetCommit (8), asked of the group's coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.kafka.wire.codec import (
+    NO_TAGS,
+    Cursor,
+    array,
+    compact_string,
+    int8,
+    int32,
+    int64,
+    string,
+    uvarint,
+)
+from mmtool.kafka.wire.request import WireRequest
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ALL_TOPICS = -1
+_NO_GENERATION = -1
+_NO_EPOCH = int32(-1)
+_WITH_STABLE = 7  # of OffsetFetch (KIP-447); the version before is the first flexible one
+_WITH_EPOCH = 6  # of OffsetCommit (KIP-320); with the next one it has a group instance id (KIP-345)
+
+
+class FetchedOffset(NamedTuple):
+    """One partition; ``offset`` is -1 on the wire where nothing is committed."""
+
+    offset: int
+    metadata: str
+    error_code: int
+
+
+class FetchedOffsets(NamedTuple):
+    """What one group has committed."""
+
+    error_code: int
+    partitions: dict[TopicPartition, FetchedOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetFetchRequest(WireRequest[FetchedOffsets]):
+    """Everything that ``group`` has committed.
+
+    With ``stable`` a partition under an open transaction is refused (UNSTABLE_OFFSET_COMMIT); brokers before 2.5
+    cannot say so, and answer what was committed before it.
+    """
+
+    API_KEY = 9
+    VERSIONS = (5, 7)
+    FLEXIBLE_FROM = 6
+
+    group: str
+    stable: bool
+
+    def body(self, version: int) -> bytes:
+        if version < _WITH_STABLE:
+            return string(self.group) + int32(_ALL_TOPICS)
+        return compact_string(self.group) + uvarint(0) + int8(int(self.stable)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> FetchedOffsets:
+        cursor.int32()
+        found: dict[TopicPartition, FetchedOffset] = {}
+        topics = cursor.compact_array if version >= _WITH_STABLE else cursor.array
+        topics(lambda: _fetched(version, cursor, found))
+        return FetchedOffsets(cursor.int16(), found)
+
+
+def _fetched(version: int, cursor: Cursor, found: dict[TopicPartition, FetchedOffset]) -> None:
+    flexible = version >= _WITH_STABLE
+    text = cursor.compact_string if flexible else cursor.string
+    topic = text() or ""
+
+    def partition() -> None:
+        number, offset, _epoch = cursor.int32(), cursor.int64(), cursor.int32()
+        found[TopicPartition(topic, number)] = FetchedOffset(offset, text() or "", cursor.int16())
+        if flexible:
+            cursor.tags()
+
+    (cursor.compact_array if flexible else cursor.array)(partition)
+    if flexible:
+        cursor.tags()
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitRequest(WireRequest[dict[TopicPartition, int]]):
+    """Commits for a group without members; the answer is an error code for each partition.
+
+    Never with a leader epoch: one of another cluster would have consumers wait for it for ever (KIP-320).
+    """
+
+    API_KEY = 8
+    VERSIONS = (5, 7)
+
+    group: str
+    offsets: Mapping[TopicPartition, tuple[int, str]]
+
+    def body(self, version: int) -> bytes:
+        later = version >= _WITH_EPOCH
+        topics = array(
+            string(topic) + array(_committed(tp.partition, *what, later=later) for tp, what in of)
+            for topic, of in groupby(sorted(self.offsets.items()), key=lambda item: item[0].topic)
+        )
+        instance = string(None) if later else b""
+        return string(self.group) + int32(_NO_GENERATION) + string("") + instance + topics
+
+    def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, int]:  # noqa: ARG002  both are alike
+        cursor.int32()
+        codes: dict[TopicPartition, int] = {}
+        for _ in range(cursor.int32()):
+            topic = cursor.string() or ""
+            for _ in range(cursor.int32()):
+                partition, code = cursor.int32(), cursor.int16()
+                codes[TopicPartition(topic, partition)] = code
+        return codes
+
+
+def _committed(partition: int, offset: int, metadata: str, *, later: bool) -> bytes:
+    return int32(partition) + int64(offset) + (_NO_EPOCH if later else b"") + string(metadata)

@@ -1,0 +1,76 @@
+"""A broker that hangs or dies under whoever asks about groups all the time, as a running flow does."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import MmtoolError
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.lab.cluster import Cluster
+from mmtool.lab.topics import create_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
+
+GROUPS = [f"group-{number}" for number in range(20)]
+PLACE = TopicPartition("t", 0)
+REQUEST_SECONDS = 4.0
+AWAY_SECONDS = 12
+OUTAGES = 3
+
+
+@pytest.fixture
+def own(tmp_path):
+    with Cluster("own", tmp_path) as cluster:
+        create_topic(cluster.bootstrap, "t")
+        yield cluster
+
+
+class Asker:
+    """Asks in a thread of its own, through a client that lives as long as it does."""
+
+    def __init__(self, settings):
+        self.groups = KafkaGroups(settings, REQUEST_SECONDS)
+        self.answers, self.failures, self.stop = 0, [], threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        while not self.stop.wait(0.2):
+            try:
+                assert all(standing.idle for standing in self.groups.describe(GROUPS).values())
+                commits = self.groups.commits(GROUPS)
+                assert commits == {name: {PLACE: Commit(n)} for n, name in enumerate(GROUPS)}
+                assert set(self.groups.list_groups()) >= set(GROUPS)
+                self.answers += 1
+            except MmtoolError as error:
+                self.failures.append(error)
+
+
+@pytest.mark.parametrize("how", ["hangs", "dies"])
+def test_an_outage_is_an_error_and_the_next_question_after_it_is_answered(own, how):
+    """librdkafka's admin client ends the process in the first outage: Assertion `eonce->refcnt > 0' failed."""
+    settings = ClusterSettings(alias="own", bootstrap_servers=own.bootstrap)
+    writer = KafkaGroups(settings, 20.0)
+    for number, name in enumerate(GROUPS):
+        assert writer.alter(name, {PLACE: Commit(number)}) == {}
+    askers = [Asker(settings) for _ in range(3)]
+    for _ in range(OUTAGES):
+        before = [asker.answers for asker in askers]
+        (own.pause_broker if how == "hangs" else own.kill_broker)(0)
+        time.sleep(AWAY_SECONDS)
+        (own.resume_broker if how == "hangs" else own.start_broker)(0)
+        time.sleep(REQUEST_SECONDS + 4)
+        assert all(asker.answers > was for asker, was in zip(askers, before, strict=True))
+    for asker in askers:
+        asker.stop.set()
+        asker.thread.join(20)
+    failures = [error for asker in askers for error in asker.failures]
+    assert failures
+    assert {error.exit_code for error in failures} == {9}
+    assert not any(asker.thread.is_alive() for asker in askers)

@@ -1,0 +1,114 @@
+"""Requests about groups, byte for byte as Kafka's protocol guide has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.kafka.wire.codec import Cursor
+from mmtool.kafka.wire.group_offsets import (
+    FetchedOffset,
+    FetchedOffsets,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from mmtool.kafka.wire.groups import (
+    ConsumerGroupDescribeRequest,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    GroupMember,
+    ListedGroup,
+    ListedGroups,
+    ListGroupsRequest,
+)
+from mmtool.translation.types import TopicPartition
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def raw(*parts):
+    return bytes.fromhex("".join(parts).replace(" ", ""))
+
+
+def read(request, version, text):
+    """The answer, and how many bytes of it were left over."""
+    data = raw(text)
+    cursor = Cursor(data)
+    return request.answer(version, cursor), len(data) - cursor._at
+
+
+def test_the_first_described_version_has_neither_instances_nor_rights():
+    request = DescribeGroupsRequest(["g"])
+    assert request.body(2) == raw("00000001 0001 67")
+    member = "0001 6d 0001 63 0002 2f68 00000000 00000000"
+    head = "00000000 00000001 0000 0001 67 0006 537461626c65 0008 636f6e73756d6572 0001 70 00000001"
+    described = DescribedGroup("g", 0, "Stable", "consumer", (GroupMember("c", "/h", b""),))
+    assert read(request, 2, head + member) == ([described], 0)
+
+
+def test_a_group_of_the_new_protocol():
+    request = ConsumerGroupDescribeRequest(["g"])
+    assert request.body(0) == raw("02 02 67 00 00")
+    assigned = "02" + "00" * 15 + "01" + "02 61 02 00000000 00" + "00"
+    member = "02 6d 00 00 00000007 02 63 03 2f68 02 02 61 00" + assigned + "01 00" + "00"
+    head = "00000000 02 0000 00 02 67 07 537461626c65 00000003 00000003 03 7261 02"
+    described = DescribedGroup("g", 0, "Stable", "consumer", (GroupMember("c", "/h", b""),))
+    assert read(request, 0, head + member + "80000000 00" + "00")[0] == [described]
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "answer", "state"),
+    [
+        (2, "", "00000000 0000 00000001 0001 67 0008 636f6e73756d6572", ""),
+        (4, "01 00", "00000000 0000 02 02 67 09 636f6e73756d6572 06 456d707479 00 00", "Empty"),
+        (
+            5,
+            "01 01 00",
+            "00000000 0000 02 02 67 09 636f6e73756d6572 06 456d707479 08 636c6173736963 00 00",
+            "Empty",
+        ),
+    ],
+)
+def test_groups_are_listed_with_their_states_where_the_broker_tells_them(version, body, answer, state):
+    request = ListGroupsRequest()
+    assert request.body(version) == raw(body)
+    assert read(request, version, answer)[0] == ListedGroups(0, (ListedGroup("g", "consumer", state),))
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "answer"),
+    [
+        (
+            5,
+            "0001 67 ffffffff",
+            (
+                "00000000 00000001 0001 61 00000002"
+                "00000000 0000000000000005 ffffffff 0001 6d 0000"
+                "00000001 ffffffffffffffff ffffffff ffff 0058 0000"
+            ),
+        ),
+        (
+            7,
+            "02 67 00 01 00",
+            (
+                "00000000 02 02 61 03"
+                "00000000 0000000000000005 ffffffff 02 6d 0000 00"
+                "00000001 ffffffffffffffff ffffffff 00 0058 00 00 0000 00"
+            ),
+        ),
+    ],
+)
+def test_all_that_a_group_has_committed(version, body, answer):
+    request = OffsetFetchRequest("g", stable=True)
+    assert request.body(version) == raw(body)
+    found = {A0: FetchedOffset(5, "m", 0), A1: FetchedOffset(-1, "", 88)}
+    assert read(request, version, answer)[0] == FetchedOffsets(0, found)
+
+
+@pytest.mark.parametrize(("version", "instance", "epoch"), [(5, "", ""), (7, "ffff", "ffffffff")])
+def test_a_commit_without_a_member_a_generation_or_an_epoch(version, instance, epoch):
+    request = OffsetCommitRequest("g", {B0: (7, ""), A0: (5, "m")})
+    a = "0001 61 00000001 00000000 0000000000000005" + epoch + "0001 6d"
+    b = "0001 62 00000001 00000000 0000000000000007" + epoch + "0000"
+    assert request.body(version) == raw("0001 67 ffffffff 0000", instance, "00000002", a, b)
+    answer = "00000000 00000002 0001 61 00000001 00000000 0000 0001 62 00000001 00000000 0019"
+    assert read(request, version, answer) == ({A0: 0, B0: 25}, 0)
