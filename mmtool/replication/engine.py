@@ -19,8 +19,9 @@ from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.limits import refuse_unsupported
-from mmtool.replication.looking import Sayings, TopicsLook
-from mmtool.replication.pump.report import FENCED
+from mmtool.replication.looking import TopicsLook
+from mmtool.replication.pump.report import AWAY, FENCED
+from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
 from mmtool.replication.spark_rounds import local_master, open_rounds, spark_log
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark_rounds import Rounds
 
-_AGAIN_SECONDS = 2.0
+_REGAIN_SECONDS = 1.0
 _FAILURES_IN_A_ROW = 5
 
 
@@ -92,9 +93,11 @@ class Engine:
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
+    _regaining: Regaining = field(init=False)
 
     def __post_init__(self) -> None:
         self._topics = TopicsLook(self.runs, self.say)
+        self._regaining = Regaining(self._rotas, self.say, self._replan)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -121,6 +124,7 @@ class Engine:
         except _StoppedError:
             clean = self.ready.is_set()
         finally:
+            await self._regaining.stop()
             for rota in self._rotas.values():
                 await rota.stop()
             for run in self.runs:
@@ -265,24 +269,28 @@ class Engine:
             rota.start()  # not before: records come first, and Spark's start needs the machine
         failures = 0
         while not self.stop.is_set() and not self._is_done():
-            if not any(run.loads() for run in self.runs):
-                if self.options.has_goal:
+            await self._regaining.settle(_REGAIN_SECONDS)
+            if not any(run.loads() for run in self._present()):
+                if self.options.has_goal and not self._regaining.is_busy:
                     return
                 await self._idle()
                 continue
             started = time.monotonic()
             try:
-                rows = await self._round_once()
-                await self._fold(rows, time.monotonic() - started)
+                await self._round_once()
             except (UnreachableError, ConnectionLostError) as error:
-                await self._recover(error, 0)
+                self._recover(error, 0)
             except MmtoolError:
                 raise
             except Exception as error:  # noqa: BLE001  Spark wraps whatever a task died of
                 failures = 0 if time.monotonic() - started > self._round_seconds() / 2 else failures + 1
-                await self._recover(error, failures)
+                self._recover(error, failures)
             else:
                 failures = 0
+
+    def _present(self) -> list[FlowRun]:
+        """The flows that are not away."""
+        return [run for run in self.runs if not run.is_away]
 
     async def _idle(self) -> None:
         """Nothing to mirror yet: look again, soon."""
@@ -290,25 +298,27 @@ class Engine:
             await self._topics.look()
         self._warn_lost()
         self._show()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.stop.wait(), 1.0)
+        if not self._regaining.is_busy:  # which has been waited for
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.wait(), 1.0)
 
     def _warn_lost(self) -> None:
-        for run in self.runs:
+        for run in self._present():
             if run.ownership.lost.is_set():
                 raise OwnedElsewhereError(f"flow {run.name} has another owner now")
 
-    async def _round_once(self) -> list[ReportRow]:
+    async def _round_once(self) -> None:
         self._round += 1
-        for run in self.runs:
+        self._replan.clear()
+        runs, started = self._present(), time.monotonic()
+        for run in runs:
             run.retry_halted()
             await run.renew_claims()
-        self._replan.clear()
         assert self._spark is not None
-        tasks = plan_round(self.runs, self._round, self._slots(), self._round_seconds())
+        tasks = plan_round(runs, self._round, self._slots(), self._round_seconds())
         this = Round(
             self._round,
-            self.runs,
+            runs,
             self._spark,
             self._topics,
             self._replan,
@@ -316,10 +326,11 @@ class Engine:
             self._show,
             self.say,
         )
-        return await this.run(tasks)
+        self._fold(runs, await this.run(tasks), time.monotonic() - started)
 
     def _must_stop(self) -> bool:
-        return self.stop.is_set() or self._is_done() or any(run.ownership.lost.is_set() for run in self.runs)
+        lost = any(run.ownership.lost.is_set() for run in self._present())
+        return self.stop.is_set() or self._is_done() or lost or self._regaining.has_failed
 
     def _show(self) -> None:
         self.tick(self.runs)
@@ -330,27 +341,18 @@ class Engine:
     def _round_seconds(self) -> float:
         return float(min(flow.round_seconds for flow in self.settings))
 
-    async def _fold(self, rows: Sequence[ReportRow], seconds: float) -> None:
-        for run in self.runs:
+    def _fold(self, runs: Sequence[FlowRun], rows: Sequence[ReportRow], seconds: float) -> None:
+        for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
-            if any(row.told == FENCED for row in mine) or run.ownership.lost.is_set():
-                if self.stop.is_set():
-                    run.is_ours = False
-                else:
-                    await self._take_again(run)
-            else:
+            told = {row.told for row in mine}
+            if not told & {FENCED, AWAY} and not run.ownership.lost.is_set():
                 run.fold(mine, seconds)
+            elif self.stop.is_set():
+                run.is_away = True
+            else:
+                self._regaining.begin(run)
 
-    async def _take_again(self, run: FlowRun) -> None:
-        """The process lost the flow for a while, or a claim of it: go on only as its owner."""
-        self.say(f"{run.name}: lost its claim; waiting to own the flow again")
-        await self._rotas[run.name].stop()
-        await run.ownership.again()
-        await run.take(in_doubt=True)
-        await run.refresh()
-        self._rotas[run.name].start()
-
-    async def _recover(self, error: Exception, failures: int) -> None:
+    def _recover(self, error: Exception, failures: int) -> None:
         """A round failed: fence what it left behind, resume from the target's log, and go on.
 
         Raises:
@@ -363,17 +365,8 @@ class Engine:
                 remedy=f"run the same command again: it resumes by itself; Spark's own log is {spark_log()}",
             ) from error
         self.say(f"the round failed and is resumed: {reason}")
-        waiting = Sayings(self.say)
-        while not self.stop.is_set():
-            try:
-                for run in self.runs:
-                    await self._take_again(run)
-            except (UnreachableError, ConnectionLostError) as away:
-                waiting.once("clusters", f"waiting for the clusters: {away}")
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.stop.wait(), _AGAIN_SECONDS)
-            else:
-                return
+        for run in self._present():
+            self._regaining.begin(run)
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)

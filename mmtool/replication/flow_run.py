@@ -60,20 +60,21 @@ class FlowRun:
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
         warnings: Sentences for the operator; each is said once.
-        is_ours: Whether this process may say on record how the flow ended.
+        is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
+            the target holds is not known.
     """
 
     def __init__(self, flow: FlowContext, *, take_over: bool = False) -> None:
         self.flow = flow
         self.owner = uuid.uuid4().hex
-        self.ownership = Ownership(flow.settings.target, flow.identity)
+        self.ownership = Ownership(flow)
         self.standing = Standing({})
         self.view = TopicsView()
         self.halted: dict[Place, str] = {}
         self.watch = PositionsWatch(flow, self.owner, self.halted)
         self.warnings: list[str] = []
         self._predecessor = Predecessor(flow, take_over, self.warnings)
-        self.is_ours = True
+        self.is_away = False
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
         self._sequences: dict[Place, int] = {}
@@ -177,7 +178,7 @@ class FlowRun:
 
     async def close(self, *, clean: bool) -> None:
         """Closes every shard on record when nothing is in flight any more, and leaves the ownership group."""
-        if clean and self.is_ours and self.standing.shards:
+        if clean and not self.is_away and self.standing.shards:
             await write_documents(
                 self.flow,
                 self.flow.identity.control_topic,

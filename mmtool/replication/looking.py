@@ -66,7 +66,7 @@ class TopicsLook:
         changed = False
         try:
             for run in self.runs:
-                if asked or run.flow.settings.refresh_topics:
+                if not run.is_away and (asked or run.flow.settings.refresh_topics):
                     changed |= await self._refreshed(run)
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked

@@ -1,23 +1,41 @@
-"""One Spark task: run the pump; when what the target holds is in doubt, take the shards again and go on."""
+"""One Spark task: a pump for each of its flows.
+
+What befalls one flow is its own affair: when what its target holds is in doubt its shards are taken again, and when a
+cluster of it does not answer it is tried again, while the others go on.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mmtool.errors import MmtoolError
 from mmtool.kafka.state_log import read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.context import connect
 from mmtool.replication.establish import establish
+from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.mirror import FencedError, InDoubtError
-from mmtool.replication.pump.pump import Pump
-from mmtool.replication.pump.report import ReportRow, fenced_rows
+from mmtool.replication.pump.pump import FlowPump, RoundEnd
+from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 
 if TYPE_CHECKING:
     from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
     from mmtool.replication.establish import Standing
+    from mmtool.replication.pump.report import ReportRow
+
+_LOOK_SECONDS = 1.0
+_AGAIN_SECONDS = 2.0
+_PATIENCE_SECONDS = 10.0
+
+
+class OrphanedError(MmtoolError):
+    """The process that started this task is gone."""
+
+    code = "orphaned"
 
 
 def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
@@ -27,31 +45,78 @@ def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
     failure to try again after, it is reported: the flow has another owner.
 
     Raises:
-        MmtoolError: a cluster cannot be used; Spark tries again, then the driver decides.
+        MmtoolError, ConnectionLostError: no flow of the task can be mirrored; Spark tries again, then the driver
+            decides.
     """
-    return asyncio.run(_run(task, in_doubt=attempt > 0))
+    return asyncio.run(Flows(task).run(in_doubt=attempt > 0))
 
 
-async def _run(task: TaskAssignment, *, in_doubt: bool) -> list[ReportRow]:
-    deadline = time.monotonic() + task.round_seconds
-    while True:
+class Flows:
+    """The flows of one task, side by side.
+
+    A. The task fails only when every flow of it has a cluster that cannot be used.
+    B. A flow that is fenced ends the round for all of them, cleanly: its owner must hear of it.
+    C. Of a flow that is away when the round ends nothing is told but that: the driver takes it again.
+    """
+
+    def __init__(self, task: TaskAssignment) -> None:
+        self._task = task
+        self._end = RoundEnd(task.round_seconds)
+        self._budget = Budget(task.buffer_bytes, len(task.flows))
+        self._alone = len(task.flows) == 1
+        self._away: set[str] = set()
+
+    async def run(self, *, in_doubt: bool) -> list[ReportRow]:
+        """The rows of all flows, when the round has ended."""
+        flows = asyncio.gather(*(self._mirror(flow, in_doubt=in_doubt) for flow in self._task.flows))
+        parent = asyncio.ensure_future(_watch_parent())
+        both: set[asyncio.Future[Any]] = {flows, parent}
         try:
-            if in_doubt:
-                task = await _take_again(task)
-            left = max(deadline - time.monotonic(), 1.0)
-            return await Pump(replace(task, round_seconds=left)).run()
-        except (FencedError, ClaimLostError):
-            return fenced_rows(task)
-        except InDoubtError:
-            in_doubt = True
+            done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if parent in done:
+                parent.result()
+            return [row for rows in flows.result() for row in rows]
+        finally:
+            for work in both:
+                work.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+
+    async def _mirror(self, flow: FlowAssignment, *, in_doubt: bool) -> list[ReportRow]:
+        name = flow.identity.flow
+        while True:
+            try:
+                if in_doubt:
+                    flow = await _take_again(flow)
+                self._away.discard(name)
+                return await self._pump(flow).run(self._end)
+            except (FencedError, ClaimLostError):
+                self._end.tell()
+                return nothing_known(flow, FENCED)
+            except InDoubtError:
+                in_doubt = True
+            except (MmtoolError, ConnectionLostError):
+                in_doubt = True
+                self._away.add(name)
+                if len(self._away) == len(self._task.flows):
+                    raise
+                await self._end.wait(_AGAIN_SECONDS)
+            if self._end.reached and not self._alone:
+                return nothing_known(flow, AWAY)
+
+    def _pump(self, flow: FlowAssignment) -> FlowPump:
+        patience = None if self._alone else _PATIENCE_SECONDS
+        return FlowPump(flow, self._budget.account(), self._task.index, patience)
 
 
-async def _take_again(task: TaskAssignment) -> TaskAssignment:
-    flows = await asyncio.gather(*(_take_flow_again(flow) for flow in task.flows))
-    return replace(task, flows=tuple(flows))
+async def _watch_parent() -> None:
+    """A worker whose daemon was killed would write on, unseen, until the next owner fences it."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
+        await asyncio.sleep(_LOOK_SECONDS)
+    raise OrphanedError("the Spark process that started this pump is gone")
 
 
-async def _take_flow_again(flow: FlowAssignment) -> FlowAssignment:
+async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     """Claims this task's shards anew, unless the flow has another owner by now: that one must not be fenced.
 
     Raises:

@@ -17,7 +17,8 @@ from mmtool.plan.identity import shard_of
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.pump.pump import Pump
+from mmtool.replication.pump.budget import Budget
+from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.stateful import make_internal_topics
 from mmtool.testing.wire import Producer, RealLog
 
@@ -46,6 +47,12 @@ def flow_of(fleet: Fleet, directory: Path, source: str, target: str, topics: str
     return load_settings(path, {}).flows[0]
 
 
+async def _pumped(task: TaskAssignment) -> list[ReportRow]:
+    """The pump of a task's only flow, as it is, without the task's patience."""
+    pump = FlowPump(task.flows[0], Budget(task.buffer_bytes).account(), task.index)
+    return await pump.run(RoundEnd(task.round_seconds))
+
+
 @dataclass
 class Owner:
     """One process that took the flow, as far as the clusters can tell."""
@@ -71,12 +78,12 @@ class Owner:
 
     def start(self) -> asyncio.Task[list[ReportRow]]:
         """A pump that runs until it is killed or fenced."""
-        self.pumping = asyncio.create_task(Pump(self.task()).run())
+        self.pumping = asyncio.create_task(_pumped(self.task()))
         return self.pumping
 
     async def pump(self, seconds: float) -> list[ReportRow]:
         """A whole round, folded as the engine folds it."""
-        rows = await Pump(self.task(seconds)).run()
+        rows = await _pumped(self.task(seconds))
         self.run.fold(rows, seconds)
         self.round += 1
         return rows

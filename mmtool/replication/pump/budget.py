@@ -1,4 +1,4 @@
-"""How many bytes a pump may hold between fetch and acknowledgement, over all its partitions."""
+"""How many bytes a pump may hold between fetch and acknowledgement, over all its flows and partitions."""
 
 from __future__ import annotations
 
@@ -8,27 +8,80 @@ import asyncio
 class Budget:
     """Bytes reserved for fetches under way, and bytes held until they are acknowledged.
 
+    Half of it is common; of the other half each flow has its own part, so that one whose target does not answer, and
+    which fills all that it may have, does not bring the others to a halt.
+
     A. reserved + held <= limit, but for a first batch that is larger than what was reserved for it (KIP-74).
+    B. A flow that holds nothing has its part free, whatever the others hold (within A).
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, flows: int = 1) -> None:
         self.limit = limit
-        self._used = 0
+        self._part = limit // (2 * flows)
+        self._common = limit - self._part * flows
+        self._accounts: set[Account] = set()
         self._room = asyncio.Event()
         self._room.set()
 
+    def account(self) -> Account:
+        """For one flow."""
+        account = Account(self)
+        self._accounts.add(account)
+        return account
+
+    def free_for(self, used: int) -> int:
+        """How much more a flow may hold that holds ``used`` bytes now."""
+        taken = sum(max(account.used - self._part, 0) for account in self._accounts)
+        return max(self._part - used, 0) + max(self._common - taken, 0)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing is held by anybody."""
+        return all(account.used <= 0 for account in self._accounts)
+
+    def freed(self) -> None:
+        """There is more room than before."""
+        self._room.set()
+
+    async def more_room(self) -> None:
+        """Until somebody frees some."""
+        self._room.clear()
+        await self._room.wait()
+
+    def forget(self, account: Account) -> None:
+        """A flow's pump has ended: what it held is free."""
+        self._accounts.discard(account)
+        self.freed()
+
+
+class Account:
+    """What one flow holds of a budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self.used = 0
+
+    @property
+    def limit(self) -> int:
+        """Of the whole budget."""
+        return self._budget.limit
+
     @property
     def free(self) -> int:
-        return max(self.limit - self._used, 0)
+        """How much more may be held."""
+        return self._budget.free_for(self.used)
 
     def add(self, count: int) -> None:
         """Accounts for ``count`` bytes more, or fewer where it is negative."""
-        self._used += count
+        self.used += count
         if count < 0:
-            self._room.set()
+            self._budget.freed()
 
     async def wait(self, wanted: int) -> None:
-        """Until ``wanted`` bytes are free, or nothing at all is held."""
-        while self.free < wanted and self._used > 0:
-            self._room.clear()
-            await self._room.wait()
+        """Until ``wanted`` bytes are free, or nothing at all is held by anybody."""
+        while self.free < wanted and not self._budget.is_unused:
+            await self._budget.more_room()
+
+    def close(self) -> None:
+        """Gives back whatever is held."""
+        self._budget.forget(self)

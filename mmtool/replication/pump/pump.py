@@ -1,18 +1,16 @@
-"""The pump: an event loop in a Spark task that mirrors its share of the flows until the round ends."""
+"""The pump: mirrors one flow's share of a Spark task until the round ends."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.replication.aside import to_its_end
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
-from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.control import until_told
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine
     from typing import Any
 
-    from mmtool.plan.documents import Command
-    from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
+    from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
+    from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.report import ReportRow
 
 _BOOKS_SECONDS = 1.0
@@ -38,16 +36,48 @@ _DRAIN_SECONDS = 30.0
 _LOOKS_AT_THE_WAY = 3
 
 
-class OrphanedError(MmtoolError):
-    """The process that started this pump is gone."""
+class RoundEnd:
+    """When a task's round ends: its time is up, or the owner of one of its flows says so.
 
-    code = "orphaned"
+    Attributes:
+        told: The word that ended it; empty when time did.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._reached = asyncio.Event()
+        self.told = ""
+
+    @property
+    def reached(self) -> bool:
+        return self._reached.is_set() or time.monotonic() >= self._deadline
+
+    def tell(self, told: str = "") -> None:
+        """It ends now."""
+        self.told = self.told or told
+        self._reached.set()
+
+    async def wait(self, seconds: float | None = None) -> None:
+        """Until it is reached, or so many seconds have passed."""
+        left = max(self._deadline - time.monotonic(), 0.0)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._reached.wait(), left if seconds is None else min(seconds, left))
 
 
 class FlowPump:
-    """One flow's share of a task."""
+    """One flow's share of a task.
 
-    def __init__(self, flow: FlowAssignment, budget: Budget, task: int) -> None:
+    Args:
+        flow: What to do.
+        budget: What it may hold.
+        task: The number of the task.
+        patience: How long the end of a round waits for a target that gives no answer at all; None is for the only
+            flow of a task, whom nobody waits for.
+    """
+
+    def __init__(
+        self, flow: FlowAssignment, budget: Account, task: int, patience: float | None = None
+    ) -> None:
         settings = flow.settings
         committed = settings.reads_committed
         shards = {shard.shard: shard for shard in flow.shards}
@@ -70,6 +100,7 @@ class FlowPump:
         self.target = wire_cluster(settings.target, "pump", role="producer")
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._budget = budget
+        self._patience = patience
         self.runs = RunsBook(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
         self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
@@ -96,7 +127,25 @@ class FlowPump:
         if not self.failure.done():
             self.failure.set_exception(error)
 
-    async def open(self) -> None:
+    async def run(self, end: RoundEnd) -> list[ReportRow]:
+        """Mirrors until the round ends; one row per partition.
+
+        Raises:
+            FencedError: another owner has the flow.
+            InDoubtError: resume from the target's log.
+            MmtoolError, ConnectionLostError: a cluster cannot be used.
+        """
+        try:
+            await self._open()
+            await self._until(end)
+            await self._close()
+            return rows_of(self.flow.identity.flow, self.mirrors, self.runs.sequences, end.told)
+        finally:
+            with suppress(Exception):
+                await self._disconnect()
+            self._budget.close()
+
+    async def _open(self) -> None:
         """Connects, and stores the first block of every new partition before its first record is sent."""
         await asyncio.gather(self.source.start(), self.target.start())
         own = {self.flow.identity.runs_topic, self.flow.identity.control_topic}
@@ -127,7 +176,35 @@ class FlowPump:
         await self.positions.flush()
         self.syncs.flush()
 
-    async def close(self) -> None:
+    async def _until(self, end: RoundEnd) -> None:
+        endless = (self.reader.run(), self.keep_books(), _failure(self.failure))
+        tasks = [asyncio.ensure_future(c) for c in (end.wait(), self._listen(end), *map(_never, endless))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._ended(tasks)
+
+    async def _ended(self, tasks: Collection[asyncio.Task[None]]) -> None:
+        """Until what must not be cut off has ended as well.
+
+        Raises:
+            InDoubtError: it was cut off in the end.
+        """
+        _, late = await asyncio.wait(tasks, timeout=self._patience)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if late:
+            raise InDoubtError(f"{self.target.alias} did not answer while books were written")
+
+    async def _listen(self, end: RoundEnd) -> None:
+        end.tell((await until_told(self.target, self.flow, self.pace.heard)).value)
+
+    async def _close(self) -> None:
         """Waits for every answer that is still due, then stores the last runs and positions.
 
         Raises:
@@ -135,65 +212,24 @@ class FlowPump:
         """
         for mirror in self.mirrors:
             self._budget.add(-mirror.drop_unsent())
-        if not await self.writer.drain(_DRAIN_SECONDS):
+        if not await self.writer.drain(self._patience or _DRAIN_SECONDS):
             raise InDoubtError(f"{self.target.alias} did not answer for the last batches")
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._last_books()
+        except TimeoutError as error:
+            raise InDoubtError(f"{self.target.alias} did not answer for the last books") from error
+
+    async def _last_books(self) -> None:
         if self.ends is not None:
             await self.ends.look()
         await self.runs.flush()
         await self.positions.flush()
         await self.syncs.close()
 
-    async def disconnect(self) -> None:
+    async def _disconnect(self) -> None:
         await self.writer.close()
         await asyncio.gather(self.source.close(), self.target.close())
-
-
-class Pump:
-    """Runs the flows of one task until time is up, the owner says so, or something breaks."""
-
-    def __init__(self, task: TaskAssignment) -> None:
-        self._task = task
-        self._budget = Budget(task.buffer_bytes)
-        self._flows = [FlowPump(flow, self._budget, task.index) for flow in task.flows]
-
-    async def run(self) -> list[ReportRow]:
-        """Mirrors until the round ends; one row per partition.
-
-        Raises:
-            FencedError: another owner has the flow.
-            InDoubtError: resume from the target's log.
-            MmtoolError: a cluster cannot be used.
-        """
-        try:
-            await asyncio.gather(*(flow.open() for flow in self._flows))
-            told = await self._until_the_end()
-            await asyncio.gather(*(flow.close() for flow in self._flows))
-            return [
-                row
-                for flow in self._flows
-                for row in rows_of(flow.flow.identity.flow, flow.mirrors, flow.runs.sequences, told)
-            ]
-        finally:
-            await asyncio.gather(*(flow.disconnect() for flow in self._flows), return_exceptions=True)
-
-    async def _until_the_end(self) -> str:
-        endless = [
-            _never(work)
-            for flow in self._flows
-            for work in (flow.reader.run(), flow.keep_books(), _failure(flow.failure))
-        ]
-        told = [until_told(flow.target, flow.flow, flow.pace.heard) for flow in self._flows]
-        tasks = [asyncio.ensure_future(c) for c in (*told, *endless, _never(_watch_parent()))]
-        try:
-            done, _ = await asyncio.wait(
-                tasks, timeout=self._task.round_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
-            commands = [task.result() for task in done]
-            return commands[0].value if commands else ""
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _emitter(flow: FlowAssignment, partition: PartitionAssignment) -> SyncEmitter | None:
@@ -203,7 +239,7 @@ def _emitter(flow: FlowAssignment, partition: PartitionAssignment) -> SyncEmitte
     return SyncEmitter(tp, offset_lag_max=flow.settings.offset_lag_max)
 
 
-async def _never(work: Coroutine[Any, Any, None]) -> Command:
+async def _never(work: Coroutine[Any, Any, None]) -> None:
     """For work that ends a round only by failing."""
     await work
     raise AssertionError("endless work ended")
@@ -211,11 +247,3 @@ async def _never(work: Coroutine[Any, Any, None]) -> Command:
 
 async def _failure(future: asyncio.Future[None]) -> None:
     await future
-
-
-async def _watch_parent() -> None:
-    """A worker whose daemon was killed would write on, unseen, until the next owner fences it."""
-    parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
-        await asyncio.sleep(_BOOKS_SECONDS)
-    raise OrphanedError("the Spark process that started this pump is gone")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
     from mmtool.replication.origins import Origins
-    from mmtool.replication.pump.budget import Budget
+    from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.pump.pace import Pace
 
@@ -41,7 +41,7 @@ class SourceReader:
     Args:
         cluster: The source.
         mirrors: What to read.
-        budget: Shared with the pump's other flows.
+        budget: What the flow may hold of what the pump may.
         pace: How fast the flow may be read.
         fetched: Called for each mirror that has new batches, or a new state.
         continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
@@ -52,7 +52,7 @@ class SourceReader:
         self,
         cluster: WireCluster,
         mirrors: Iterable[PartitionMirror],
-        budget: Budget,
+        budget: Account,
         pace: Pace,
         fetched: Callable[[PartitionMirror], None],
         *,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.replication.assignment import TaskAssignment
+    from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.pump.mirror import PartitionMirror
 
 
@@ -63,12 +63,11 @@ def rows_of(
 
 
 FENCED = "fenced"
-"""``told`` of a task whose shards have another owner."""
+"""``told`` of a flow whose shards have another owner."""
+AWAY = "away"
+"""``told`` of a flow that a task had to leave in doubt, because a cluster of it did not answer."""
 
 
-def fenced_rows(task: TaskAssignment) -> list[ReportRow]:
-    """One row per flow for a task that lost its claims: nothing that it knows counts any more."""
-    return [
-        ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", 0, 0, FENCED)
-        for flow in task.flows
-    ]
+def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
+    """What is told of a flow of which nothing that the task knows counts any more."""
+    return [ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", 0, 0, told)]

@@ -58,6 +58,7 @@ class TargetWriter:
         self._refresh: asyncio.Task[None] | None = None
         self._watch = TopicWatch()
         self._closed = False
+        self._answered = 0
 
     def wake(self, mirror: PartitionMirror) -> None:
         """``mirror`` may have something to send."""
@@ -109,6 +110,7 @@ class TargetWriter:
         try:
             answers = await self._cluster.send(node, request, purpose="produce")
             now = time.monotonic()
+            self._answered += 1
             self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)
         except ConnectionLostError:
             answers = None
@@ -179,10 +181,13 @@ class TargetWriter:
                 self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:
-        """Waits until no batch is without an answer, but not longer than ``seconds``; False when some are."""
-        deadline = asyncio.get_running_loop().time() + seconds
+        """Waits until no batch is without an answer; False when for ``seconds`` there was no answer at all."""
+        loop = asyncio.get_running_loop()
+        answered, deadline = self._answered, loop.time() + seconds
         while any(not mirror.settled for mirror in self._mirrors):
-            if self._closed or asyncio.get_running_loop().time() > deadline:
+            if answered != self._answered:
+                answered, deadline = self._answered, loop.time() + seconds
+            if self._closed or loop.time() > deadline:
                 return False
             await asyncio.sleep(0.005)
         return True

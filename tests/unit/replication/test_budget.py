@@ -20,7 +20,7 @@ def test_reserved_and_held_stay_within_the_limit(fetches, chance):
     """Each fetch reserves, brings at most what it reserved, and is acknowledged at some time."""
 
     async def scene():
-        budget, seen = Budget(LIMIT), []
+        budget, seen = Budget(LIMIT).account(), []
 
         async def fetch(reserve, brings):
             await budget.wait(reserve)
@@ -45,7 +45,7 @@ def test_reserved_and_held_stay_within_the_limit(fetches, chance):
 
 def test_one_who_wants_more_than_there_is_waits_until_nothing_is_held():
     async def scene():
-        budget, order = Budget(LIMIT), []
+        budget, order = Budget(LIMIT).account(), []
         budget.add(600)
 
         async def wants():
@@ -64,6 +64,32 @@ def test_one_who_wants_more_than_there_is_waits_until_nothing_is_held():
 
 
 def test_a_first_batch_larger_than_the_limit_is_held_all_the_same():
-    budget = Budget(LIMIT)
+    budget = Budget(LIMIT).account()
     budget.add(3 * LIMIT)
     assert budget.free == 0
+
+
+@given(st.integers(2, 5), st.data())
+def test_flows_together_stay_within_the_limit_and_each_has_its_part(count, data):
+    budget = Budget(LIMIT, count)
+    flows = [budget.account() for _ in range(count)]
+    for _ in range(data.draw(st.integers(0, 30))):
+        flow = data.draw(st.sampled_from(flows))
+        flow.add(data.draw(st.integers(-flow.used, flow.free)))
+        assert sum(f.used for f in flows) <= LIMIT
+        assert all(f.free >= LIMIT // (2 * count) for f in flows if not f.used)
+
+
+def test_a_flow_that_ends_gives_back_all_that_it_held():
+    async def scene():
+        budget = Budget(LIMIT, 2)
+        stuck, other = budget.account(), budget.account()
+        stuck.add(stuck.free)
+        waiting = asyncio.create_task(other.wait(LIMIT // 2))
+        await asyncio.sleep(0)
+        before = waiting.done()
+        stuck.close()
+        await asyncio.wait_for(waiting, 5)
+        return before, other.free
+
+    assert asyncio.run(scene()) == (False, LIMIT * 3 // 4)  # the part of a flow stays its own

@@ -34,6 +34,7 @@ def run():
     run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt"))
     run._topics = SimpleNamespace(refresh=refresh)
     run._predecessor = SimpleNamespace(starts=nothing_left, record=as_begun)
+    run.is_away = False
     run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
     run._fresh, run._mirrored, run.halted = {}, {}, {}
     return run
@@ -65,6 +66,7 @@ class Flow:
         self.view = TopicsView(matched=1)
         self.warnings = []
         self.looks = 0
+        self.is_away = False
         self.gate = asyncio.Event()
 
     async def refresh(self):
@@ -87,6 +89,15 @@ def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for
         return [*found, flow.looks]
 
     assert asyncio.run(scene()) == [False, int(refresh_topics), True, int(refresh_topics) + 1]
+
+
+def test_a_flow_that_is_away_is_not_looked_at():
+    async def scene():
+        flow = Flow(refresh_topics=True)
+        flow.is_away = True
+        return await TopicsLook([flow], lambda _: None).look(), flow.looks
+
+    assert asyncio.run(scene()) == (False, 0)
 
 
 def test_a_look_that_was_cut_off_is_due_again():

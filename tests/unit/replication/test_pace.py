@@ -68,7 +68,7 @@ def read(pace, seconds):
         reader = SourceReader(
             source,
             mirrors,
-            Budget(1 << 30),
+            Budget(1 << 30).account(),
             pace(),
             lambda _: None,
             read_committed=True,

@@ -1,0 +1,93 @@
+"""Flows that must be taken again before anything is planned for them, each waiting for its own clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.replication.looking import Sayings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.replication.duties import Rota
+    from mmtool.replication.flow_run import FlowRun
+
+_AGAIN_SECONDS = 2.0
+
+
+class Regaining:
+    """Takes flows again beside the rounds of the others.
+
+    A. A flow is away from `begin` until it is taken: then nothing of it is planned, and nothing closed on record.
+
+    Args:
+        rotas: The duties of each flow; they rest meanwhile.
+        say: Called with sentences for the operator.
+        regained: Set when a flow is back: the next round differs.
+    """
+
+    def __init__(
+        self, rotas: Mapping[str, Rota], say: Callable[[str], None], regained: asyncio.Event
+    ) -> None:
+        self._rotas = rotas
+        self._say = say
+        self._regained = regained
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sayings = Sayings(say)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether any flow is away."""
+        return bool(self._tasks)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a flow cannot be taken again: `settle` says why."""
+        return any(task.done() and not task.cancelled() and task.exception() for task in self._tasks)
+
+    def begin(self, run: FlowRun) -> None:
+        """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
+        run.is_away = True
+        self._tasks.add(asyncio.create_task(self._regain(run)))
+
+    async def settle(self, seconds: float) -> None:
+        """Until all flows are back, but not longer than ``seconds``.
+
+        Raises:
+            MmtoolError: one cannot be taken again, for instance because it is somebody else's now.
+        """
+        if self._tasks:
+            done, self._tasks = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in done:
+                task.result()
+
+    async def stop(self) -> None:
+        """Leaves those that are away as they are."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+
+    async def _regain(self, run: FlowRun) -> None:
+        self._say(f"{run.name}: lost its claim; waiting to own the flow again")
+        while True:
+            try:
+                await self._take_again(run)
+            except (UnreachableError, ConnectionLostError) as away:
+                self._sayings.once(run.name, f"{run.name}: waiting for the clusters: {away}")
+                await asyncio.sleep(_AGAIN_SECONDS)
+            else:
+                break
+        self._sayings.is_well(run.name)
+        run.is_away = False
+        self._regained.set()
+
+    async def _take_again(self, run: FlowRun) -> None:
+        await self._rotas[run.name].stop()
+        await run.ownership.again()
+        await run.take(in_doubt=True)
+        await run.refresh()
+        self._rotas[run.name].start()
