@@ -80,7 +80,7 @@ _SELECTION = (
     Key(
         "topics.exclude",
         "list",
-        r".*[\-\.]internal, .*\.replica, __.*",
+        r"mm2.*\.internal, .*\.replica, __.*",
         "Topics left out; wins over `topics`. `mmtool-*` is never mirrored, whatever stands here.",
     ),
     Key("groups", "list", ".*", "Consumer groups whose offsets are translated."),
@@ -93,9 +93,10 @@ _SELECTION = (
     Key(
         "config.properties.exclude",
         "list",
-        r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
-        r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, "
-        r"unclean\.leader\.election\.enable, min\.insync\.replicas",
+        "follower.replication.throttled.replicas, leader.replication.throttled.replicas, "
+        "message.timestamp.difference.max.ms, log.message.timestamp.before.max.ms, "
+        "log.message.timestamp.after.max.ms, message.timestamp.type, unclean.leader.election.enable, "
+        "min.insync.replicas",
         "Topic configs that are never copied.",
     ),
     Key(

@@ -1,4 +1,4 @@
-"""MirrorMaker 2's own client library, called from its jar: the judge of what is written for it."""
+"""MirrorMaker 2's own classes, called from its jars: the judge of what is written for it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,21 @@ def ask_mirror_client(bootstrap: str, *questions: str) -> dict[str, str]:
     Raises:
         subprocess.CalledProcessError: The library failed; its words are in ``stderr``.
     """
+    return _printed("MirrorClientProbe", bootstrap, *questions)
+
+
+def mirror_defaults() -> dict[str, str]:
+    """The default of every setting of MM2's connectors, as its jar has them.
+
+    Raises:
+        subprocess.CalledProcessError: Java failed; its words are in ``stderr``.
+    """
+    return _printed("MirrorDefaults")
+
+
+def _printed(program: str, *arguments: str) -> dict[str, str]:
     jars = os.pathsep.join(map(str, mirror_classpath()))
-    with as_file(files("mmtool.testing") / "java" / "MirrorClientProbe.java") as probe:
-        command = [str(java_binary()), "-cp", jars, str(probe), bootstrap, *questions]
+    with as_file(files("mmtool.testing") / "java" / f"{program}.java") as source:
+        command = [str(java_binary()), "-cp", jars, str(source), *arguments]
         ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)

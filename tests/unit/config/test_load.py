@@ -217,7 +217,9 @@ def test_a_rename_format_must_keep_names_apart_and_legal(text, load):
     ("topic", "mirrored"),
     [
         ("orders", True),
-        ("orders.internal", False),
+        ("orders.internal", True),  # since 4.0 (KIP-1074)
+        ("A.checkpoints.internal", False),
+        ("mm2-status.B.internal", False),
         ("x.replica", False),
         ("__consumer_offsets", False),
         ("B.orders", False),

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "config.md"
 
 
 def test_the_page_is_fresh():
-    """Otherwise: ``python -m mmtool.config.reference > docs/reference/config.md``."""
+    """Otherwise: ``make docs``."""
     assert PAGE.read_text(encoding="utf-8") == reference_page()
 
 
