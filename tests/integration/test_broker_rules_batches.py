@@ -6,11 +6,11 @@ import time
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, view_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
+from mmtool.lab.cleaning import quick_cleaner
 from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
 from mmtool.lab.topics import create_topic, read_topic
@@ -265,21 +265,3 @@ async def test_what_compaction_left_is_read_with_holes_and_rebuilt(target, made)
 
 def survivors(target, topic):
     return len(read_topic(target.bootstrap, topic))
-
-
-class quick_cleaner:  # noqa: N801  used as a with statement
-    """The log cleaner looks every 100 ms instead of every 15 s."""
-
-    def __init__(self, bootstrap):
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
-
-    def __enter__(self):
-        self._set("100")
-
-    def __exit__(self, *_):
-        self._set("15000")
-
-    def _set(self, value):
-        entry = ConfigEntry("log.cleaner.backoff.ms", value, incremental_operation=AlterConfigOpType.SET)
-        broker = ConfigResource(ConfigResource.Type.BROKER, "0", incremental_configs=[entry])
-        self._admin.incremental_alter_configs([broker])[broker].result(10)

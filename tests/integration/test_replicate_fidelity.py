@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from mmtool.lab.checker import compare_topics
+from mmtool.lab.cleaning import quick_cleaner
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
@@ -207,12 +208,10 @@ WRITERS = {
 }
 
 
-def alter(bootstrap, kind, name, **settings):
-    entries = [
-        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
+def keep_as_it_is(bootstrap, topic):
+    """No more cleaning."""
+    entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", topic, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
     admin.incremental_alter_configs([resource])[resource].result(20)
 
@@ -225,12 +224,11 @@ def holes(cluster, topic, partition):
 
 def force_compaction(cluster, places):
     """Lets the cleaner run until every partition has holes, then stops it for good: the log must not move."""
-    alter(cluster.bootstrap, "broker", "0", **{"log.cleaner.backoff.ms": "200"})
-    wait_until(lambda: all(holes(cluster, *place) > 50 for place in places), "compaction", 60)
-    for topic in {topic for topic, _ in places}:
-        alter(cluster.bootstrap, "topic", topic, **{"min.cleanable.dirty.ratio": "1.0"})
-    time.sleep(0.6)  # a cleaning under way ends; on so few records it takes milliseconds
-    alter(cluster.bootstrap, "broker", "0", **{"log.cleaner.backoff.ms": "15000"})
+    with quick_cleaner(cluster.bootstrap):
+        wait_until(lambda: all(holes(cluster, *place) > 50 for place in places), "compaction", 60)
+        for topic in {topic for topic, _ in places}:
+            keep_as_it_is(cluster.bootstrap, topic)
+        time.sleep(0.6)  # a cleaning under way ends; on so few records it takes milliseconds
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.offsets import Direction, answer_forward
 from mmtool.testing.processes import MmtoolProcess
-from mmtool.translation.answers import Refused
+from mmtool.translation.answers import Exact, Refused
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import UpstreamOffset
 
@@ -125,3 +125,25 @@ def test_a_full_mesh_with_identical_names_brings_each_record_to_each_cluster_onc
     assert {*answers(three, tmp_path, "a", "b"), *answers(three, tmp_path, "c", "a")} == {
         Refused(Reason.AMBIGUOUS)
     }
+
+
+def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
+    """a -> b -> c: what was mirrored to b goes on to c, once, and what is born in the middle only forward."""
+    topic = "handed"
+    for name in ("a", "b"):
+        create_topic(three[name].bootstrap, topic)
+        produce(three[name].bootstrap, Load(topic, _RECORDS, 1, _BYTES[name]))
+
+    def whole():
+        there = topics_of(three["c"], topic)
+        return bool(there) and len(read_topic(three["c"].bootstrap, topic)) >= 2 * _RECORDS
+
+    settings = {"topics": topic, "replication.policy.class": _IDENTITY}
+    replicated(three, tmp_path, [("a", "b"), ("b", "c")], settings, whole)
+    read = {name: read_topic(three[name].bootstrap, topic) for name in NAMES}
+    assert [len(read[name]) for name in NAMES] == [_RECORDS, 2 * _RECORDS, 2 * _RECORDS]
+    for home, away in (("a", "b"), ("a", "c"), ("b", "c")):
+        verdicts = compare_histories(born_at(home, read[home]), born_at(home, read[away]))
+        assert all(v.is_identical for v in verdicts.values()), (home, away, verdicts)
+    exact = {answer.offset for answer in answers(three, tmp_path, "a", "b") if isinstance(answer, Exact)}
+    assert len(exact) == 1
