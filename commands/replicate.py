@@ -63,7 +63,7 @@ def replicate(
     from mmtool.commands._wiring import live_file
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress
-    from mmtool.replication.engine import RunOptions
+    from mmtool.replication.run_options import RunOptions
     from mmtool.replication.service import replicate as run
 
     file = live_file(config, source, target)

@@ -13,8 +13,9 @@ from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.plan.pauses import name_of, sentence_of
 from mmtool.replication.context import connect
-from mmtool.replication.engine import Engine, RunOptions
+from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown
+from mmtool.replication.run_options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

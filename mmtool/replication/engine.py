@@ -18,6 +18,7 @@ from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.latecomers import Latecomers, is_away
 from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.pump.report import AWAY, FENCED
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mmtool.replication.duties import Duty
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.run_options import RunOptions
     from mmtool.replication.spark_rounds import Rounds
 
 _REGAIN_SECONDS = 1.0
@@ -42,27 +44,6 @@ _FAILURES_IN_A_ROW = 5
 
 class _StoppedError(Exception):
     """Somebody asked to stop while something was still being waited for."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How long to run.
-
-    Attributes:
-        until_caught_up: Stop when every frontier has passed the source's end seen at the start.
-        until: Stop when these frontiers are reached instead, by flow name and place.
-        standby: Wait for ownership as long as it takes.
-        take_over: Wait until MirrorMaker 2 has stopped, and go on where it stopped.
-    """
-
-    until_caught_up: bool = False
-    until: Mapping[str, Mapping[Place, int]] | None = None
-    standby: bool = False
-    take_over: bool = False
-
-    @property
-    def has_goal(self) -> bool:
-        return self.until_caught_up or self.until is not None
 
 
 @dataclass(slots=True)
@@ -94,10 +75,12 @@ class Engine:
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
     _regaining: Regaining = field(init=False)
+    _late: Latecomers = field(init=False)
 
     def __post_init__(self) -> None:
         self._topics = TopicsLook(self.runs, self.say)
         self._regaining = Regaining(self._rotas, self.say, self._replan)
+        self._late = Latecomers(self._begin_late, self.say)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -105,7 +88,8 @@ class Engine:
         Raises:
             OwnedElsewhereError: another process owns a flow.
             UsageError: no topic matches, and there is a goal to reach.
-            UnreachableError, NotAuthorisedError, RefusedError: at the start; later the engine waits and goes on.
+            NotAuthorisedError, RefusedError: at the start.
+            UnreachableError: at the start, of a flow to be run to a goal, or of all flows; otherwise it is waited for.
         """
         starting: asyncio.Future[Rounds] | None = None
         clean = False
@@ -124,6 +108,7 @@ class Engine:
         except _StoppedError:
             clean = self.ready.is_set()
         finally:
+            await self._late.stop()
             await self._regaining.stop()
             for rota in self._rotas.values():
                 await rota.stop()
@@ -171,10 +156,36 @@ class Engine:
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
         refuse_unsupported(self.settings)
-        contexts = await asyncio.gather(*(connect(flow) for flow in self.settings))
-        self.runs += [FlowRun(context, take_over=self.options.take_over) for context in contexts]
-        for run in self.runs:
+        found = await asyncio.gather(*(self._meet(flow) for flow in self.settings), return_exceptions=True)
+        self.runs += [run for run in found if isinstance(run, FlowRun)]
+        for flow, failure in zip(self.settings, found, strict=True):
+            if is_away(failure) and self.runs and not self.options.has_goal:
+                self._late.expect(flow, failure)
+            elif isinstance(failure, BaseException):
+                raise failure
+
+    async def _meet(self, flow: FlowSettings) -> FlowRun:
+        """Both clusters answer, and nothing speaks against mirroring."""
+        run = FlowRun(await connect(flow), take_over=self.options.take_over)
+        try:
             await run.check(needs_topics=self.options.until_caught_up, say=self.say)
+        except BaseException:
+            await run.close(clean=False)
+            raise
+        return run
+
+    async def _begin_late(self, flow: FlowSettings) -> None:
+        run = await self._meet(flow)
+        try:
+            await run.join(standby=self.options.standby, say=self.say)
+            await self._own(run)
+        except BaseException:
+            await run.close(clean=False)
+            raise
+        self.runs.append(run)
+        self._rotas[run.name].start()
+        self._topics.warn()
+        self._replan.set()
 
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""
@@ -186,14 +197,17 @@ class Engine:
             with suppress(asyncio.CancelledError):
                 await joining
         for run in self.runs:
-            await run.take()
-            await run.refresh()
-            self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
-            self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
-            if run.flow.settings.throttle_bytes_per_second is not None:
-                self._tell_throttle(run)
+            await self._own(run)
         self._topics.warn()
         self.ready.set()
+
+    async def _own(self, run: FlowRun) -> None:
+        await run.take()
+        await run.refresh()
+        self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
+        self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
+        if run.flow.settings.throttle_bytes_per_second is not None:
+            self._tell_throttle(run)
 
     def _duties(self, run: FlowRun) -> Sequence[Duty]:
         """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
@@ -231,6 +245,7 @@ class Engine:
             heartbeats_only: As the attribute.
         """
         self.settings = [changes[flow.name].settings for flow in self.settings]
+        self._late.flows.update({name: changes[name].settings for name in self._late.flows})
         beating, self.heartbeats_only = self.heartbeats_only, heartbeats_only
         for run in self.runs:
             fields = changes[run.name].fields

@@ -17,7 +17,7 @@ from mmtool.errors import (
 )
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
-from mmtool.replication.engine import Engine, RunOptions
+from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown, rows_of_run
 from mmtool.replication.reloading import Reloader
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
+    from mmtool.replication.run_options import RunOptions
 
 _SHOW_SECONDS = 0.5
 _POLL_SECONDS = 0.5

@@ -81,13 +81,18 @@ def identical(own, flow):
     return all(verdict.is_identical for verdict in verdicts.values())
 
 
+def file_of(own, folder, flows):
+    properties = folder / "mm2.properties"
+    extra = {"topics": TOPIC, "heartbeats.replication.enabled": "false", "mmtool.round.seconds": "15"}
+    properties.write_text(own.properties(flows, **extra))
+    return properties
+
+
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_a_cluster_that_is_away_stops_its_own_flow_only(own, tmp_path, measured, side):
     flows = FLOWS[side]
     lost = flows[1]
-    properties = tmp_path / "mm2.properties"
-    extra = {"topics": TOPIC, "heartbeats.replication.enabled": "false", "mmtool.round.seconds": "15"}
-    properties.write_text(own.properties(flows, **extra))
+    properties = file_of(own, tmp_path, flows)
     for name in dict.fromkeys(source for source, _ in flows):
         create_topic(own[name].bootstrap, TOPIC, PARTITIONS)
     written = {name: writer_on(own[name]) for name in dict.fromkeys(source for source, _ in flows)}
@@ -119,7 +124,36 @@ def test_a_cluster_that_is_away_stops_its_own_flow_only(own, tmp_path, measured,
     assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
     assert side == "source" or "one->three: lost its claim" in answer.stderr
     assert "one->two: lost its claim" not in answer.stderr
+    exact(own, properties, flows)
+
+
+def exact(own, properties, flows):
+    """Every offset of every flow, forward and back."""
     settings = load_settings(properties, os.environ)
     for source, target in flows:
         (flow,) = settings.select(source, target)
         assert wrong_translations(flow, own[source], own[target], [TOPIC])[1][:5] == []
+
+
+def test_flows_begin_without_a_cluster_that_is_away_and_the_others_follow(own, tmp_path, measured):
+    """As after a restart of mmtool's own host, in the middle of an outage."""
+    flows = FLOWS["target"]
+    properties = file_of(own, tmp_path, flows)
+    create_topic(own["one"].bootstrap, TOPIC, PARTITIONS)
+    own["three"].kill_broker(0)
+    with (
+        writer_on(own["one"]) as writer,
+        MmtoolProcess(tmp_path / "run", "replicate", "-c", str(properties)) as process,
+    ):
+        process.wait_line("one->three: cluster three does not answer .* this flow begins when it does", 60)
+        moves(own, HEALTHY)
+        own["three"].start_broker(0)
+        began = time.monotonic()
+        wait_until(lambda: length(own, flows[1]) > 0, "the late flow", PATIENCE_SECONDS)
+        measured(f"a flow whose target came late moved {time.monotonic() - began:.1f} s after it was there")
+        writer.stop()
+        for flow in flows:
+            wait_until(lambda flow=flow: identical(own, flow), f"{flow} to be identical", PATIENCE_SECONDS)
+        answer = process.stop()
+    assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+    exact(own, properties, flows)

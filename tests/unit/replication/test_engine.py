@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from mmtool.errors import MmtoolError
-from mmtool.replication.engine import Engine, RunOptions
+from mmtool.replication.engine import Engine
+from mmtool.replication.run_options import RunOptions
 
 
 def test_a_spark_that_dies_while_it_starts_is_told_in_one_line_with_the_remedy():
