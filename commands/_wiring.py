@@ -211,10 +211,10 @@ def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     from mmtool.plan.reset_csv import parse_reset_csv
 
     try:
-        return parse_reset_csv(path.read_text(encoding="utf-8").splitlines())
+        return parse_reset_csv(path.read_text(encoding="utf-8-sig").splitlines())  # spreadsheets mark theirs
     except OSError as error:
         raise UsageError(f"--csv {path}: {error.strerror}", remedy="name a file that can be read") from error
     except ValueError as error:
         raise UsageError(
-            f"--csv {path}: {error}", remedy="three columns per line, without a heading"
+            f"--csv {path}: {error}", remedy="three columns per line, each partition once, without a heading"
         ) from error

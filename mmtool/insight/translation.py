@@ -159,7 +159,7 @@ def _mirrored(
     missing = sorted(set(wanted) - mirrored.keys())
     if missing:
         raise UsageError(
-            f"--topic {', '.join(missing)}: {flow.name} mirrors no such topic",
+            f"{flow.name} mirrors no topic {', '.join(missing)}",
             remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
         )
     if not mirrored:

@@ -25,7 +25,7 @@ from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
-from mmtool.replication.spark_rounds import local_master, open_rounds, spark_log
+from mmtool.replication.spark_rounds import end_start, local_master, open_rounds, spark_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -115,11 +115,10 @@ class Engine:
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
-            if starting is not None and starting.done():
-                with suppress(Exception):
-                    await asyncio.to_thread(starting.result().stop)
-                    if clean:
-                        spark_log().unlink(missing_ok=True)
+            if starting is not None:
+                await _end_spark(starting)
+                if clean:
+                    spark_log().unlink(missing_ok=True)
 
     # --- before the first round ---------------------------------------------------------------------------
 
@@ -385,3 +384,11 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
+
+
+async def _end_spark(starting: asyncio.Future[Rounds]) -> None:
+    if not starting.done():
+        end_start()
+        return
+    with suppress(Exception):
+        await asyncio.to_thread(starting.result().stop)

@@ -99,7 +99,7 @@ def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], acti
     positions = control.positions
     rows = [
         _row(flow, topic, number, positions.get((topic.topic_id, number)), (control.pauses, after), action)
-        for topic in flow.topics.values()
+        for _, topic in sorted(flow.topics.items())
         for number in range(topic.partitions)
     ]
     return Held(rows, tuple(words))
