@@ -65,9 +65,13 @@ def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
+    def set_once(call: Callable[[Any], None], value: object) -> None:
+        if not done.done():  # who left it behind has cancelled it
+            call(value)
+
     def tell(call: Callable[[Any], None], value: object) -> None:
         with suppress(RuntimeError):  # the loop is gone
-            loop.call_soon_threadsafe(call, value)
+            loop.call_soon_threadsafe(set_once, call, value)
 
     def run() -> None:
         try:

@@ -112,13 +112,11 @@ class Engine:
             await self._regaining.stop()
             for rota in self._rotas.values():
                 await rota.stop()
+            ending = asyncio.create_task(_end_spark(starting, clean=clean))
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
-            if starting is not None:
-                await _end_spark(starting)
-                if clean:
-                    spark_log().unlink(missing_ok=True)
+            await ending
 
     # --- before the first round ---------------------------------------------------------------------------
 
@@ -386,9 +384,13 @@ class Engine:
         return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
 
 
-async def _end_spark(starting: asyncio.Future[Rounds]) -> None:
-    if not starting.done():
-        end_start()
+async def _end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:
+    if starting is None:
         return
-    with suppress(Exception):
-        await asyncio.to_thread(starting.result().stop)
+    if starting.cancel():
+        end_start()
+    else:
+        with suppress(Exception):
+            await asyncio.to_thread(starting.result().stop)
+    if clean:
+        spark_log().unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
+from mmtool.errors import GateError
 from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -150,8 +151,12 @@ class MmtoolProcess:
         Raises:
             GateError: Something outlived the command.
         """
-        left = "everything that mmtool started to end"
-        return wait_until(lambda: not (self.alive or self._members()), left, timeout)
+        try:
+            return wait_until(
+                lambda: not (self.alive or self._members()), "mmtool and its parts to end", timeout
+            )
+        except GateError as error:
+            raise GateError(f"{error.message}: {self._members()} live on", code=error.code) from None
 
     def peak_rss(self, pid: int) -> int:
         """The largest resident set that a process has had, in bytes; 0 when it is gone."""
