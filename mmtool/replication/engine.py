@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mmtool.replication.run_options import RunOptions
     from mmtool.replication.spark_rounds import Rounds
 
-_REGAIN_SECONDS = 1.0
+_IDLE_SECONDS = 1.0
 _FAILURES_IN_A_ROW = 5
 
 
@@ -281,7 +281,7 @@ class Engine:
             rota.start()  # not before: records come first, and Spark's start needs the machine
         failures = 0
         while not self.stop.is_set() and not self._is_done():
-            await self._regaining.settle(_REGAIN_SECONDS)
+            await self._regaining.settle()
             if not any(run.loads() for run in self._present()):
                 if self.options.has_goal and not self._regaining.is_busy:
                     return
@@ -310,9 +310,11 @@ class Engine:
             await self._topics.look()
         self._warn_lost()
         self._show()
-        if not self._regaining.is_busy:  # which has been waited for
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.stop.wait(), 1.0)
+        if self._regaining.is_busy:
+            await self._regaining.wait(_IDLE_SECONDS)
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), _IDLE_SECONDS)
 
     def _warn_lost(self) -> None:
         for run in self._present():

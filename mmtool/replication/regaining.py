@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
+_GRACE_SECONDS = 1.0
 
 
 class Regaining:
@@ -37,6 +38,7 @@ class Regaining:
         self._regained = regained
         self._tasks: set[asyncio.Task[None]] = set()
         self._sayings = Sayings(say)
+        self._grace = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -45,15 +47,24 @@ class Regaining:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a flow cannot be taken again: `settle` says why."""
+        """Whether a flow cannot be taken again: `wait` says why."""
         return any(task.done() and not task.cancelled() and task.exception() for task in self._tasks)
 
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
-        run.is_away = True
+        run.is_away, self._grace = True, _GRACE_SECONDS
         self._tasks.add(asyncio.create_task(self._regain(run)))
 
-    async def settle(self, seconds: float) -> None:
+    async def settle(self) -> None:
+        """Waits a moment for flows that have just been lost: most are back at once, and the others need no pause.
+
+        Raises:
+            MmtoolError: as `wait`.
+        """
+        grace, self._grace = self._grace, 0.0
+        await self.wait(grace)
+
+    async def wait(self, seconds: float) -> None:
         """Until all flows are back, but not longer than ``seconds``.
 
         Raises:

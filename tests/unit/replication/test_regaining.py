@@ -1,0 +1,101 @@
+"""Flows that are taken again beside the rounds of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.replication import regaining
+from mmtool.replication.regaining import Regaining
+
+AWAY = UnreachableError("cluster east does not answer")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.001)
+
+
+class Run:
+    """As much of a flow as is taken again; ``outcomes`` is what each attempt ends with."""
+
+    name = "a->b"
+
+    def __init__(self, *outcomes):
+        self.outcomes, self.tried, self.is_away = outcomes, 0, False
+        self.ownership = SimpleNamespace(again=self._nothing)
+
+    async def _nothing(self):
+        pass
+
+    async def take(self, *, in_doubt):
+        assert in_doubt
+        self.tried += 1
+        outcome = self.outcomes[min(self.tried, len(self.outcomes)) - 1]
+        if outcome is not None:
+            raise outcome
+
+    async def refresh(self):
+        pass
+
+
+def scene(run, play):
+    """What ``play`` made of it, and what was said."""
+
+    async def played():
+        said, regained = [], asyncio.Event()
+        rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
+        taking = Regaining({run.name: rota}, said.append, regained)
+        taking.begin(run)
+        try:
+            return await play(taking, regained), said
+        finally:
+            await taking.stop()
+
+    return asyncio.run(played())
+
+
+def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
+    run = Run(AWAY, AWAY, None)
+
+    async def play(taking, regained):
+        before = (run.is_away, taking.is_busy)
+        await taking.wait(5)
+        return before, (run.is_away, taking.is_busy, regained.is_set())
+
+    found, said = scene(run, play)
+    assert found == ((True, True), (False, False, True))
+    assert said == [
+        "a->b: lost its claim; waiting to own the flow again",
+        "a->b: waiting for the clusters: cluster east does not answer",
+    ]
+
+
+def test_only_what_was_just_lost_is_waited_for():
+    """Else each round of the others would begin a second late for as long as an outage lasts."""
+
+    async def play(taking, _):
+        began = time.monotonic()
+        await taking.settle()
+        first = time.monotonic() - began
+        began = time.monotonic()
+        await taking.settle()
+        return first, time.monotonic() - began
+
+    (first, later), _ = scene(Run(AWAY), play)
+    assert first >= regaining._GRACE_SECONDS > 0.5 > later
+
+
+def test_what_cannot_be_taken_again_is_told():
+    async def play(taking, _):
+        await asyncio.sleep(0.01)
+        failed = taking.has_failed
+        with pytest.raises(OwnedElsewhereError, match="somebody else"):
+            await taking.settle()
+        return failed
+
+    assert scene(Run(OwnedElsewhereError("lost to somebody else")), play)[0] is True
