@@ -144,8 +144,8 @@ def end_start() -> None:
     It leads a process group of its own, and is the only child of ours that does.
     """
     for listed in Path("/proc/self/task").glob("*/children"):  # Linux; elsewhere it is left to itself
-        for pid in map(int, listed.read_text().split()):
-            with suppress(ProcessLookupError):
+        with suppress(OSError):  # that thread, or its child, is gone
+            for pid in map(int, listed.read_text().split()):
                 if os.getpgid(pid) == pid:
                     os.killpg(pid, signal.SIGKILL)
 
