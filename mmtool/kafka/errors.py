@@ -124,6 +124,12 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
 }
 
 
+def unreachable(alias: str, what: str, why: str) -> UnreachableError:
+    """In the words of `failure_of`, for a cluster that gave no answer with an error in it."""
+    _, remedy = _OURS[Kind.AWAY]
+    return UnreachableError(f"cluster {alias} failed at {what}: {why}", remedy=remedy.format(alias=alias))
+
+
 def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
     """Our error for one of librdkafka's.
 

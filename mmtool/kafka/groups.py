@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from confluent_kafka import KafkaError
+
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.errors import failure_of, is_passing, unreachable
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code
+from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetFetchRequest
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
@@ -159,7 +162,7 @@ class KafkaGroups:
     def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""
         problems = {place: _problem(code) for place, code in answer.items() if code != Code.NONE}
-        if any(code in RETRIABLE and code != Code.UNKNOWN_TOPIC_OR_PARTITION for code in answer.values()):
+        if any(is_passing(KafkaError(code)) for code in answer.values()):
             raise NotNowError(_RefusedError(problems))
         return problems
 
@@ -203,30 +206,17 @@ class KafkaGroups:
                 self._coordinators.pop(group, None)  # it may have moved
                 if isinstance(error, NotNowError):
                     raise
-                raise NotNowError(self._away(what, str(error))) from error
+                raise NotNowError(unreachable(self._cluster.alias, what, str(error))) from error
 
         return await again(tried, self._seconds)
 
     def _check(self, code: int, what: str) -> None:
-        """Raises our error for a broker's, or NotNowError for one that passes."""
+        """Raises our error for a broker's; NotNowError for one that passes."""
         if code == Code.NONE:
             return
-        problem = _problem(code)
-        if code in DENIED:
-            raise NotAuthorisedError(
-                f"cluster {self._cluster.alias} denies {what}: {problem}",
-                remedy="grant the right to mmtool's principal",
-            )
-        if code in RETRIABLE:
-            raise NotNowError(self._away(what, str(problem)))
-        raise MmtoolError(f"cluster {self._cluster.alias} failed at {what}: {problem}")
-
-    def _away(self, what: str, why: str) -> UnreachableError:
-        alias = self._cluster.alias
-        return UnreachableError(
-            f"cluster {alias} failed at {what}: {why}",
-            remedy=f"check {alias}.bootstrap.servers and the cluster's health",
-        )
+        error = KafkaError(code)
+        failure = failure_of(self._cluster, error, what)
+        raise NotNowError(failure) if is_passing(error) else failure
 
 
 class _RefusedError(Exception):
@@ -238,7 +228,5 @@ class _RefusedError(Exception):
 
 
 def _problem(code: int) -> Problem:
-    from confluent_kafka import KafkaError
-
     error: Any = KafkaError(code)
     return Problem(error.name(), error.str())

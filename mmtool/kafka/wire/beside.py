@@ -8,7 +8,7 @@ import weakref
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import UnreachableError
+from mmtool.kafka.errors import unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -67,10 +67,7 @@ class WireBeside:
                         self._started = True
                 return await question(self._cluster)
         except TimeoutError as error:
-            raise UnreachableError(
-                f"cluster {self.alias} failed at {what}: no answer within {self._seconds:g} s",
-                remedy=f"check {self.alias}.bootstrap.servers and the cluster's health",
-            ) from error
+            raise unreachable(self.alias, what, f"no answer within {self._seconds:g} s") from error
 
 
 def _close(cluster: WireCluster) -> None:

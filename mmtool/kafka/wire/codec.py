@@ -10,14 +10,16 @@ from __future__ import annotations
 import struct
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -99,6 +101,16 @@ class Cursor:
         """A null array reads as an empty one: no answer that we ask for tells them apart."""
         return [item() for _ in range(max(self.int32(), 0))]
 
+    def by_topic(self, value: Callable[[], T]) -> dict[TopicPartition, T]:
+        """An ARRAY of topics, each with an ARRAY of partitions: a number, and the value behind it."""
+        found: dict[TopicPartition, T] = {}
+        for _ in range(self.int32()):
+            topic = self.string() or ""
+            for _ in range(self.int32()):
+                place = TopicPartition(topic, self.int32())
+                found[place] = value()
+        return found
+
     def compact_array(self, item: Callable[[], T]) -> list[T]:
         return [item() for _ in range(max(self.uvarint() - 1, 0))]
 
@@ -152,6 +164,15 @@ def array(items: Iterable[bytes]) -> bytes:
     """An ARRAY of elements that are already encoded."""
     encoded = list(items)
     return int32(len(encoded)) + b"".join(encoded)
+
+
+def by_topic(values: Mapping[TopicPartition, V], encode: Callable[[V], bytes]) -> bytes:
+    """An ARRAY of topics, each with an ARRAY of partitions, sorted: a number, and the value behind it."""
+    topics = groupby(sorted(values), key=lambda place: place.topic)
+    return array(
+        string(topic) + array(int32(place.partition) + encode(values[place]) for place in places)
+        for topic, places in topics
+    )
 
 
 def compact_array(items: Iterable[bytes]) -> bytes:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
     Cursor,
-    array,
+    by_topic,
     compact_string,
     int8,
     int32,
@@ -104,23 +103,10 @@ class OffsetCommitRequest(WireRequest[dict[TopicPartition, int]]):
 
     def body(self, version: int) -> bytes:
         later = version >= _WITH_EPOCH
-        topics = array(
-            string(topic) + array(_committed(tp.partition, *what, later=later) for tp, what in of)
-            for topic, of in groupby(sorted(self.offsets.items()), key=lambda item: item[0].topic)
-        )
-        instance = string(None) if later else b""
+        epoch, instance = (_NO_EPOCH, string(None)) if later else (b"", b"")
+        topics = by_topic(self.offsets, lambda of: int64(of[0]) + epoch + string(of[1]))
         return string(self.group) + int32(_NO_GENERATION) + string("") + instance + topics
 
     def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, int]:  # noqa: ARG002  both are alike
         cursor.int32()
-        codes: dict[TopicPartition, int] = {}
-        for _ in range(cursor.int32()):
-            topic = cursor.string() or ""
-            for _ in range(cursor.int32()):
-                partition, code = cursor.int32(), cursor.int16()
-                codes[TopicPartition(topic, partition)] = code
-        return codes
-
-
-def _committed(partition: int, offset: int, metadata: str, *, later: bool) -> bytes:
-    return int32(partition) + int64(offset) + (_NO_EPOCH if later else b"") + string(metadata)
+        return cursor.by_topic(cursor.int16)

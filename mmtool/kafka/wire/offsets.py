@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import Cursor, array, int8, int32, int64, string
+from mmtool.kafka.wire.codec import Cursor, by_topic, int8, int32, int64
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.translation.types import TopicPartition
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
 LATEST = -1
 EARLIEST = -2
+_NO_LEADER_EPOCH = int32(-1)
 
 
 class ListedOffset(NamedTuple):
@@ -38,20 +38,17 @@ class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]]):
     read_committed: bool
 
     def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        topics = array(
-            string(topic) + array(int32(tp.partition) + int32(-1) + int64(when) for tp, when in of)
-            for topic, of in groupby(sorted(self.timestamps.items()), key=lambda item: item[0].topic)
-        )
+        topics = by_topic(self.timestamps, lambda when: _NO_LEADER_EPOCH + int64(when))
         return int32(-1) + int8(int(self.read_committed)) + topics
 
     def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, ListedOffset]:  # noqa: ARG002  alike
         cursor.int32()
-        listed: dict[TopicPartition, ListedOffset] = {}
-        for _ in range(cursor.int32()):
-            topic = cursor.string() or ""
-            for _ in range(cursor.int32()):
-                partition, error = cursor.int32(), cursor.int16()
-                cursor.int64()  # timestamp
-                listed[TopicPartition(topic, partition)] = ListedOffset(error, cursor.int64())
-                cursor.int32()  # leader epoch
-        return listed
+        return cursor.by_topic(lambda: _listed(cursor))
+
+
+def _listed(cursor: Cursor) -> ListedOffset:
+    error = cursor.int16()
+    cursor.int64()  # timestamp
+    listed = ListedOffset(error, cursor.int64())
+    cursor.int32()  # leader epoch
+    return listed

@@ -8,13 +8,12 @@ fences every older epoch there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
     Cursor,
-    array,
+    by_topic,
     compact_array,
     compact_string,
     int8,
@@ -58,7 +57,7 @@ class InitProducerIdRequest(WireRequest[ProducerIdentity]):
 
 @dataclass(frozen=True, slots=True)
 class AddPartitionsToTxnRequest(WireRequest[dict[TopicPartition, int]]):
-    """Opens the fencing transaction over ``partitions`` (sorted); the answer is an error code for each."""
+    """Opens the fencing transaction over ``partitions``; the answer is an error code for each."""
 
     API_KEY = 24
     VERSIONS = (0, 1)
@@ -69,21 +68,12 @@ class AddPartitionsToTxnRequest(WireRequest[dict[TopicPartition, int]]):
     partitions: Sequence[TopicPartition]
 
     def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        topics = array(
-            string(topic) + array(int32(tp.partition) for tp in of)
-            for topic, of in groupby(self.partitions, key=lambda tp: tp.topic)
-        )
+        topics = by_topic(dict.fromkeys(self.partitions), lambda _: b"")
         return string(self.transactional_id) + int64(self.producer_id) + int16(self.epoch) + topics
 
     def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, int]:  # noqa: ARG002  alike
         cursor.int32()
-        results: dict[TopicPartition, int] = {}
-        for _ in range(cursor.int32()):
-            topic = cursor.string() or ""
-            for _ in range(cursor.int32()):
-                partition = cursor.int32()
-                results[TopicPartition(topic, partition)] = cursor.int16()
-        return results
+        return cursor.by_topic(cursor.int16)
 
 
 @dataclass(frozen=True, slots=True)
