@@ -19,6 +19,7 @@ from mmtool.kafka.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.replication.looking import Sayings
 from mmtool.translation.mm2_records import (
     Heartbeat,
     OffsetSync,
@@ -105,11 +106,11 @@ class MirrorMakerGuard:
         """Waits for as long as MM2 runs the flow; ``say`` is told what shows that it does."""
         if not writes_same_topics(self.flow.settings):
             return
-        said, last_written, silent_since = "", None, time.monotonic()
-        while (sign := await self._look_again(say)) is not None:
-            if sign.sentence != said:
-                said = sign.sentence
-                say(f"{self.flow.settings.name}: waiting until MirrorMaker 2 has stopped: {said}")
+        sayings, last_written, silent_since = Sayings(say), None, time.monotonic()
+        while (sign := await self._look_again(sayings)) is not None:
+            sayings.once(
+                "it", f"{self.flow.settings.name}: waiting until MirrorMaker 2 has stopped: {sign.sentence}"
+            )
             if sign.last_written != last_written or not sign.last_written:
                 last_written, silent_since = sign.last_written, time.monotonic()
             elif time.monotonic() - silent_since > sign.silence_seconds:
@@ -127,17 +128,17 @@ class MirrorMakerGuard:
         left = group is not None and group.state == "Empty"
         return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
 
-    async def _look_again(self, say: Say) -> Sign | None:
+    async def _look_again(self, sayings: Sayings) -> Sign | None:
         """The same while waiting: a cluster that is away says nothing of MM2."""
-        said = ""
         while True:
             try:
-                return await self.look()
+                sign = await self.look()
             except (UnreachableError, ConnectionLostError) as away:
-                if str(away) != said:
-                    said = str(away)
-                    say(f"waiting for the clusters: {away}")
+                sayings.once("clusters", f"waiting for the clusters: {away}")
                 await asyncio.sleep(_LOOK_SECONDS)
+            else:
+                sayings.is_well("clusters")
+                return sign
 
     async def _falls_silent(self, sign: Sign, say: Say) -> bool:
         say(f"{self.flow.settings.name}: MirrorMaker 2's workers have left, but {sign.sentence}: looking on")

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmtool.config import load_settings
-from mmtool.insight.translation import FlowClusters, look, partition_facts
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.offsets import Direction, answer_forward
+from mmtool.plan.offsets import answer_forward
+from mmtool.testing.lookups import flow_facts
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.writers import RunningWriter
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused
@@ -147,24 +144,12 @@ class Pair:
                 }
         return found
 
-    def facts(self, here: str, there: str) -> dict[TopicPartition, PartitionFacts]:
-        """What ``translate-offsets`` knows of each partition of the flow from ``here``."""
-        (flow,) = load_settings(self.properties, {}).select(here, there)
-        clusters = FlowClusters(
-            flow,
-            KafkaCluster(flow.source, _SECONDS),
-            KafkaCluster(flow.target, _SECONDS),
-            KafkaFlowState(flow.target),
-            way_back_state(flow),
-        )
-        return partition_facts(look(clusters, self.topics), Direction.FORWARD)
-
     def wrong_answers(self, here: str, there: str) -> tuple[int, int, list[WrongAnswer]]:
         """Every commit of every partition: how many were asked, how many were exact, and the wrong ones.
 
         The truth comes from reading both sides, which hold the same records.
         """
-        facts = self.facts(here, there)
+        facts = flow_facts(self.properties, here, there, self.topics)
         asked = exact = 0
         wrong: list[WrongAnswer] = []
         for topic in self.topics:

@@ -6,14 +6,13 @@ import time
 
 import pytest
 
-from mmtool.config import ClusterSettings
-from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
 
@@ -40,17 +39,13 @@ def forgetful(tmp_path):
         yield Fleet([source["source"], target["target"]])
 
 
-def groups_of(cluster):
-    return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap), 20.0)
-
-
 def test_a_synced_commit_outlives_the_retention_of_the_target(forgetful, tmp_path):
     """Of a group that stands still; one that was committed by hand is forgotten meanwhile."""
     source, target = forgetful["source"], forgetful["target"]
     create_topic(source.bootstrap, "orders")
     produce(source.bootstrap, Load("orders", 100))
-    groups_of(source).alter("idle", {TopicPartition("orders", 0): Commit(40)})
-    remote, asked = TopicPartition("source.orders", 0), groups_of(target)
+    groups_of(source.bootstrap).alter("idle", {TopicPartition("orders", 0): Commit(40)})
+    remote, asked = TopicPartition("source.orders", 0), groups_of(target.bootstrap)
     bench = Bench(forgetful, tmp_path)
     with bench.start(bench.properties("orders", **SOON)) as process:
         process.wait_line("caught_up")  # a cluster without any group yet has no coordinator to ask

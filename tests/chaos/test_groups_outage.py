@@ -13,6 +13,7 @@ from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
@@ -56,7 +57,7 @@ class Asker:
 def test_an_outage_is_an_error_and_the_next_question_after_it_is_answered(own, how):
     """librdkafka's admin client ends the process in the first outage: Assertion `eonce->refcnt > 0' failed."""
     settings = ClusterSettings(alias="own", bootstrap_servers=own.bootstrap)
-    writer = KafkaGroups(settings, 20.0)
+    writer = groups_of(own.bootstrap)
     for number, name in enumerate(GROUPS):
         assert writer.alter(name, {PLACE: Commit(number)}) == {}
     askers = [Asker(settings) for _ in range(3)]

@@ -15,9 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.commands.app import main
-from mmtool.config import ClusterSettings, load_settings
+from mmtool.config import load_settings
 from mmtool.kafka import own_records
-from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.group_facts import Commit
@@ -25,6 +24,7 @@ from mmtool.replication import deriving, flow_moves
 from mmtool.replication.pump import books
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.testing.exactness import stored_maps, wrong_translations
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
@@ -101,9 +101,7 @@ class Flow:
     def translated(self, topic, offset):
         """Where a commit leads: its offset on the target, or why there is none."""
         group = f"{topic}-at-{offset}"
-        groups = KafkaGroups(ClusterSettings(alias=FROM, bootstrap_servers=self.up), 30.0)
-        groups.list_groups()
-        assert groups.alter(group, {TopicPartition(topic, 0): Commit(offset)}) == {}
+        assert groups_of(self.up).alter(group, {TopicPartition(topic, 0): Commit(offset)}) == {}
         (row,) = self.mmtool("translate-offsets", "--topic", topic, "-g", group).rows
         return row["downstream_offset"] if row["exactness"] == "exact" else row["reason"]
 

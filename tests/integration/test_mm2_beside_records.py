@@ -23,17 +23,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError
 from mmtool.kafka.acls import AclAdmin
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import ask_mirror_client
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Bench
@@ -66,10 +65,6 @@ EVERY_SECOND = {
 }
 
 
-def groups_of(cluster):
-    return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap), SECONDS)
-
-
 @dataclass(frozen=True)
 class Flow:
     """A flow that runs, with one topic of two partitions, half of whose records are in transactions."""
@@ -83,11 +78,11 @@ class Flow:
     def commit(self, group, *offsets):
         """Commits on the source, partition by partition; None leaves one out."""
         places = {TopicPartition(self.topic, n): Commit(o) for n, o in enumerate(offsets) if o is not None}
-        assert groups_of(self.fleet["source"]).alter(group, places) == {}
+        assert groups_of(self.fleet["source"].bootstrap).alter(group, places) == {}
 
     def there(self, group):
         """What is committed on the target, by partition."""
-        commits = groups_of(self.fleet["target"]).commits([group])[group]
+        commits = groups_of(self.fleet["target"].bootstrap).commits([group])[group]
         return {place.partition: commit.offset for place, commit in commits.items()}
 
     def comes(self, group, *offsets):

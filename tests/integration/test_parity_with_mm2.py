@@ -11,9 +11,7 @@ import time
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
-from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
-from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.load import Load, produce
@@ -21,6 +19,7 @@ from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import mirror_defaults
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.translation.types import TopicPartition
@@ -97,8 +96,8 @@ def configs_of(cluster, topics):
 
 
 def commits_of(cluster):
-    groups = KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap), SECONDS)
-    return {place: commit.offset for place, commit in groups.commits([GROUP])[GROUP].items()}
+    commits = groups_of(cluster.bootstrap).commits([GROUP])[GROUP]
+    return {place: commit.offset for place, commit in commits.items()}
 
 
 def missing(cluster, remote, checkpoints):
@@ -119,8 +118,7 @@ def source(tmp_path_factory):
         for topic in TOPICS:
             create_topic(source.bootstrap, topic, 2, **CONFIGS.get(topic, {}))
             produce(source.bootstrap, Load(topic, RECORDS, 2, 100, keys="sequence"))
-        groups = KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=source.bootstrap), SECONDS)
-        groups.alter(GROUP, {TopicPartition(PLAIN, 0): Commit(GROUP_AT)})
+        groups_of(source.bootstrap).alter(GROUP, {TopicPartition(PLAIN, 0): Commit(GROUP_AT)})
         yield source
 
 

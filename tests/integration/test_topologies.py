@@ -7,16 +7,13 @@ from itertools import permutations
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mmtool.config import load_settings
-from mmtool.insight.translation import FlowClusters, look, partition_facts
-from mmtool.kafka.cluster_facts import KafkaCluster
-from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.plan.offsets import Direction, answer_forward
+from mmtool.plan.offsets import answer_forward
+from mmtool.testing.lookups import flow_facts
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.translation.answers import Exact, Refused
 from mmtool.translation.refusals import Reason
@@ -96,18 +93,9 @@ def test_prefixed_names_show_every_way_a_record_came_and_none_that_leads_home(th
             assert all(v.is_identical for v in verdicts.values()), (name, topic, verdicts)
 
 
-def answers(fleet, directory, source, target):
+def answers(directory, source, target):
     """What translate-offsets answers to a group that has read half of a shared topic."""
-    (flow,) = load_settings(directory / "mm2.properties", {}).select(source, target)
-    seconds = 20.0
-    clusters = FlowClusters(
-        flow,
-        KafkaCluster(flow.source, seconds),
-        KafkaCluster(flow.target, seconds),
-        KafkaFlowState(flow.target),
-        way_back_state(flow),
-    )
-    facts = partition_facts(look(clusters), Direction.FORWARD)
+    facts = flow_facts(directory / "mm2.properties", source, target)
     return [answer_forward(f, UpstreamOffset(_RECORDS), f.target_log) for f in facts.values()]
 
 
@@ -122,9 +110,7 @@ def test_a_full_mesh_with_identical_names_brings_each_record_to_each_cluster_onc
         verdicts = compare_histories(born_at(home, read[home]), born_at(home, read[away]))
         assert all(v.is_identical for v in verdicts.values()), (home, away, verdicts)
     # what came from the third cluster is in neither flow's runs: a guess would skip records
-    assert {*answers(three, tmp_path, "a", "b"), *answers(three, tmp_path, "c", "a")} == {
-        Refused(Reason.AMBIGUOUS)
-    }
+    assert {*answers(tmp_path, "a", "b"), *answers(tmp_path, "c", "a")} == {Refused(Reason.AMBIGUOUS)}
 
 
 def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
@@ -145,5 +131,5 @@ def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
     for home, away in (("a", "b"), ("a", "c"), ("b", "c")):
         verdicts = compare_histories(born_at(home, read[home]), born_at(home, read[away]))
         assert all(v.is_identical for v in verdicts.values()), (home, away, verdicts)
-    exact = {answer.offset for answer in answers(three, tmp_path, "a", "b") if isinstance(answer, Exact)}
+    exact = {answer.offset for answer in answers(tmp_path, "a", "b") if isinstance(answer, Exact)}
     assert len(exact) == 1

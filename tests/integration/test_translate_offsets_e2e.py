@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer
 
-from mmtool.config import ClusterSettings
-from mmtool.kafka.groups import KafkaGroups
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
@@ -29,9 +28,8 @@ SECONDS = 30.0
 
 
 def commit(bootstrap, group, topic, *offsets):
-    groups = KafkaGroups(ClusterSettings(alias="source", bootstrap_servers=bootstrap), SECONDS)
     places = {TopicPartition(topic, number): Commit(offset) for number, offset in enumerate(offsets)}
-    assert groups.alter(group, places) == {}
+    assert groups_of(bootstrap).alter(group, places) == {}
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.group_offsets import (
     FetchedOffset,
     FetchedOffsets,
@@ -13,36 +12,56 @@ from mmtool.kafka.wire.group_offsets import (
 )
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
+    Coordinated,
+    Coordinator,
     DescribedGroup,
     DescribeGroupsRequest,
+    FindCoordinatorRequest,
     GroupMember,
     ListedGroup,
     ListedGroups,
     ListGroupsRequest,
 )
+from mmtool.testing.protocol import raw, read
 from mmtool.translation.types import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def raw(*parts):
-    return bytes.fromhex("".join(parts).replace(" ", ""))
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("kind", "number"), [(Coordinated.TRANSACTION, "01"), (Coordinated.GROUP, "00")])
+def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, number):
+    request = FindCoordinatorRequest("tx", kind)
+    assert request.body(version) == raw("0002 7478", number)
+    answer = "00000000 000f 0001 6d 00000001 0001 68 00002384"
+    assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
 
 
-def read(request, version, text):
-    """The answer, and how many bytes of it were left over."""
-    data = raw(text)
-    cursor = Cursor(data)
-    return request.answer(version, cursor), len(data) - cursor._at
+@pytest.mark.parametrize(
+    ("version", "instance", "body", "rest"),
+    [(2, "", "", ""), (4, "ffff", "00", "80000000")],
+    ids=["without instances and rights", "with both"],
+)
+def test_groups_of_any_protocol_type_are_described(version, instance, body, rest):
+    request = DescribeGroupsRequest(["a-mm2"])
+    assert request.body(version) == raw("00000001 0005 612d6d6d32", body)
+    member = "0001 6d" + instance + "0001 63 0002 2f68 00000002 0102 00000001 03"
+    head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
+    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h", b"\x03"),))
+    assert read(request, version, head, member, rest) == ([described], 0)
 
 
-def test_the_first_described_version_has_neither_instances_nor_rights():
-    request = DescribeGroupsRequest(["g"])
-    assert request.body(2) == raw("00000001 0001 67")
-    member = "0001 6d 0001 63 0002 2f68 00000000 00000000"
-    head = "00000000 00000001 0000 0001 67 0006 537461626c65 0008 636f6e73756d6572 0001 70 00000001"
-    described = DescribedGroup("g", 0, "Stable", "consumer", (GroupMember("c", "/h", b""),))
-    assert read(request, 2, head + member) == ([described], 0)
+@pytest.mark.parametrize(
+    ("assignment", "holds"),
+    [
+        ("", False),
+        ("0001", False),
+        ("0001 00000000 ffffffff", False),
+        ("0001 00000001 0001 61 00000001", True),
+    ],
+)
+def test_who_of_a_consumer_group_holds_partitions(assignment, holds):
+    assert GroupMember("c", "/h", raw(assignment)).holds_partitions is holds
 
 
 def test_a_group_of_the_new_protocol():

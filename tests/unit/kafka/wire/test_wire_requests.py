@@ -6,16 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
-from mmtool.kafka.wire.groups import (
-    Coordinated,
-    Coordinator,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    GroupMember,
-)
 from mmtool.kafka.wire.metadata import (
     BrokerAddress,
     MetadataAnswer,
@@ -34,25 +25,13 @@ from mmtool.kafka.wire.transactions import (
     ProducerIdentity,
     ProducerState,
 )
+from mmtool.testing.protocol import raw, read
 from mmtool.translation.types import TopicPartition
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
 ID_RAW = "000102030405060708090a0b0c0d0e0f"
 CLIENT_NULL = "ffff"
 NO_LEADER_EPOCH = "ffffffff"
-
-
-def raw(*parts):
-    """Hex digits, spaces allowed, to bytes."""
-    return bytes.fromhex("".join(parts).replace(" ", ""))
-
-
-def read(request, version, *parts):
-    """The answer, which must have been read whole."""
-    cursor = Cursor(raw(*parts))
-    answer = request.answer(version, cursor)
-    left = len(raw(*parts)) - cursor._at
-    return answer, left
 
 
 PRODUCE = ProduceRequest(
@@ -228,37 +207,6 @@ def test_list_offsets(version):
     assert request.body(version) == raw("ffffffff 01 00000002", a, b)
     answer = "00000000 00000001 0001 61 00000001 00000001 0000 ffffffffffffffff 0000000000000009 00000003"
     assert read(request, version, answer) == ({TopicPartition("a", 1): ListedOffset(0, 9)}, 0)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize(("kind", "number"), [(Coordinated.TRANSACTION, "01"), (Coordinated.GROUP, "00")])
-def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, number):
-    request = FindCoordinatorRequest("tx", kind)
-    assert request.body(version) == raw("0002 7478", number)
-    answer = "00000000 000f 0001 6d 00000001 0001 68 00002384"
-    assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
-
-
-def test_describe_groups_of_any_protocol_type():
-    request = DescribeGroupsRequest(["a-mm2"])
-    assert request.body(4) == raw("00000001 0005 612d6d6d32 00")
-    member = "0001 6d ffff 0001 63 0002 2f68 00000002 0102 00000001 03"
-    head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
-    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h", b"\x03"),))
-    assert read(request, 4, head + member + "80000000") == ([described], 0)
-
-
-@pytest.mark.parametrize(
-    ("assignment", "holds"),
-    [
-        ("", False),
-        ("0001", False),
-        ("0001 00000000 ffffffff", False),
-        ("0001 00000001 0001 61 00000001", True),
-    ],
-)
-def test_who_of_a_consumer_group_holds_partitions(assignment, holds):
-    assert GroupMember("c", "/h", raw(assignment)).holds_partitions is holds
 
 
 @pytest.mark.parametrize("version", [0, 1])
