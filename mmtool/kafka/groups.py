@@ -18,7 +18,7 @@ from mmtool.kafka.errors import failure_of, is_passing, unreachable
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.beside import WireBeside
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetFetchRequest
 from mmtool.kafka.wire.groups import (
@@ -80,8 +80,14 @@ class KafkaGroups:
         return self._wire.ask(listed, "listing groups")
 
     async def _listed(self, wire: WireCluster) -> list[ListedGroup]:
-        """Of every broker: the groups of one that does not answer would look deleted."""
-        await wire.refresh(())
+        """Of every broker: the groups of one that does not answer would look deleted.
+
+        So would those of a partition that nobody leads: a coordinator lists what it holds, and a broker that was
+        away holds nothing until it leads again (a real broker's answer, tests/chaos/test_groups_outage.py).
+        """
+        for topic in (await wire.refresh([COMMITS])).values():
+            for partition in topic.partitions:
+                self._check(partition.error_code, "listing groups")
         found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
         for answer in found:
             self._check(answer.error_code, "listing groups")

@@ -8,10 +8,11 @@ import time
 import pytest
 
 from mmtool.config import ClusterSettings
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.groups import KafkaGroups
-from mmtool.lab.cluster import Cluster
+from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
+from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.translation.types import TopicPartition
@@ -75,3 +76,36 @@ def test_an_outage_is_an_error_and_the_next_question_after_it_is_answered(own, h
     assert failures
     assert {error.exit_code for error in failures} == {9}
     assert not any(asker.thread.is_alive() for asker in askers)
+
+
+def test_groups_whose_coordinator_is_away_do_not_look_deleted(tmp_path):
+    """Neither while its death is not known yet, nor when its partitions have no leader, nor while it loads them."""
+    shape = Shape(brokers=3, properties={"offsets.topic.replication.factor": "1"})
+    with Cluster("three", tmp_path, shape) as three:
+        create_topic(three.bootstrap, "t")
+        for name in GROUPS:
+            assert groups_of(three.bootstrap).alter(name, {PLACE: Commit(1)}) == {}
+        settings = ClusterSettings(alias="three", bootstrap_servers=three.bootstrap)
+        asked = KafkaGroups(settings, 1.0)
+        assert listed(asked) == set(GROUPS)
+        three.kill_broker(2)
+        deadline = time.monotonic() + AWAY_SECONDS
+        while time.monotonic() < deadline:
+            assert listed(asked) in (set(GROUPS), None)
+        assert listed(asked) is None
+        three.start_broker(2)
+
+        def back():
+            found = listed(asked)
+            assert found in (set(GROUPS), None)
+            return found
+
+        wait_until(back, "the coordinators to be back", 30)
+
+
+def listed(groups):
+    """None where the cluster cannot say."""
+    try:
+        return set(groups.list_groups())
+    except UnreachableError:
+        return None

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 
+COMMITS = "__consumer_offsets"
+"""Each of its partitions' leaders is the coordinator of the groups in it."""
 _PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_LIMIT_SECONDS = 1.0
 _COORDINATED = {
-    Coordinated.GROUP: ("group", "__consumer_offsets"),
+    Coordinated.GROUP: ("group", COMMITS),
     Coordinated.TRANSACTION: ("transactional id", "__transaction_state"),
 }
 """What a coordinator is asked for, and the topic whose leaders coordinate it."""

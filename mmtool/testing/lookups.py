@@ -1,0 +1,36 @@
+"""Real clusters asked by mmtool's own ways, from a bootstrap address or a properties file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.config import ClusterSettings, load_settings
+from mmtool.insight.translation import FlowClusters, look, partition_facts
+from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.plan.offsets import Direction
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.types import TopicPartition
+
+_SECONDS = 20.0
+
+
+def groups_of(bootstrap: str) -> KafkaGroups:
+    """The consumer groups of the cluster at an address."""
+    return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=bootstrap), _SECONDS)
+
+
+def flow_facts(
+    properties: Path, source: str, target: str, topics: Collection[str] = ()
+) -> Mapping[TopicPartition, PartitionFacts]:
+    """What ``translate-offsets`` knows of each partition of the flow between two aliases."""
+    (flow,) = load_settings(properties, {}).select(source, target)
+    here, there = (KafkaCluster(side, _SECONDS) for side in (flow.source, flow.target))
+    clusters = FlowClusters(flow, here, there, KafkaFlowState(flow.target), way_back_state(flow))
+    return partition_facts(look(clusters, topics), Direction.FORWARD)
