@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.transactions import ProducerState
+from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic
 from mmtool.replication.claims import claim
 from mmtool.testing.wire import Producer, Wire, on_loop, settings_of, signed
@@ -157,10 +157,7 @@ async def test_a_batch_that_is_there_and_too_large_by_now_is_refused_not_recogni
     us = await claimed(target, name)
     batch = signed([b"x" * 2000], us, 0)
     assert (await log.produce(batch)).error_code == Code.NONE
-    entry = ConfigEntry("max.message.bytes", "1000", incremental_operation=AlterConfigOpType.SET)
-    admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    resource = ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(10)
+    alter_topic(target.bootstrap, name, max_message_bytes="1000")
     codes = set()
     for _ in range(40):
         codes.add((await log.produce(batch)).error_code)

@@ -11,17 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourcePatternType,
-    ResourceType,
-)
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.acls import AclAdmin
@@ -29,6 +18,7 @@ from mmtool.kafka.admin import TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.operating import GUARDED, allow, alter_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
@@ -47,13 +37,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 30
-SECONDS = 20.0
-GUARDED = Shape(
-    properties={
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:ANONYMOUS",
-    }
-)
 EVERY_SECOND = {
     "emit.checkpoints.interval.seconds": "1",
     "sync.group.offsets.enabled": "true",
@@ -100,7 +83,7 @@ class Flow:
 @pytest.fixture(scope="module")
 def flow(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mm2")
-    with Fleet.of(folder, "source", "target", shape=GUARDED) as fleet:
+    with Fleet.of(folder, "source", "target", shape=Shape(properties=GUARDED)) as fleet:
         source, bench = fleet["source"].bootstrap, Bench(fleet, folder)
         properties = bench.properties(f"{Flow.topic}.*", **EVERY_SECOND)
         create_topic(source, Flow.topic, 2)
@@ -142,15 +125,6 @@ def test_mm2_s_own_client_counts_the_hop(flow):
 # --- topic configs ----------------------------------------------------------------------------------------
 
 
-def alter(cluster, topic, name, value):
-    """Sets a property of a topic; None takes it away."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    doing = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(name, value, incremental_operation=doing)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(20)
-
-
 def overrides(settings, topic):
     """What is set on the topic itself."""
     entries = TopicAdmin(settings).configs([topic]).get(topic, {})
@@ -172,23 +146,16 @@ def test_what_is_set_on_the_source_is_set_on_the_target_and_what_is_taken_away_g
         )
 
     comes({"retention.ms": "1111111"})
-    alter(source, topic, "retention.ms", "2222222")
-    alter(source, topic, "unclean.leader.election.enable", "true")
+    alter_topic(source.bootstrap, topic, retention_ms="2222222")
+    alter_topic(source.bootstrap, topic, unclean_leader_election_enable="true")
     comes({"retention.ms": "2222222"})
-    alter(source, topic, "cleanup.policy", "compact")
-    alter(source, topic, "retention.ms", None)
+    alter_topic(source.bootstrap, topic, cleanup_policy="compact", retention_ms=None)
     comes({"cleanup.policy": "compact"})
-    alter(target, remote, "retention.ms", "3333333")
+    alter_topic(target.bootstrap, remote, retention_ms="3333333")
     comes({"cleanup.policy": "compact"})
 
 
 # --- ACLs -------------------------------------------------------------------------------------------------
-
-
-def allow(cluster, topic, principal, operation, pattern=ResourcePatternType.LITERAL):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    rule = AclBinding(ResourceType.TOPIC, topic, pattern, principal, "*", operation, AclPermissionType.ALLOW)
-    admin.create_acls([rule])[rule].result(20)
 
 
 def rules(settings):
@@ -196,16 +163,16 @@ def rules(settings):
 
 
 def test_readers_may_read_the_mirror_and_nobody_gets_the_right_to_write(flow):
-    source, topic, remote = flow.fleet["source"], flow.topic, flow.remote
+    source, topic, remote = flow.fleet["source"].bootstrap, flow.topic, flow.remote
 
     def comes(*expected):
         wait_until(lambda: rules(flow.settings.target) == set(expected), str(expected), PATIENCE_SECONDS)
 
-    allow(source, topic, "User:writer", AclOperation.WRITE)
-    allow(source, topic, "User:prefix", AclOperation.READ, ResourcePatternType.PREFIXED)
-    allow(source, topic, "User:reader", AclOperation.READ)
+    allow(source, topic, "User:writer", "WRITE")
+    allow(source, topic, "User:prefix", "READ", prefixed=True)
+    allow(source, topic, "User:reader", "READ")
     comes((remote, "User:reader", "READ"))
-    allow(source, topic, "User:owner", AclOperation.ALL)
+    allow(source, topic, "User:owner", "ALL")
     comes((remote, "User:reader", "READ"), (remote, "User:owner", "READ"))
 
 

@@ -1,21 +1,25 @@
 """One properties file for the real MirrorMaker 2 and for mmtool, each with a target of its own: what is there then.
 
-MM2 is the measure for which topics come over, under which names, with how many partitions and which configs, and what
-is in them; for groups it is the least that is expected.
+MM2 is the measure for which topics come over, under which names, with how many partitions, which configs and rights,
+and what is in them; for groups it is the least that is expected.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
+from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
+from mmtool.kafka.acls import AclAdmin
 from mmtool.lab.checker import compare_topics
-from mmtool.lab.cluster import Cluster
+from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.operating import GUARDED, allow, alter_topic, grow_topic
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
@@ -29,6 +33,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 PATIENCE_SECONDS = 90
 SECONDS = 20.0
 RECORDS = 200
+CONFIG_SECONDS = 2
 GROUP, GROUP_AT = "app", 60
 PLAIN = "plain"
 CONFIGS = {
@@ -48,10 +53,14 @@ TOPICS = (
     "source.checkpoints.internal",
 )
 MM2_S_OWN = ("mm2-configs.", "mm2-offsets.", "mm2-status.")
-POLICIES = {
+VARIANTS = {
     "default": {},
     "default, another separator": {"replication.policy.separator": "_"},
     "identity": {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"},
+    "the source's defaults, but for some": {
+        "source->target.use.defaults.from": "source",
+        "config.properties.exclude": r"compression\.type, follower.*, max\..*",
+    },
 }
 FACTORS = (
     "",
@@ -66,7 +75,8 @@ SETTINGS = {
     "topics": ".*",
     "offset-syncs.topic.location": "target",
     "refresh.topics.interval.seconds": "2",
-    "sync.topic.configs.interval.seconds": "2",
+    "sync.topic.configs.interval.seconds": str(CONFIG_SECONDS),
+    "sync.topic.acls.interval.seconds": "2",
     "refresh.groups.interval.seconds": "1",
     "emit.checkpoints.interval.seconds": "1",
     "sync.group.offsets.enabled": "true",
@@ -100,21 +110,34 @@ def commits_of(cluster):
     return {place: commit.offset for place, commit in commits.items()}
 
 
-def missing(cluster, remote, checkpoints):
-    """What has not come over yet."""
-    found = {
-        "records": sum(end_offsets(cluster.bootstrap, remote).values()) == RECORDS,
-        "commits": bool(commits_of(cluster)),
-        "heartbeats": "heartbeats" in topics_of(cluster),
-        "checkpoints": checkpoints in topics_of(cluster),
-    }
-    return {what for what, there in found.items() if not there}
+@dataclass(frozen=True)
+class Twins:
+    """MM2 mirrors one source to ``target`` and mmtool to ``twin``; both run on."""
+
+    source: Cluster
+    target: Cluster
+    twin: Cluster
+    prefix: str
+    separator: str
+
+    def remote(self, topic):
+        return self.prefix + topic
+
+    def missing(self, cluster):
+        """What has not come over yet."""
+        found = {
+            "records": sum(end_offsets(cluster.bootstrap, self.remote(PLAIN)).values()) == RECORDS,
+            "commits": bool(commits_of(cluster)),
+            "heartbeats": "heartbeats" in topics_of(cluster),
+            "checkpoints": self.separator.join(("source", "checkpoints", "internal")) in topics_of(cluster),
+        }
+        return {what for what, there in found.items() if not there}
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
     """Topics of all kinds, and a group."""
-    with Cluster("source", tmp_path_factory.mktemp("parity")) as source:
+    with Cluster("source", tmp_path_factory.mktemp("parity"), Shape(properties=GUARDED)) as source:
         for topic in TOPICS:
             create_topic(source.bootstrap, topic, 2, **CONFIGS.get(topic, {}))
             produce(source.bootstrap, Load(topic, RECORDS, 2, 100, keys="sequence"))
@@ -122,43 +145,103 @@ def source(tmp_path_factory):
         yield source
 
 
-@pytest.mark.parametrize(
-    "policy", ["default", *(pytest.param(other, marks=pytest.mark.chaos) for other in list(POLICIES)[1:])]
+@pytest.fixture(
+    scope="module",
+    params=["default", *(pytest.param(other, marks=pytest.mark.chaos) for other in list(VARIANTS)[1:])],
 )
-def test_the_same_file_makes_the_same_topics_as_mm2(source, tmp_path, policy):
-    separator = POLICIES[policy].get("replication.policy.separator", ".")
-    remote = PLAIN if policy == "identity" else f"source{separator}{PLAIN}"
-    checkpoints = separator.join(("source", "checkpoints", "internal"))
-    with Cluster("target", tmp_path / "target") as target, Cluster("twin", tmp_path / "twin") as twin:
-        settings = {
-            "clusters": "source, target",
-            "source.bootstrap.servers": source.bootstrap,
-            "target.bootstrap.servers": target.bootstrap,
-            "source->target.enabled": "true",
-            **SETTINGS,
-            **POLICIES[policy],
-        }
-        text = "".join(f"{name} = {value}\n" for name, value in settings.items())
-        with MirrorMaker(text, tmp_path) as mm2:
-            mm2.wait_until(lambda: not missing(target, remote, checkpoints), "everything", PATIENCE_SECONDS)
-            time.sleep(3)  # configs are synced by a job of their own
-        properties = tmp_path / "mmtool.properties"
-        properties.write_text(text.replace(target.bootstrap, twin.bootstrap))
-        with MmtoolProcess(tmp_path / "run", "replicate", "-c", str(properties)) as process:
-            wait_until(lambda: not missing(twin, remote, checkpoints), "everything", PATIENCE_SECONDS)
-            exact = {TopicPartition(remote, 0): GROUP_AT}
-            wait_until(lambda: commits_of(twin) == exact, "the group's offset", PATIENCE_SECONDS)
+def twins(source, request, tmp_path_factory):
+    settings = {
+        "clusters": "source, target",
+        "source.bootstrap.servers": source.bootstrap,
+        "source->target.enabled": "true",
+        **SETTINGS,
+        **VARIANTS[request.param],
+    }
+    separator = settings.get("replication.policy.separator", ".")
+    prefix = "" if "replication.policy.class" in settings else f"source{separator}"
+    folder, shape = tmp_path_factory.mktemp("twins"), Shape(properties=GUARDED)
+    with (
+        Cluster("target", folder / "target", shape) as target,
+        Cluster("twin", folder / "twin", shape) as twin,
+    ):
+
+        def text(there):
+            lines = settings | {"target.bootstrap.servers": there.bootstrap}
+            return "".join(f"{name} = {value}\n" for name, value in lines.items())
+
+        both = Twins(source, target, twin, prefix, separator)
+        properties = folder / "mmtool.properties"
+        properties.write_text(text(twin))
+        with (
+            MirrorMaker(text(target), folder) as mm2,
+            MmtoolProcess(folder / "run", "replicate", "-c", str(properties)) as process,
+        ):
+            mm2.wait_until(lambda: not both.missing(target), "everything", PATIENCE_SECONDS)
+            wait_until(lambda: not both.missing(twin), "everything", PATIENCE_SECONDS)
+            yield both
             answer = process.stop()
         assert answer.code == 143, answer.stderr
-        assert topics_of(twin) == topics_of(target)
-        names = sorted(topics_of(target))
-        assert configs_of(twin, names) == configs_of(target, names)
-        for topic in names:
-            if "heartbeats" not in topic and "internal" not in topic:
-                verdicts = compare_topics(target.bootstrap, topic, twin.bootstrap, topic)
-                assert all(v.is_identical for v in verdicts.values()), (topic, verdicts)
-        theirs = commits_of(target)
-        assert (theirs.keys(), theirs[TopicPartition(remote, 0)] <= GROUP_AT) == (exact.keys(), True)
+
+
+def test_the_same_file_makes_the_same_topics_as_mm2(twins):
+    """Their names, partitions, configs and records; MM2 syncs configs by a job of its own, later."""
+    wait_until(lambda: topics_of(twins.twin) == topics_of(twins.target), "the same topics", PATIENCE_SECONDS)
+    names = sorted(topics_of(twins.target))
+    configs_become_alike(twins)
+    for topic in names:
+        if "heartbeats" not in topic and "internal" not in topic:
+            verdicts = compare_topics(twins.target.bootstrap, topic, twins.twin.bootstrap, topic)
+            assert all(v.is_identical for v in verdicts.values()), (topic, verdicts)
+
+
+def configs_become_alike(twins):
+    """And stay so for longer than both need to set them."""
+    names = sorted(topics_of(twins.target))
+    alike = 0
+
+    def stay():
+        nonlocal alike
+        alike = alike + 1 if configs_of(twins.twin, names) == configs_of(twins.target, names) else 0
+        time.sleep(0.5)
+        return alike >= 2 * (CONFIG_SECONDS + 1)
+
+    wait_until(stay, "the same configs", PATIENCE_SECONDS)
+
+
+def test_a_group_goes_on_no_earlier_than_mm2_would_have_it(twins):
+    exact = {TopicPartition(twins.remote(PLAIN), 0): GROUP_AT}
+    wait_until(lambda: commits_of(twins.twin) == exact, "the group's offset", PATIENCE_SECONDS)
+    theirs = commits_of(twins.target)
+    assert (theirs.keys(), theirs[TopicPartition(twins.remote(PLAIN), 0)] <= GROUP_AT) == (exact.keys(), True)
+
+
+def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
+    """Partitions, configs and rights."""
+    bootstrap, topic = twins.source.bootstrap, "dots.dashes-and_underscores"
+    remote, user = twins.remote(topic), f"User:reader-of-{twins.prefix}"
+    grown = topics_of(twins.source)[topic] + 1
+    grow_topic(bootstrap, topic, grown)
+    alter_topic(bootstrap, topic, retention_ms=str(7_200_000 + grown), max_message_bytes="3000000")
+    allow(bootstrap, topic, user, "ALL")
+    allow(bootstrap, topic, "User:writer", "WRITE")
+    allow(bootstrap, topic, "User:prefixed", "READ", prefixed=True)
+
+    def came(cluster):
+        rules = {(rule.topic, rule.principal) for rule in rules_of(cluster)}
+        retention = configs_of(cluster, [remote])[remote].get("retention.ms")
+        return (topics_of(cluster)[remote], retention) == (grown, str(7_200_000 + grown)) and (
+            remote,
+            user,
+        ) in rules
+
+    for cluster in (twins.target, twins.twin):
+        wait_until(lambda there=cluster: came(there), f"the changes on {cluster.name}", PATIENCE_SECONDS)
+    configs_become_alike(twins)
+    assert set(rules_of(twins.twin)) == set(rules_of(twins.target))
+
+
+def rules_of(cluster):
+    return AclAdmin(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap)).topic_acls()
 
 
 def test_defaults_are_mm2_s_own_or_known_to_differ():

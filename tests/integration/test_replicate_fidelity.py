@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cleaning import quick_cleaner
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.batches import CODECS, DELETE_HORIZON, LOG_APPEND_TIME, PlainRecord, batch_of
@@ -210,10 +211,7 @@ WRITERS = {
 
 def keep_as_it_is(bootstrap, topic):
     """No more cleaning."""
-    entry = ConfigEntry("min.cleanable.dirty.ratio", "1.0", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource("topic", topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    admin.incremental_alter_configs([resource])[resource].result(20)
+    alter_topic(bootstrap, topic, min_cleanable_dirty_ratio="1.0")
 
 
 def holes(cluster, topic, partition):

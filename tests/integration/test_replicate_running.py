@@ -9,9 +9,10 @@ import socket
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import wait_for_new_records
@@ -118,8 +119,7 @@ def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(running, measu
 
     create_topic(source, added, 2)
     first = picked_up(stage, added, 2, measured)
-    admin = AdminClient({"bootstrap.servers": source, "log_level": 2})
-    admin.create_partitions([NewPartitions(added, 5)])[added].result(20)
+    grow_topic(source, added, 5)
     second = picked_up(stage, added, 5, measured)
 
     assert (first < REFRESH_SECONDS + 5, second < REFRESH_SECONDS + 5) == (True, True)

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Consumer
-from confluent_kafka.admin import AdminClient, NewPartitions
 
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.kafka.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.operating import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.replication.context import connect
@@ -333,8 +333,7 @@ def test_a_new_topic_begins_where_mmtool_start_says(fleet, tmp_path, topic_name,
         owner = await Owner.take(settings)
         await owner.catch_up()
         produce(source, Load(topic, 5, 1, 100, first_sequence=20))
-        admin = AdminClient({"bootstrap.servers": source, "log_level": 2})
-        admin.create_partitions([NewPartitions(topic, 2)])[topic].result(20)
+        grow_topic(source, topic, 2)
         wait_until(lambda: len(end_offsets(source, topic)) == 2, "the new partition", 20)
         produce(source, Load(topic, 1000, 2, 100, first_sequence=25))
         await owner.run.refresh()

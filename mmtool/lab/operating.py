@@ -1,0 +1,73 @@
+"""What an operator does to a running cluster of the lab: topics set and grown, rights given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+GUARDED = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Brokers' properties with which rules can be made, and nobody of the lab is bound by them."""
+_SECONDS = 20.0
+
+
+def alter_topic(bootstrap: str, topic: str, **config: str | None) -> None:
+    """Sets properties of a topic, their dots as underscores; None takes one away."""
+    _alter(bootstrap, "topic", topic, {name.replace("_", "."): value for name, value in config.items()})
+
+
+def alter_broker(bootstrap: str, node: int, **config: str | None) -> None:
+    """The same for one broker, while it runs."""
+    _alter(bootstrap, "broker", str(node), {name.replace("_", "."): value for name, value in config.items()})
+
+
+def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Adds partitions, to that many."""
+    from confluent_kafka.admin import NewPartitions
+
+    admin = _admin(bootstrap)
+    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_SECONDS)
+
+
+def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixed: bool = False) -> None:
+    """Allows an operation (``READ``, ``ALL``) on a topic, or on those that begin so, from any host."""
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
+    what, allowed = AclOperation[operation], AclPermissionType.ALLOW
+    rule = AclBinding(ResourceType.TOPIC, topic, pattern, principal, "*", what, allowed)
+    admin = _admin(bootstrap)
+    admin.create_acls([rule])[rule].result(_SECONDS)
+
+
+def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    entries = [
+        ConfigEntry(
+            key,
+            value,
+            incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+        )
+        for key, value in config.items()
+    ]
+    resource = ConfigResource(kind, name, incremental_configs=entries)
+    admin = _admin(bootstrap)
+    admin.incremental_alter_configs([resource])[resource].result(_SECONDS)
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    """It has to outlive its futures, so everybody keeps it in a name of its own."""
+    from confluent_kafka.admin import AdminClient
+
+    return AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-operator", "log_level": 2})
