@@ -23,6 +23,7 @@ from mmtool.lab.operating import grow_topic
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.replication.context import connect
+from mmtool.replication.duties.mirror_maker_watch import MirrorMakerWatch
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.replication.stateful import append_records
 from mmtool.testing.mirror_flow import Owner, flow_of
@@ -284,6 +285,29 @@ def test_other_topic_names_are_no_reason_to_refuse_but_the_shared_topics_are_war
     answer, _, warnings = refused(flow)
     assert (answer, len(warnings)) == (None, 1)
     assert "emit.offset-syncs.enabled and emit.checkpoints.enabled = false here" in warnings[0]
+
+
+def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
+    """Not what one wrote last that was just taken over from; its members count at once, as the group does."""
+    flow, _ = guarded()
+    mm2, now = MirrorMakerByHand(flow), int(time.time() * 1000)
+    mm2.beats(now - 12_000)
+
+    async def watched(guard, _, say):
+        fresh, running = MirrorMakerWatch(guard, say), MirrorMakerWatch(guard, say, _since=0.0)
+        await fresh.perform()
+        for _ in range(2):
+            await running.perform()
+        await asyncio.sleep(max(now / 1000 + 4 - time.time(), 0))
+        for _ in range(2):
+            await running.perform()
+
+    _, said, _ = asyncio.run(guard(flow, watched))
+    lately = "it wrote to heartbeats on there in the last 15 s"
+    assert said == [
+        f"{flow.name}: MirrorMaker 2 runs this flow as well now: {lately}; stop it: what both copy is there twice",
+        f"{flow.name}: MirrorMaker 2 has stopped",
+    ]
 
 
 def test_a_group_of_mm2_s_name_with_members_is_named_and_waited_for(guarded, fleet):

@@ -12,8 +12,10 @@ from mmtool.plan.topics import TopicFacts
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.replication.duties.heartbeats import Heartbeats
+from mmtool.replication.duties.mirror_maker_watch import MirrorMakerWatch
 from mmtool.replication.duties.topic_acls import TopicAcls
 from mmtool.replication.duties.topic_configs import TopicConfigs
+from mmtool.replication.mirror_maker_guard import MirrorMakerGuard, writes_same_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -52,6 +54,8 @@ def duties_of(
         duties.append(TopicConfigs(here, run.topic_names, say))
     if here.sync_topic_acls:
         duties.append(TopicAcls(here))
+    if writes_same_topics(here):
+        duties.append(MirrorMakerWatch(MirrorMakerGuard(flow, []), say))
     return duties
 
 
