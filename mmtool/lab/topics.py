@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.errors import GateError, MmtoolError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from confluent_kafka import Consumer, Message
 
@@ -45,6 +45,32 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
         admin.create_topics([topic], operation_timeout=_READY_SECONDS)[name].result(_READY_SECONDS)
     except KafkaException as error:
         raise MmtoolError(f"topic {name}: {error.args[0].str()}", code="topic") from error
+
+
+def topics_of(bootstrap: str) -> dict[str, int]:
+    """Every topic and how many partitions it has."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    topics = admin.list_topics(timeout=_READY_SECONDS).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def configs_of(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What is set on each topic itself."""
+    from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    asked = admin.describe_configs([ConfigResource("topic", topic) for topic in topics])
+    of_topic = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {
+        resource.name: {
+            name: entry.value
+            for name, entry in answer.result(_READY_SECONDS).items()
+            if entry.source == of_topic
+        }
+        for resource, answer in asked.items()
+    }
 
 
 def read_topic(

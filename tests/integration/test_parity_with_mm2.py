@@ -10,49 +10,35 @@ import time
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.kafka.acls import AclAdmin
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.operating import GUARDED, allow, alter_topic, grow_topic
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import configs_of, end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_client import mirror_defaults
+from mmtool.testing.parity import (
+    CONFIG_SECONDS,
+    PLAIN,
+    RECORDS,
+    SETTINGS,
+    carries_records,
+    fill,
+    mirrored_topics,
+)
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 90
-SECONDS = 20.0
-RECORDS = 200
-CONFIG_SECONDS = 2
 GROUP, GROUP_AT = "app", 60
-PLAIN = "plain"
-CONFIGS = {
-    PLAIN: {"retention.ms": "7200000", "compression.type": "zstd", "max.message.bytes": "2000000"},
-    "compacted": {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.3"},
-    "excluded-configs": {"follower.replication.throttled.replicas": "0:0"},
-}
-TOPICS = (
-    *CONFIGS,
-    "dots.dashes-and_underscores",
-    "third.came.from.there",  # by its name, from a cluster that this file does not know
-    "target.came.from.there",  # by its name, from where it would go to
-    "target_came_under_a_line",
-    "app.internal",
-    "app-internal",
-    "app.replica",
-    "source.checkpoints.internal",
-)
-MM2_S_OWN = ("mm2-configs.", "mm2-offsets.", "mm2-status.")
 VARIANTS = {
     "default": {},
     "default, another separator": {"replication.policy.separator": "_"},
@@ -62,47 +48,6 @@ VARIANTS = {
         "config.properties.exclude": r"compression\.type, follower.*, max\..*",
     },
 }
-FACTORS = (
-    "",
-    "offset-syncs.topic.",
-    "checkpoints.topic.",
-    "heartbeats.topic.",
-    "config.storage.",
-    "offset.storage.",
-)
-SETTINGS = {
-    **{f"{whose}replication.factor": "1" for whose in (*FACTORS, "status.storage.")},
-    "topics": ".*",
-    "offset-syncs.topic.location": "target",
-    "refresh.topics.interval.seconds": "2",
-    "sync.topic.configs.interval.seconds": str(CONFIG_SECONDS),
-    "sync.topic.acls.interval.seconds": "2",
-    "refresh.groups.interval.seconds": "1",
-    "emit.checkpoints.interval.seconds": "1",
-    "sync.group.offsets.enabled": "true",
-    "sync.group.offsets.interval.seconds": "1",
-}
-
-
-def topics_of(cluster):
-    """Partitions of every topic that is not the broker's, Connect's or mmtool's own."""
-    found = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=SECONDS).topics
-    own = ("__", "mmtool-", *MM2_S_OWN)
-    return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith(own)}
-
-
-def configs_of(cluster, topics):
-    """What is set on each topic itself."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic) for topic in topics])
-    return {
-        resource.name: {
-            name: entry.value
-            for name, entry in answer.result(SECONDS).items()
-            if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        }
-        for resource, answer in asked.items()
-    }
 
 
 def commits_of(cluster):
@@ -128,8 +73,9 @@ class Twins:
         found = {
             "records": sum(end_offsets(cluster.bootstrap, self.remote(PLAIN)).values()) == RECORDS,
             "commits": bool(commits_of(cluster)),
-            "heartbeats": "heartbeats" in topics_of(cluster),
-            "checkpoints": self.separator.join(("source", "checkpoints", "internal")) in topics_of(cluster),
+            "heartbeats": "heartbeats" in mirrored_topics(cluster),
+            "checkpoints": self.separator.join(("source", "checkpoints", "internal"))
+            in mirrored_topics(cluster),
         }
         return {what for what, there in found.items() if not there}
 
@@ -138,9 +84,7 @@ class Twins:
 def source(tmp_path_factory):
     """Topics of all kinds, and a group."""
     with Cluster("source", tmp_path_factory.mktemp("parity"), Shape(properties=GUARDED)) as source:
-        for topic in TOPICS:
-            create_topic(source.bootstrap, topic, 2, **CONFIGS.get(topic, {}))
-            produce(source.bootstrap, Load(topic, RECORDS, 2, 100, keys="sequence"))
+        fill(source)
         groups_of(source.bootstrap).alter(GROUP, {TopicPartition(PLAIN, 0): Commit(GROUP_AT)})
         yield source
 
@@ -154,6 +98,7 @@ def twins(source, request, tmp_path_factory):
         "clusters": "source, target",
         "source.bootstrap.servers": source.bootstrap,
         "source->target.enabled": "true",
+        "offset-syncs.topic.location": "target",
         **SETTINGS,
         **VARIANTS[request.param],
     }
@@ -185,23 +130,31 @@ def twins(source, request, tmp_path_factory):
 
 def test_the_same_file_makes_the_same_topics_as_mm2(twins):
     """Their names, partitions, configs and records; MM2 syncs configs by a job of its own, later."""
-    wait_until(lambda: topics_of(twins.twin) == topics_of(twins.target), "the same topics", PATIENCE_SECONDS)
-    names = sorted(topics_of(twins.target))
+    wait_until(
+        lambda: mirrored_topics(twins.twin) == mirrored_topics(twins.target),
+        "the same topics",
+        PATIENCE_SECONDS,
+    )
+    names = sorted(mirrored_topics(twins.target))
     configs_become_alike(twins)
     for topic in names:
-        if "heartbeats" not in topic and "internal" not in topic:
+        if carries_records(topic):
             verdicts = compare_topics(twins.target.bootstrap, topic, twins.twin.bootstrap, topic)
             assert all(v.is_identical for v in verdicts.values()), (topic, verdicts)
 
 
 def configs_become_alike(twins):
     """And stay so for longer than both need to set them."""
-    names = sorted(topics_of(twins.target))
+    names = sorted(mirrored_topics(twins.target))
     alike = 0
 
     def stay():
         nonlocal alike
-        alike = alike + 1 if configs_of(twins.twin, names) == configs_of(twins.target, names) else 0
+        alike = (
+            alike + 1
+            if configs_of(twins.twin.bootstrap, names) == configs_of(twins.target.bootstrap, names)
+            else 0
+        )
         time.sleep(0.5)
         return alike >= 2 * (CONFIG_SECONDS + 1)
 
@@ -219,7 +172,7 @@ def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
     """Partitions, configs and rights."""
     bootstrap, topic = twins.source.bootstrap, "dots.dashes-and_underscores"
     remote, user = twins.remote(topic), f"User:reader-of-{twins.prefix}"
-    grown = topics_of(twins.source)[topic] + 1
+    grown = mirrored_topics(twins.source)[topic] + 1
     grow_topic(bootstrap, topic, grown)
     alter_topic(bootstrap, topic, retention_ms=str(7_200_000 + grown), max_message_bytes="3000000")
     allow(bootstrap, topic, user, "ALL")
@@ -228,8 +181,8 @@ def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
 
     def came(cluster):
         rules = {(rule.topic, rule.principal) for rule in rules_of(cluster)}
-        retention = configs_of(cluster, [remote])[remote].get("retention.ms")
-        return (topics_of(cluster)[remote], retention) == (grown, str(7_200_000 + grown)) and (
+        retention = configs_of(cluster.bootstrap, [remote])[remote].get("retention.ms")
+        return (mirrored_topics(cluster)[remote], retention) == (grown, str(7_200_000 + grown)) and (
             remote,
             user,
         ) in rules

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.config import load_settings
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.exactness import wrong_translations
@@ -46,8 +45,7 @@ class Renamed:
         return answer.rows
 
     def topics(self, name):
-        found = AdminClient({"bootstrap.servers": self.fleet[name].bootstrap}).list_topics(timeout=20).topics
-        return {topic for topic in found if TOPIC in topic}
+        return {topic for topic in topics_of(self.fleet[name].bootstrap) if TOPIC in topic}
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,9 @@ import os
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.topics import end_offsets
+from mmtool.lab.topics import end_offsets, topics_of
 from mmtool.testing.exactness import stored_maps
 from mmtool.testing.replicating import Stage
 
@@ -17,11 +16,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 60
 COPIED = 150  # records in every partition of a topic, before anybody takes over
-
-
-def topics_of(cluster):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    return set(admin.list_topics(timeout=20).topics)
 
 
 def refused_below_the_cuts(stage):
@@ -55,12 +49,12 @@ def test_a_flow_is_taken_over_from_mm2_and_every_record_crosses_once(bench, meas
         measured(
             f"MirrorMaker 2: {COPIED} records of each partition after {mm2.wait_until(copied, 'copies'):.1f} s"
         )
-        before = topics_of(target)
+        before = topics_of(target.bootstrap)
         refused = bench.catch_up(stage.properties)
         assert (refused.code, refused.stdout) == (10, "")
         assert "MirrorMaker 2 runs flow source->target: its group source-mm2 on target has" in refused.stderr
         assert "`mmtool replicate --take-over`" in refused.stderr
-        assert topics_of(target) == before
+        assert topics_of(target.bootstrap) == before
 
         first = stage.start("--take-over")
         first.wait_line("waiting until MirrorMaker 2 has stopped: its group source-mm2", PATIENCE_SECONDS)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.plan.offsets import answer_forward
 from mmtool.testing.lookups import flow_facts
@@ -56,9 +55,8 @@ def replicated(fleet, directory, flows, settings, goal):
     assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
 
 
-def topics_of(cluster, ending):
-    names = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(timeout=10).topics
-    return {name for name in names if name.endswith(ending)}
+def named(cluster, ending):
+    return {name for name in topics_of(cluster.bootstrap) if name.endswith(ending)}
 
 
 def born_at(name, records):
@@ -79,8 +77,8 @@ def test_prefixed_names_show_every_way_a_record_came_and_none_that_leads_home(th
             len(read_topic(three[name].bootstrap, topic)) >= _RECORDS
             for name, topics in expected.items()
             for topic in topics
-            if topic in topics_of(three[name], "prefixed")
-        ) and all(topics_of(three[name], "prefixed") == topics for name, topics in expected.items())
+            if topic in named(three[name], "prefixed")
+        ) and all(named(three[name], "prefixed") == topics for name, topics in expected.items())
 
     settings = {"topics": ".*prefixed"}
     replicated(three, tmp_path, flows, settings, whole)
@@ -121,7 +119,7 @@ def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
         produce(three[name].bootstrap, Load(topic, _RECORDS, 1, _BYTES[name]))
 
     def whole():
-        there = topics_of(three["c"], topic)
+        there = named(three["c"], topic)
         return bool(there) and len(read_topic(three["c"].bootstrap, topic)) >= 2 * _RECORDS
 
     settings = {"topics": topic, "replication.policy.class": _IDENTITY}
