@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
+from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
 
 if TYPE_CHECKING:
@@ -51,6 +54,38 @@ def _slowness(item: pytest.Item) -> tuple[bool, bool]:
     """
     folder = item.path.relative_to(_HERE).parts[0]
     return folder not in _SLOW, item.get_closest_marker("spark") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What a command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The document's rows, where ``-o json`` was asked for."""
+        rows: list[dict[str, Any]] = json.loads(self.out)["data"]
+        return rows
+
+
+@pytest.fixture
+def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """``mmtool("status", "-o", "json")`` as a shell would run it, without a terminal.
+
+    In this process: starting a new one each time takes longer than most commands.
+    """
+
+    def run(*arguments: object) -> Ended:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Ended(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
 
 
 @pytest.hookimpl(wrapper=True)

@@ -12,7 +12,6 @@ from mmtool.lab.topics import end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import wait_for_new_records
 from mmtool.testing.mirror_flow import Owner
-from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -22,13 +21,12 @@ HOLD_SECONDS = 2.0
 
 
 @pytest.fixture
-def flow(tmp_path):
-    """``mmtool flow ...`` on a stage: its rows."""
+def flow(mmtool):
+    """``mmtool flow ...`` on a stage."""
 
     def run(stage, *words, code=0):
-        folder = tmp_path / f"run-{time.monotonic_ns()}"
-        answer = run_mmtool(folder, "flow", *words, "-c", str(stage.properties), "-o", "json")
-        assert answer.code == code, answer.stderr
+        answer = mmtool("flow", *words, "-c", stage.properties, "-o", "json")
+        assert answer.code == code, answer.err
         return answer
 
     return run
@@ -45,7 +43,7 @@ def stands_still(stage, topic):
     return ends(stage, topic) == before
 
 
-def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, flow, measured, tmp_path):
+def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, flow, mmtool, measured):
     """Through a restart, through a run that ends when it has caught up; nothing is lost and nothing comes twice."""
     with Stage(bench, f"held-{os.getpid()}", records_per_second=100.0) as stage:
         plain, other = stage.topics
@@ -75,13 +73,13 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
         process.wait_line("the whole flow is paused")
         wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
         refused = flow(stage, "resume", "--topic", other, code=3)
-        assert "whole flow is paused" in refused.stderr
+        assert "whole flow is paused" in refused.err
         flow(stage, "resume")
         wait_for_new_records(target, [held, moving], PATIENCE_SECONDS)
         flow(stage, "pause", "--topic", plain)
         assert process.stop().code == 143
 
-        seen = run_mmtool(tmp_path / "status", "status", "-c", str(stage.properties), "-o", "json").rows
+        seen = mmtool("status", "-c", stage.properties, "-o", "json").rows
         assert {row["state"] for row in seen if row["topic"] == plain} == {"paused"}
 
         before = ends(stage, held)

@@ -6,15 +6,13 @@ The flow runs from ``target`` to ``source``, so that no other test's flow is tak
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer
 
-from mmtool.commands.app import main
 from mmtool.config import load_settings
 from mmtool.kafka import own_records
 from mmtool.lab.load import Load, Transactions, produce
@@ -30,6 +28,7 @@ from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from mmtool.config import FlowSettings
@@ -52,35 +51,18 @@ KEYS = {
 }
 
 
-@dataclass(frozen=True)
-class Ended:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self):
-        return json.loads(self.out)["data"]
-
-
 @dataclass
 class Flow:
-    """One flow and its command line, in this process: starting a new one each time takes longer than all it does."""
+    """One flow and its command line."""
 
     settings: FlowSettings
     properties: Path
     up: str
     down: str
-    capsys: pytest.CaptureFixture[str]
+    command: Callable[..., Any]
 
     def mmtool(self, *words):
-        self.capsys.readouterr()
-        with pytest.raises(SystemExit) as caught:
-            main([*map(str, words), "-c", str(self.properties), "-o", "json"])
-        captured = self.capsys.readouterr()
-        return Ended(caught.value.code, captured.out, captured.err)
+        return self.command(*words, "-c", self.properties, "-o", "json")
 
     def run(self, *words, code=0):
         """``mmtool flow ...``."""
@@ -115,9 +97,9 @@ def settings(fleet, tmp_path_factory):
 
 
 @pytest.fixture
-def made(fleet, settings, capsys):
+def made(fleet, settings, mmtool):
     flow, properties, _ = settings
-    return Flow(flow, properties, fleet[FROM].bootstrap, fleet[TO].bootstrap, capsys)
+    return Flow(flow, properties, fleet[FROM].bootstrap, fleet[TO].bootstrap, mmtool)
 
 
 @pytest.fixture(scope="module")
