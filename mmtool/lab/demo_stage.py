@@ -44,7 +44,7 @@ class Stage:
 
     def line(self, *words: str) -> list[str]:
         """``mmtool WORDS`` with this stage's configuration, as this very installation runs it."""
-        return [sys.executable, "-m", "mmtool", *words, "-c", str(self.properties)]
+        return [sys.executable, "-P", "-m", "mmtool", *words, "-c", str(self.properties)]
 
 
 @contextlib.contextmanager

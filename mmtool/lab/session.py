@@ -141,7 +141,7 @@ def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[b
     with directory.log.open("ab") as log:
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "mmtool.lab.supervisor", "--state-dir", str(directory.path)),
+                *(sys.executable, "-P", "-m", "mmtool.lab.supervisor", "--state-dir", str(directory.path)),
                 *("--clusters", ",".join(request.clusters), "--brokers", str(request.brokers)),
                 *("--kafka-version", request.kafka_version),
             ],

@@ -29,6 +29,8 @@ _SETTINGS = {
     "spark.task.maxFailures": str(_ATTEMPTS),
     "spark.python.worker.reuse": "true",
     "spark.driver.memory": "512m",
+    # a folder called mmtool where the command is typed, as above a clone, is not the package
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
 

@@ -53,15 +53,19 @@ class MmtoolProcess:
 
     The session id is how its parts are found, also when their parent is dead already. A context manager that
     leaves nothing behind.
+
+    It works in a folder where something else is called mmtool as well, as the folder above a clone is: neither it nor
+    Spark's Python workers may take that for the package.
     """
 
     def __init__(self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "mmtool").mkdir(parents=True, exist_ok=True)
         self._stdout, self._stderr = directory / "stdout", directory / "stderr"
         self.started_at = time.monotonic()
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "mmtool", *arguments],
+                [sys.executable, "-P", "-m", "mmtool", *arguments],
+                cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,

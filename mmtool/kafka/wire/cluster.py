@@ -111,9 +111,9 @@ class WireCluster:
             with suppress(ConnectionLostError):
                 return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
         await self._restart()
-        return self._keep(
-            await self.send(next(iter(self._brokers)), MetadataRequest(names), purpose="metadata")
-        )
+        for node in self._brokers:
+            return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
+        raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:
         """Whether every broker that answers knows these topics: they hear of a new one at different times."""
