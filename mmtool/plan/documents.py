@@ -219,6 +219,7 @@ class PositionRecord(Document):
         records, mirrored_bytes: Mirrored since ``owner`` took the flow.
         observed_ms: When this was true, by the pump's clock, for display only.
         behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
+        at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
     """
 
     PREFIX = "position/"
@@ -238,6 +239,7 @@ class PositionRecord(Document):
     reason: str
     observed_ms: int
     behind_since_ms: int
+    at_end_ms: int = 0
 
     @property
     def key(self) -> bytes:

@@ -235,10 +235,11 @@ def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id:
 
 
 def _settled(position: PositionRecord | None) -> int | None:
-    """When the mirror was at the source's end, by the word of a pump that was there."""
-    if position is None or position.behind_since_ms or position.state != State.CAUGHT_UP:
+    """When the mirror was at the source's end, by the word of a pump that was there, whoever owned the flow."""
+    if position is None:
         return None
-    return position.observed_ms or None
+    is_there = position.state == State.CAUGHT_UP and not position.behind_since_ms
+    return (position.observed_ms if is_there else position.at_end_ms) or None
 
 
 def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
@@ -263,7 +264,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
         state,
         reason,
     )
-    return Standing(row, about.topic_id, _settled(mine))
+    return Standing(row, about.topic_id, _settled(word))
 
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:

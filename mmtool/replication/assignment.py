@@ -23,6 +23,7 @@ class PartitionAssignment:
         max_batch_bytes: The target topic's ``max.message.bytes``.
         records, bytes: Mirrored by this owner in earlier rounds.
         halted: Why this partition cannot go on; empty when it can.
+        at_end_ms: When it was last seen at the source's end; 0 when it never was.
     """
 
     topic: str
@@ -38,6 +39,7 @@ class PartitionAssignment:
     records: int = 0
     bytes: int = 0
     halted: str = ""
+    at_end_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

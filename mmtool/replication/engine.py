@@ -20,7 +20,7 @@ from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.latecomers import Latecomers, is_away
 from mmtool.replication.limits import refuse_unsupported
-from mmtool.replication.looking import TopicsLook
+from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
@@ -160,12 +160,14 @@ class Engine:
                 self._late.expect(flow, failure)
             elif isinstance(failure, BaseException):
                 raise failure
+        if self.options.until_caught_up:
+            await refuse_idle(self.runs)
 
     async def _meet(self, flow: FlowSettings) -> FlowRun:
         """Both clusters answer, and nothing speaks against mirroring."""
         run = FlowRun(await connect(flow), take_over=self.options.take_over)
         try:
-            await run.check(needs_topics=self.options.until_caught_up, say=self.say)
+            await run.check(self.say)
         except BaseException:
             await run.close(clean=False)
             raise
@@ -200,6 +202,7 @@ class Engine:
 
     async def _own(self, run: FlowRun) -> None:
         await run.take()
+        await run.refuse_lost_runs()
         await run.refresh()
         self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
         self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
@@ -269,9 +272,8 @@ class Engine:
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
-        self.say(
-            f"{run.name}: {'not throttled any more' if rate is None else f'throttled at {human.byte_rate(rate)}'}"
-        )
+        said = "not throttled any more" if rate is None else f"throttled at {human.byte_rate(rate)}"
+        self.say(f"{run.name}: {said}")
 
     # --- rounds -------------------------------------------------------------------------------------------
 

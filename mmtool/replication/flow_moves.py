@@ -244,7 +244,7 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[Flo
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
     clean = False
     try:
-        await run.check(needs_topics=False, say=say)
+        await run.check(say)
         try:
             await run.join(standby=False, say=say)
         except OwnedElsewhereError as error:

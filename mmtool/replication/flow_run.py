@@ -8,7 +8,6 @@ import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.state_log import read_control
@@ -25,6 +24,7 @@ from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated
+from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
@@ -40,10 +40,11 @@ from mmtool.replication.watching import PositionsWatch, booked_position
 from mmtool.translation.block_codec import decode_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import PositionRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
@@ -73,6 +74,7 @@ class FlowRun:
         self.halted: dict[Place, str] = {}
         self.watch = PositionsWatch(flow, self.owner, self.halted)
         self.warnings: list[str] = []
+        self._positions: Mapping[tuple[str, int], PositionRecord] = {}
         self._predecessor = Predecessor(flow, take_over, self.warnings)
         self.is_away = False
         self.shard_count = flow.settings.shards
@@ -90,12 +92,11 @@ class FlowRun:
 
     # --- taking and leaving -------------------------------------------------------------------------------
 
-    async def check(self, *, needs_topics: bool, say: Callable[[str], None]) -> None:
-        """Looks before anything is touched: this is the flow that is stored here, and there is something to mirror.
+    async def check(self, say: Callable[[str], None]) -> None:
+        """Looks before anything is touched: this is the flow that is stored here, and nobody else mirrors it.
 
         Raises:
-            UsageError: an alias stands for another cluster by now, or the clusters for another alias, or no
-                topic matches.
+            UsageError: an alias stands for another cluster by now, or the clusters for another alias.
             RefusedError: the stored state cannot be read.
             NotAuthorisedError: the source's register of producers must be read, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
@@ -111,13 +112,11 @@ class FlowRun:
                     f"{self.name}: cluster {self.flow.source.alias} does not show {PRODUCERS_TOPIC}: records that came"
                     " there by mirroring would be mirrored on; grant DESCRIBE and READ if any do"
                 )
-        if needs_topics and not await self._topics.matches():
-            raise UsageError(
-                f"flow {self.name} matches no topic of cluster {self.flow.source.alias}",
-                remedy=f"check {self.name}.topics and topics.exclude, and that the topics exist",
-                code="no_topic",
-            )
         await self._predecessor.check(say)
+
+    async def matches(self) -> bool:
+        """Whether the source has any topic that the flow's filter means; changes nothing."""
+        return await self._topics.matches()
 
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
@@ -135,6 +134,7 @@ class FlowRun:
         """
         control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
         self._adopt(control)
+        self._positions = control.positions
         await self._announce(control)
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
@@ -148,6 +148,14 @@ class FlowRun:
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
         await self.watch.start(control.end, control.pauses)
+
+    async def refuse_lost_runs(self) -> None:
+        """Once it is taken, and before anything is mirrored.
+
+        Raises:
+            RefusedError: what was mirrored is not on record any more.
+        """
+        await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds."""
@@ -237,17 +245,21 @@ class FlowRun:
         return bool(first)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
+        place = topic.topic_id, partition
+        position = self.watch.positions.get(place) or self._positions.get(place)
+        records, mirrored_bytes = self._mirrored.get(place, (0, 0))
         return PartitionAssignment(
             topic=topic.name,
             topic_id=topic.topic_id,
             partition=partition,
             target_topic=topic.target_name,
             target_topic_id=topic.target_id,
-            shard=shard_of(topic.topic_id, partition, self.shard_count),
+            shard=shard_of(*place, self.shard_count),
             max_batch_bytes=topic.max_batch_bytes,
-            records=self._mirrored.get((topic.topic_id, partition), (0, 0))[0],
-            bytes=self._mirrored.get((topic.topic_id, partition), (0, 0))[1],
-            halted=self.halted.get((topic.topic_id, partition), ""),
+            records=records,
+            bytes=mirrored_bytes,
+            halted=self.halted.get(place, ""),
+            at_end_ms=position.at_end_ms if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 

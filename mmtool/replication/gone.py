@@ -11,9 +11,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.state_log import read_blocks
+from mmtool.plan.documents import position_key
 from mmtool.plan.identity import shard_of
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
+from mmtool.replication.stateful import write_documents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -74,6 +76,9 @@ async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[
     for key in await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity):
         if (key.topic_id, key.partition) in places:
             keys[shard_of(key.topic_id, key.partition, count)].append(key)
+    # without their positions first: those without books would look as if the books had been lost
+    strikes = [position_key(*place) for place in places]
+    await write_documents(flow, flow.identity.control_topic, (), tombstones=strikes)
     for shard, of_shard in keys.items():
         standing.shards[shard] = await store_blocks(
             flow.target, flow.identity, standing.shards[shard], (), struck_out=of_shard

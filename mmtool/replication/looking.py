@@ -7,10 +7,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mmtool.replication.flow_run import FlowRun
+
+_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -89,7 +93,35 @@ class TopicsLook:
         for run in self.runs:
             if run.view.matched == 0:
                 self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
+            if run.view.left_out:
+                self._sayings.once(f"{run.name} left out", _left_out(run))
             for reason in run.view.refused.values():
                 self.say(f"{run.name}: halted: {reason}")
             while run.warnings:
                 self.say(run.warnings.pop(0))
+
+
+def _left_out(run: FlowRun) -> str:
+    names, more = run.view.left_out[:_SHOWN], len(run.view.left_out) - _SHOWN
+    said = ", ".join(names) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"{run.name}: left out, because their names say that they came from {run.flow.target.alias}: {said};"
+        " if they were born here, put ${source} into mmtool.topic.rename.format"
+    )
+
+
+async def refuse_idle(runs: Sequence[FlowRun]) -> None:
+    """Before a run that ends when it has caught up: with nothing to catch up with, it would end as if it had.
+
+    One idle flow of several is said, and no more: of two clusters with a way back one may have no topic yet.
+
+    Raises:
+        UsageError: no flow matches a topic.
+    """
+    if any(await asyncio.gather(*(run.matches() for run in runs))):
+        return
+    which = ", ".join(f"flow {run.name} matches no topic of cluster {run.flow.source.alias}" for run in runs)
+    names = " and ".join(f"{run.name}.topics" for run in runs)
+    raise UsageError(
+        which, remedy=f"check {names} and topics.exclude, and that the topics exist", code="no_topic"
+    )

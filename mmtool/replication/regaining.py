@@ -100,5 +100,6 @@ class Regaining:
         await self._rotas[run.name].stop()
         await run.ownership.again()
         await run.take(in_doubt=True)
+        await run.refuse_lost_runs()
         await run.refresh()
         self._rotas[run.name].start()

@@ -14,11 +14,15 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.config import load_settings
+from mmtool.errors import RefusedError
 from mmtool.kafka import own_records
+from mmtool.kafka.state_log import read_control, read_runs_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.group_facts import Commit
 from mmtool.replication import deriving, flow_moves
+from mmtool.replication.context import connect
+from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.pump import books
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.testing.exactness import stored_maps, wrong_translations
@@ -233,6 +237,23 @@ def runs_records(made):
     return topic, {key: record for key, record in found.items() if record.value}
 
 
+def lost_runs(made):
+    """What a start of `replicate` is refused with."""
+
+    async def asked():
+        flow = await connect(made.settings)
+        positions = read_control(flow.settings.target, flow.identity).positions
+        stored = read_runs_log(flow.settings.target, flow.identity).keys
+        try:
+            await refuse_lost_runs(flow, positions, stored)
+        except RefusedError as refusal:
+            return str(refusal)
+        finally:
+            await flow.close()
+
+    return asyncio.run(asked())
+
+
 def test_runs_that_are_lost_or_damaged_are_derived_from_both_logs(made, fleet, settings):
     """Commands refuse to guess until then; afterwards every offset is exact, and nothing is mirrored twice."""
     plain, holed = f"{settings[2]}-plain", f"{settings[2]}-holed"
@@ -249,12 +270,18 @@ def test_runs_that_are_lost_or_damaged_are_derived_from_both_logs(made, fleet, s
             write(made.down, topic, record.partition, key, None)
     write(made.down, topic, 0, b"whose is this", b"nobody's")
 
+    refusal = lost_runs(made)
+    assert (
+        f"the offset runs of 1 partitions are lost, as of {holed}-0, which was mirrored up to offset"
+        in refusal
+    )
     made.run("seek", "--topic", plain, "--to", "5", code=3)
     rows = {row["topic"]: row for row in made.run("rebuild").rows}
     assert {name: rows[name]["action"] for name in (plain, holed)} == {plain: "rebuild", holed: "rebuild"}
     assert made.run("rebuild", "--topic", plain, code=0).rows[0]["records_mapped"] == 300
     made.run("rebuild", "--execute", "--yes")
     assert {row["action"] for row in made.run("rebuild").rows} <= {"keep"}
+    assert lost_runs(made) is None
 
     asked, wrong = wrong_translations(made.settings, fleet[FROM], fleet[TO], [plain, holed])
     assert (asked > 600, wrong[:5]) == (True, [])

@@ -23,6 +23,8 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mmtool.testing.processes import Answer
+
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 WAYS = (("east", "west"), ("west", "east"))
@@ -38,6 +40,7 @@ class Renamed:
     fleet: Fleet
     properties: Path
     folder: Path
+    first: Answer  # of a run to the end, when only one side had topics
 
     def mmtool(self, *words):
         answer = run_mmtool(self.folder / f"asked-{'-'.join(words[:1])}", *words, "-c", str(self.properties))
@@ -48,18 +51,17 @@ class Renamed:
         return {topic for topic in topics_of(self.fleet[name].bootstrap) if TOPIC in topic}
 
 
+def fill(bootstrap, size):
+    create_topic(bootstrap, TOPIC, 2)
+    produce(bootstrap, Load(TOPIC, RECORDS, 2, size))
+    in_transactions = Transactions(TOPIC, 20, 3)
+    produce(bootstrap, Load(TOPIC, RECORDS, 2, size, transactions=in_transactions, first_sequence=RECORDS))
+
+
 @pytest.fixture(scope="module")
 def renamed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("renamed")
     with Fleet.of(folder, "east", "west") as fleet:
-        for name, size in (("east", 100), ("west", 130)):
-            create_topic(fleet[name].bootstrap, TOPIC, 2)
-            produce(fleet[name].bootstrap, Load(TOPIC, RECORDS, 2, size))
-            in_transactions = Transactions(TOPIC, 20, 3)
-            produce(
-                fleet[name].bootstrap,
-                Load(TOPIC, RECORDS, 2, size, transactions=in_transactions, first_sequence=RECORDS),
-            )
         settings = {"topics": ".*", "mmtool.topic.rename.format": "${source}-${topic}"}
         every_second = {
             "refresh.topics.interval.seconds": "1",
@@ -68,11 +70,21 @@ def renamed(tmp_path_factory):
         }
         properties = folder / "mm2.properties"
         properties.write_text(fleet.properties(WAYS, **settings, **every_second))
+        fill(fleet["east"].bootstrap, 100)
+        line = ("replicate", "-c", str(properties), "--until-caught-up", "-o", "json")
+        first = run_mmtool(folder / "first", *line)
+        fill(fleet["west"].bootstrap, 130)
         with MmtoolProcess(folder / "run", "replicate", "-c", str(properties)) as process:
             process.wait_line("caught_up")
-            yield Renamed(fleet, properties, folder)
+            yield Renamed(fleet, properties, folder, first)
             answer = process.stop()
             assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+
+
+def test_a_way_back_that_has_no_topic_yet_holds_nothing_up(renamed):
+    assert renamed.first.code == 0, renamed.first.stderr
+    assert "west->east: no topic matches yet" in renamed.first.stderr
+    assert {row["state"] for row in renamed.first.rows if row["topic"] == TOPIC} == {"caught_up"}
 
 
 def test_each_topic_comes_once_under_its_new_name_and_goes_no_further(renamed):

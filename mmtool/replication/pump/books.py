@@ -192,6 +192,7 @@ class PositionsBook:
             reason=mirror.reason,
             observed_ms=now_ms,
             behind_since_ms=mirror.behind_since_ms,
+            at_end_ms=mirror.at_end_ms,
         )
 
 

@@ -101,6 +101,7 @@ class PartitionMirror:
         self.log_start = 0
         self.high_watermark = 0
         self.behind_since_ms = 0
+        self.at_end_ms = assignment.at_end_ms
         self.queued = False
         self.dirty = True
         self._remembered = False
@@ -205,7 +206,7 @@ class PartitionMirror:
         if behind and not self.behind_since_ms:
             self.behind_since_ms = now_ms
         elif not behind:
-            self.behind_since_ms = 0
+            self.behind_since_ms, self.at_end_ms = 0, now_ms
         if self.state in (State.STARTING, State.RUNNING, State.CAUGHT_UP):
             state = State.RUNNING if behind else State.CAUGHT_UP
             self.dirty |= state != self.state

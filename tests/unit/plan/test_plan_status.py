@@ -109,6 +109,15 @@ def test_a_record_with_an_old_timestamp_lags_no_longer_than_since_the_mirror_was
     assert row.lag_seconds == 2.0
 
 
+@pytest.mark.parametrize("state", [State.RUNNING, State.HALTED, State.PAUSED])
+@pytest.mark.parametrize("owner", ["owner-2", "an earlier one"])
+def test_so_it_does_where_the_mirror_has_not_been_at_the_end_since(state, owner):
+    """Under a new owner, halted or held: what an owner has seen once is written down by the next ones."""
+    word = position(state=state, since=NOW_MS, at_end_ms=NOW_MS - 9_000, owner=owner)
+    row = only(facts(word, blocks=[block()], ends=[25]), oldest_ms=1)
+    assert row.lag_seconds == 9.0
+
+
 def test_a_timestamp_of_the_future_is_no_negative_lag():
     assert only(facts(position(state=State.RUNNING, since=5), ends=[25]), NOW_MS + 99).lag_seconds == 0.0
 

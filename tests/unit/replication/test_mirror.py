@@ -374,7 +374,9 @@ def test_a_partition_runs_until_its_frontier_reaches_the_source_s_end():
     assert (mirror.state, mirror.behind_since_ms) == (State.RUNNING, 1000)
     settle(mirror, log)
     mirror.note_lag(2000)
-    assert (mirror.state, mirror.behind_since_ms) == (State.CAUGHT_UP, 0)
+    assert (mirror.state, mirror.behind_since_ms, mirror.at_end_ms) == (State.CAUGHT_UP, 0, 2000)
+    mirror.offer(fetched(data(2, 2), end=4), now_ms=3000)
+    assert (mirror.behind_since_ms, mirror.at_end_ms) == (3000, 2000)
 
 
 def test_a_partition_that_was_halted_before_the_round_stays_so():

@@ -1,0 +1,57 @@
+"""Offset runs that are gone although their flow has mirrored: with their topic, or by somebody's tombstones.
+
+To begin such partitions again would mirror every record a second time, or, with ``mmtool.start = latest``, leave out
+what came meanwhile. What shows it are the positions, which stand in another topic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.documents import State
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.plan.documents import PositionRecord
+    from mmtool.replication.context import FlowContext
+
+
+async def refuse_lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> None:
+    """Refuses to mirror what is mirrored already, and not known any more.
+
+    A pump stores a partition's first block before its first position, and ``flow forget`` strikes out both.
+
+    Args:
+        flow: Whose.
+        positions: What the flow has on record, by topic id and partition.
+        blocks: The partitions whose offset runs are there.
+
+    Raises:
+        RefusedError: some are not, though the target has their topic.
+    """
+    without = [
+        position
+        for place, position in positions.items()
+        if place not in blocks and position.downstream_position > 0 and position.state is not State.STARTING
+    ]
+    if not without:
+        return
+    there = await flow.target.refresh({position.target_topic for position in without})
+    lost = [p for p in without if p.target_topic in there and there[p.target_topic].error_code == Code.NONE]
+    if lost:
+        first = min(lost, key=lambda position: (position.topic, position.partition))
+        raise RefusedError(
+            f"{flow.identity.name}: the offset runs of {len(lost)} partitions are lost, as of"
+            f" {first.topic}-{first.partition}, which was mirrored up to offset {first.upstream_position}:"
+            f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted, or emptied",
+            remedy="`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` lets a topic begin"
+            " again",
+            code="runs_lost",
+        )
