@@ -49,13 +49,12 @@ def live_file(config: Path | None, source: str | None, target: str | None) -> Li
     """
     from mmtool.config.live import Chosen, LiveFile
     from mmtool.config.load import config_path
-    from mmtool.replication.limits import refuse_meeting, refuse_repetition
+    from mmtool.replication.limits import refuse_conflicts
 
     def load() -> Chosen:
         settings = loaded(config)
         flows = settings.select(source, target)
-        refuse_repetition(settings.flows)
-        refuse_meeting(settings.flows)
+        refuse_conflicts(settings.flows)
         return Chosen(flows, settings.heartbeats_only)
 
     return LiveFile(config_path(config, os.environ), load)

@@ -196,6 +196,11 @@ class RenamePolicy:
     after: str = ""
     base: DefaultPolicy = DefaultPolicy()
 
+    @property
+    def names_source(self) -> bool:
+        """Whether a renamed topic tells by its name where it came from."""
+        return "${source}" in self.before + self.after
+
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         if self.base.is_heartbeats_topic(topic):
             return self.base.format_remote_topic(source_alias, topic)

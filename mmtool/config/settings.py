@@ -223,6 +223,12 @@ class FlowSettings(_Frozen):
         """Whether a topic is left out only because it was mirrored here from the target."""
         return self._wants(name) and self.policy.is_cycle(self.target.alias, name)
 
+    def may_be_born_here(self, name: str) -> bool:
+        """Whether a topic is left out for a name that a topic born on the source could have as well."""
+        policy = self.policy
+        guessed = isinstance(policy, RenamePolicy) and not policy.names_source
+        return guessed and not policy.is_heartbeats_topic(name) and self.came_from_target(name)
+
     def _wants(self, name: str) -> bool:
         if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
             return False

@@ -157,6 +157,12 @@ def _mirrored(
 ) -> dict[str, TopicFacts]:
     mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
     missing = sorted(set(wanted) - mirrored.keys())
+    cycles = [name for name in missing if flow.came_from_target(name)]
+    if cycles:
+        raise UsageError(
+            f"{flow.name} mirrors no topic {', '.join(cycles)}: by its name it came from {flow.target.alias}",
+            remedy="name topics that were born on " + flow.source.alias,
+        )
     if missing:
         raise UsageError(
             f"{flow.name} mirrors no topic {', '.join(missing)}",

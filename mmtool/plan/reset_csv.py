@@ -10,9 +10,12 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_HEADING = ["topic", "partition", "offset"]
+"""Kafka's own tool writes none; spreadsheets and people do."""
+
 
 def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset]:
-    """Topic, partition and offset of each line; empty lines are passed over.
+    """Topic, partition and offset of each line; empty lines and a heading are passed over.
 
     Raises:
         ValueError: a line has other columns, a number is none, or a partition has two offsets; names the line.
@@ -20,6 +23,8 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     found: dict[TopicPartition, UpstreamOffset] = {}
     reader = csv.reader(lines)
     for row in filter(None, reader):
+        if reader.line_num == 1 and row == _HEADING:
+            continue
         if len(row) != 3 or not (_is_number(row[1]) and _is_number(row[2])):
             raise ValueError(
                 f"line {reader.line_num}: topic,partition,offset is wanted, not {','.join(row)[:60]!r}"

@@ -32,6 +32,20 @@ def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
             )
 
 
+def refuse_conflicts(enabled: Iterable[FlowSettings]) -> None:
+    """Refuses flows that do not go together, as far as the file tells.
+
+    Args:
+        enabled: All that the file enables, whichever of them this process runs.
+
+    Raises:
+        UsageError: as `refuse_repetition` and `refuse_meeting`.
+    """
+    flows = list(enabled)
+    refuse_repetition(flows)
+    refuse_meeting(flows)
+
+
 def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
     """Refuses flows with identical names on which a record would come to one cluster twice.
 

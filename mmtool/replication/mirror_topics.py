@@ -55,11 +55,13 @@ class TopicsView:
     Attributes:
         refused: Topics that cannot be mirrored at all, and why.
         matched: How many source topics the flow's filters accept.
+        left_out: Topics that are left out for their names, and may have been born on the source.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     matched: int = 0
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
@@ -86,6 +88,7 @@ class MirrorTopics:
         self._settle_seconds = settle_seconds
         self._limits: dict[str, int] = {}
         self._known_gone: frozenset[str] = frozenset()
+        self._left_out: list[str] = []
 
     async def matches(self) -> bool:
         """Whether the source has any topic that the flow's filter means; changes nothing.
@@ -125,6 +128,7 @@ class MirrorTopics:
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone
+        view.left_out = self._left_out
         return view
 
     async def _settled(
@@ -154,17 +158,21 @@ class MirrorTopics:
             return ""
         remote = self._flow.settings.remote_topic(about.source_topic)
         if remote != about.target_topic:
-            return f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy"
+            return (
+                f"is mirrored to {about.target_topic}, and would now be called {remote}: keep its naming policy, or let"
+                f" it begin again under the new name with `mmtool flow forget --topic {about.source_topic}`"
+            )
         presence = presence_of(about.target_topic_id, target.get(remote))
         if not presence.is_gone:
             return ""
         return f"target topic {remote} {presence.value}, and its records with it: {BEGIN_AGAIN}"
 
     async def _wanted(self) -> dict[str, TopicMetadata]:
-        found = await self._flow.source.refresh(None)
+        found = sorted((await self._flow.source.refresh(None)).items())
+        self._left_out = [name for name, _ in found if self._flow.settings.may_be_born_here(name)]
         return {
             name: topic
-            for name, topic in sorted(found.items())
+            for name, topic in found
             if topic.error_code == Code.NONE and self._flow.settings.mirrors_topic(name)
         }
 

@@ -55,7 +55,12 @@ def pause(flow: FlowNow, reason: str) -> Held:
     control = read_control_of_run(flow.clusters.settings.target, flow.identity, "hold")
     topics = {name: topic.topic_id for name, topic in flow.topics.items()}
     words = pause_words(
-        topics, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms(), reason=reason
+        topics,
+        control.pauses,
+        whole=not flow.narrowed,
+        by=operator(),
+        at_ms=_now_ms(),
+        reason=" ".join(reason.split()),
     )
     return _say(flow, control, words, Action.PAUSE)
 

@@ -48,6 +48,34 @@ def test_check_of_a_good_file_ends_with_0(mmtool, written):
     assert f"{path} can be used: A->B" in ended.err
 
 
+RING = """\
+clusters = a, b, c
+a.bootstrap.servers = a:1
+b.bootstrap.servers = b:1
+c.bootstrap.servers = c:1
+a->b.enabled = true
+b->c.enabled = true
+c->a.enabled = true
+topics = orders
+replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (RING, "would come to a again"),
+        (RING.replace("c->a", "a->c").replace("replication.policy.class", "mmtool.topic.rename.format").replace(
+            "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "dr.${topic}"), "would both write to"),
+        (GOOD + "mmtool.on.oversize = dead-letter\n", "is not supported by this version"),
+    ],
+    ids=["a ring of identical names", "names that meet", "what is not built yet"],
+)  # fmt: skip
+def test_check_refuses_what_replicate_would_refuse(text, says, mmtool, written):
+    ended = mmtool("config", "check", "-c", written(text))
+    assert (ended.code, says in ended.err) == (2, True), ended.err
+
+
 def test_check_finds_the_file_through_the_environment(mmtool, written, monkeypatch):
     monkeypatch.setenv("MMTOOL_CONFIG", str(written(GOOD)))
     assert mmtool("config", "check").code == 0

@@ -37,7 +37,7 @@ class OversizeRecordError(BatchError):
         super().__init__(
             f"the record at upstream offset {upstream_offset} needs a batch of {size} bytes; "
             f"the target takes {limit}",
-            remedy="raise max.message.bytes on the target topic, or set mmtool.on.oversize = dead-letter",
+            remedy="raise max.message.bytes on the target topic",
         )
         self.upstream_offset = upstream_offset
         self.size = size

@@ -207,6 +207,17 @@ def test_the_policy_follows_mm2s_keys(lines, policy, load):
         assert only_flow(load(lines)).policy == policy
 
 
+@pytest.mark.parametrize(
+    ("form", "left_out"),
+    [("dr.${topic}", ["dr.orders"]), ("${topic}.copy", ["orders.copy"]), ("${source}-${topic}", [])],
+)
+def test_a_format_that_names_no_source_leaves_out_what_may_have_been_born_here(form, left_out, load):
+    flow = only_flow(load(f"topics = .*\nmmtool.topic.rename.format = {form}\n"))
+    names = ["orders", "dr.orders", "orders.copy", "B-orders", "B.heartbeats", "heartbeats"]
+    assert [name for name in names if flow.may_be_born_here(name)] == left_out
+    assert not any(map(flow.mirrors_topic, left_out))
+
+
 @pytest.mark.parametrize("text", ["orders", "${topic}", "${topic}${topic}", "a/${topic}"])
 def test_a_rename_format_must_keep_names_apart_and_legal(text, load):
     with pytest.raises(ConfigError, match="one \\$\\{topic\\}"):

@@ -10,6 +10,12 @@ def test_three_columns_are_topic_partition_and_offset():
     assert {str(place): offset for place, offset in found.items()} == {"orders-0": 42, "a,b-1": 7}
 
 
+def test_a_heading_is_passed_over_where_headings_stand():
+    assert parse_reset_csv(["topic,partition,offset", "a,0,7"]) == parse_reset_csv(["a,0,7"])
+    with pytest.raises(ValueError, match="line 2"):
+        parse_reset_csv(["a,0,7", "topic,partition,offset"])
+
+
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
