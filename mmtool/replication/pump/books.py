@@ -19,7 +19,7 @@ from mmtool.replication.pump.mirror import FencedError, InDoubtError
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
@@ -153,8 +153,12 @@ class PositionsBook:
         self._pace = pace
         self._repeat_at = 0.0
 
-    async def flush(self) -> None:
-        """Writes the positions that changed; now and then all of them, to show that the flow is alive."""
+    async def flush(self, heard_ms: Callable[[int], int]) -> None:
+        """Writes the positions that changed; now and then all of them, to show that the flow is alive.
+
+        Args:
+            heard_ms: Of the time now, until when the source has told its ends: no position is truer than that.
+        """
         now = time.monotonic()
         everything = now >= self._repeat_at
         if everything:
@@ -166,7 +170,7 @@ class PositionsBook:
             mirror.note_lag(now_ms)
             if mirror.dirty or everything:
                 mirror.dirty = False
-                position = self._position(mirror, now_ms)
+                position = self._position(mirror, heard_ms(now_ms))
                 records.append((position.key, position.encode()))
         for batch in own_batches(records, now_ms):
             topic = self._flow.identity.control_topic
@@ -174,7 +178,7 @@ class PositionsBook:
                 self._cluster, ProducePartition(topic, self._flow.control_topic_id, 0, batch.payload)
             )
 
-    def _position(self, mirror: PartitionMirror, now_ms: int) -> PositionRecord:
+    def _position(self, mirror: PartitionMirror, observed_ms: int) -> PositionRecord:
         a = mirror.assignment
         return PositionRecord(
             owner=self._flow.owner,
@@ -190,7 +194,7 @@ class PositionsBook:
             mirrored_bytes=mirror.bytes,
             state=mirror.state,
             reason=mirror.reason,
-            observed_ms=now_ms,
+            observed_ms=observed_ms,
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
         )

@@ -173,7 +173,7 @@ class FlowPump:
         if self.ends is not None:
             await self.ends.look()
         await self.runs.flush()
-        await self.positions.flush()
+        await self.positions.flush(self.reader.heard_ms)
         self.syncs.flush()
 
     async def _until(self, end: RoundEnd) -> None:
@@ -224,7 +224,7 @@ class FlowPump:
         if self.ends is not None:
             await self.ends.look()
         await self.runs.flush()
-        await self.positions.flush()
+        await self.positions.flush(self.reader.heard_ms)
         await self.syncs.close()
 
     async def _disconnect(self) -> None:

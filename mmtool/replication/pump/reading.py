@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_WAIT_MS = 500
 _WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
+_LONG_MS = 5_000  # a broker answers within half a second, with or without records
 _PAUSE_SECONDS = 0.1
 _CONNECTIONS = 2
 
@@ -76,12 +77,18 @@ class SourceReader:
         self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
         self._followed: dict[Connection, Followed] = {}
         self._watch = TopicWatch()
+        self._asked_ms: dict[Connection, int] = {}
         self._room = asyncio.Event()
         self._stale = True
 
     def has_room(self) -> None:
         """Some mirror got rid of bytes: it may want more."""
         self._room.set()
+
+    def heard_ms(self, now_ms: int) -> int:
+        """Until when the source's ends are known: now, unless a broker has not answered for long."""
+        asked_ms = min(self._asked_ms.values(), default=now_ms)
+        return asked_ms if now_ms - asked_ms > _LONG_MS else now_ms
 
     async def run(self) -> None:
         """Reads until cancelled."""
@@ -150,6 +157,7 @@ class SourceReader:
             await self._budget.wait(LEAST_FETCH)
             followed.refill()
             if not followed.is_open:
+                self._asked_ms.pop(connection, None)
                 self._room.clear()
                 await _either(self._room.wait(), _PAUSE_SECONDS)
                 continue
@@ -168,6 +176,9 @@ class SourceReader:
         node, number = connection
         self._budget.add(reserved)
         self._pace.under_way += 1
+        self._asked_ms.setdefault(
+            connection, int(time.time() * 1000)
+        )  # also when it was asked in vain before
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
@@ -180,6 +191,7 @@ class SourceReader:
         finally:
             self._budget.add(-reserved)
             self._pace.under_way -= 1
+        self._asked_ms.pop(connection, None)
         if followed.session.answered(answer):
             await self._take(answer, followed)
         else:

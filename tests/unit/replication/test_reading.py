@@ -1,0 +1,73 @@
+"""A broker that does not answer tells nothing of its partitions' ends, and the reader knows since when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchAnswer
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.replication.pump.budget import Budget
+from mmtool.replication.pump.pace import Pace
+from mmtool.replication.pump.reading import SourceReader
+from mmtool.testing.mirror import SOURCE_ID, mirror_of
+
+LATER_MS = 60_000
+
+
+class Source:
+    """A broker with nothing to tell, which answers until it hangs, or until its connections break."""
+
+    alias = "source"
+    hangs = breaks = False
+
+    def leader(self, topic, partition):
+        return 1
+
+    async def refresh(self, topics):
+        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if self.breaks:
+            raise ConnectionLostError("broken")
+        if self.hangs:
+            await asyncio.Event().wait()
+        return FetchAnswer(0, Code.NONE, [])
+
+
+def reading(source):
+    free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
+    budget = Budget(1 << 30).account()
+    return SourceReader(
+        source, [mirror_of()], budget, free, lambda _: None, read_committed=True, continue_on_loss=False
+    )
+
+
+@pytest.mark.parametrize("how", ["hangs", "breaks"])
+def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
+    async def scene():
+        source = Source()
+        reader = reading(source)
+        task = asyncio.create_task(reader.run())
+        await asyncio.sleep(0.1)
+        now_ms = int(time.time() * 1000)
+        assert reader.heard_ms(now_ms) == now_ms
+        setattr(source, how, True)
+        await asyncio.sleep(0.3)
+        heard_ms = reader.heard_ms(now_ms + LATER_MS)
+        setattr(source, how, False)
+        await asyncio.sleep(0.3)
+        again_ms = reader.heard_ms(now_ms + 1000)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return heard_ms - now_ms, again_ms - now_ms
+
+    silent, again = asyncio.run(scene())
+    assert -100 < silent < 300
+    assert how == "hangs" or again == 1000
