@@ -84,7 +84,8 @@ class WireCluster:
                 connection.close()
             return
         raise UnreachableError(
-            f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {failure}",
+            f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}:"
+            f" {str(failure) or 'no answer in time'}",
             remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
         )
 
