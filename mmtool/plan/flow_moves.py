@@ -84,6 +84,12 @@ class Move:
     repeated: int = 0
     reason: str = ""
 
+    @property
+    def is_to_the_end(self) -> bool:
+        """Whether no record of the source is left at or behind ``after``."""
+        log = self.facts.source_log
+        return self.after is not None and log is not UNKNOWN and self.after >= log.log_end
+
     def row(self, source: str, target: str) -> FlowRow:
         """For the aliases of the flow's clusters."""
         return FlowRow(

@@ -17,6 +17,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
@@ -65,12 +66,14 @@ class Rehearsal:
         moves: By topic id and partition.
         again: Judges anew, to the same positions: what is asked about and what is done are the same moves.
         owner: Who runs the flow; nothing can be moved meanwhile. None when nobody does.
+        is_to_a_time: Whether the positions were found by records' timestamps.
     """
 
     flow: FlowNow
     moves: Moves
     again: Callable[[], Moves]
     owner: FlowMember | None
+    is_to_a_time: bool = False
 
     @property
     def rows(self) -> list[FlowRow]:
@@ -78,7 +81,11 @@ class Rehearsal:
 
     @property
     def sentences(self) -> list[str]:
-        return sentences(self.moves.values(), self.flow.identity.target_alias)
+        late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
+        said = (
+            [f"{len(late)} partitions have no record from that time on: their end is meant"] if late else []
+        )
+        return said + sentences(self.moves.values(), self.flow.identity.target_alias)
 
     @property
     def is_needed(self) -> bool:
@@ -143,7 +150,8 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
         chosen = {place: of for place, of in facts.items() if of.source in wanted}
         return {place: plan_seek(of, wanted[of.source]) for place, of in chosen.items()}
 
-    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow)), _owner(flow))
+    by_time = isinstance(to, datetime)
+    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow)), _owner(flow), by_time)
 
 
 def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:

@@ -37,10 +37,14 @@ class _Rates(NamedTuple):
 
 
 class RateMeter:
-    """Rates of one flow over the last ten seconds."""
+    """Rates of one flow over the last ten seconds.
+
+    What partitions have mirrored that are not mirrored any more, by a changed file, stays in its sums.
+    """
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
+        self._mirrored: dict[bytes, tuple[int, int]] = {}
 
     def snapshot(
         self, flow: str, positions: Iterable[PositionRecord], now_ms: int, *, refused: int = 0
@@ -57,10 +61,11 @@ class RateMeter:
         moving = [p for p in known if p.state not in _STILL]
         # how the source of what is paused grows, nobody looks
         followed = [p for p in known if p.state != State.PAUSED]
+        self._mirrored.update((p.key, (p.records, p.mirrored_bytes)) for p in known)
         now = _Sample(
             time.monotonic(),
-            sum(p.records for p in known),
-            sum(p.mirrored_bytes for p in known),
+            sum(records for records, _ in self._mirrored.values()),
+            sum(count for _, count in self._mirrored.values()),
             sum(p.lag_records for p in moving),
         )
         rates = self._rates(now)

@@ -129,6 +129,13 @@ def mirror(flow):
     asyncio.run(mirrored())
 
 
+def test_a_time_that_no_record_has_reached_yet_means_the_end_and_is_said_to(made, topics):
+    answer = made.run("seek", "--topic", topics["same"], "--to", "2126-01-31T12:00:00Z")
+    assert "1 partitions have no record from that time on: their end is meant" in answer.err
+    answer = made.run("seek", "--topic", topics["same"], "--to", "1999-01-31T12:00:00Z")
+    assert "their end is meant" not in answer.err
+
+
 def test_a_rehearsal_shows_what_would_be_and_changes_nothing(made, topics):
     answer = made.run("seek", "--topic", topics["same"], "--to", "earliest")
     (row,) = answer.rows

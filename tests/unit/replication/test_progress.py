@@ -99,6 +99,13 @@ def test_a_successor_that_counts_anew_gives_no_negative_rate(clock):
     assert (shown.records_per_second, shown.bytes_per_second) == (0.0, 0.0)
 
 
+def test_what_is_left_out_from_now_on_has_been_mirrored_all_the_same(clock):
+    meter = RateMeter()
+    meter.snapshot("A->B", [position(0, records=5), position(1, records=700)], now_ms=1)
+    shown = meter.snapshot("A->B", [position(0, records=6)], now_ms=1)
+    assert (shown.records, shown.partitions) == (706, 1)
+
+
 def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):
     seen = [position(0, since=1000), position(1, since=3000)]
     assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds == 3.0
