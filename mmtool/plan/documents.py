@@ -7,7 +7,7 @@ form). A value that does not check is refused, never guessed.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 from zlib import crc32
@@ -85,13 +85,17 @@ class Document:
 
     @classmethod
     def decode(cls, value: bytes) -> Self:
-        """Raises UnreadableDocumentError."""
+        """What an older mmtool did not write yet has a default; what a newer one writes more is left alone.
+
+        Raises:
+            UnreadableDocumentError: it is damaged, or something is missing.
+        """
         body = decode(value)
-        known = {field.name for field in fields(cls)}  # type: ignore[arg-type]  # a dataclass
-        try:
-            return cls(**{name: body[name] for name in known})
-        except KeyError as error:
-            raise UnreadableDocumentError(f"{cls.__name__} lacks {error}") from error
+        known = fields(cls)  # type: ignore[arg-type]  # a dataclass
+        for field in known:
+            if field.name not in body and field.default is MISSING:
+                raise UnreadableDocumentError(f"{cls.__name__} lacks {field.name!r}")
+        return cls(**{field.name: body[field.name] for field in known if field.name in body})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import pytest
 
 from mmtool.plan.offsets import answer_forward
 from mmtool.testing.both_ways import SIDES, Pair
+from mmtool.testing.lookups import flow_facts
 from mmtool.translation.answers import Exact
 from mmtool.translation.types import UpstreamOffset
 
@@ -47,6 +48,6 @@ def test_no_commit_of_either_side_skips_a_record_or_re_reads_more_than_is_said(p
 
 @pytest.mark.parametrize(("here", "there"), WAYS)
 def test_a_group_that_has_read_all_of_one_side_re_reads_nothing_on_the_other(pair, here, there):
-    for known in pair.facts(here, there).values():
+    for known in flow_facts(pair.properties, here, there, pair.topics).values():
         end = UpstreamOffset(known.source_log.log_end)
         assert isinstance(answer_forward(known, end, known.target_log), Exact), known.source
