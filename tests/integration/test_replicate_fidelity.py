@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 YEAR_MS = 365 * 24 * 3_600_000
+SINGLES = 400
 BIG_BYTES = 10_000_000
 ANY_TIME = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(10 * YEAR_MS)}
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
@@ -89,6 +90,14 @@ def write_odd_names(bootstrap, topic):
     names = [b"\xff\xfe", b"\x80", b"ok", b"\xc3"]
     records = [PlainRecord(i, now + i, b"k", b"v", ((name, b"x"),)) for i, name in enumerate(names)]
     append_batches(bootstrap, topic, 0, [batch_of(records, codec=codec) for codec in CODECS])
+
+
+def write_singles(bootstrap, topic):
+    """As many batches as records, which is what a producer without linger writes."""
+    create_topic(bootstrap, topic)
+    now = int(time.time() * 1000)
+    singles = [batch_of([PlainRecord(0, now + i, b"k%d" % i, b"%d" % i)]) for i in range(SINGLES)]
+    append_batches(bootstrap, topic, 0, singles)
 
 
 def write_interleaved(bootstrap, topic):
@@ -195,6 +204,7 @@ def write_empty(bootstrap, topic):
 
 WRITERS = {
     "odd": write_odd,
+    "singles": write_singles,
     "oddnames": write_odd_names,
     "interleaved": write_interleaved,
     "compacted": write_compacted,
@@ -249,7 +259,7 @@ def test_the_run_ends_by_itself_with_a_row_for_each_partition(mirrored):
     assert (mirrored.answer.code, mirrored.answer.stderr.count("halted")) == (0, 0), mirrored.answer.stderr
     rows = mirrored.answer.rows
     assert {(row["state"], row["lag_records"], row["reason"]) for row in rows} == {("caught_up", 0, "")}
-    assert len([row for row in rows if row["topic"].startswith(mirrored.prefix)]) == 29
+    assert len([row for row in rows if row["topic"].startswith(mirrored.prefix)]) == 30
 
 
 @pytest.mark.parametrize("stem", [s for s in WRITERS if s not in ("oddnames", "plain")])
@@ -276,6 +286,12 @@ def test_a_real_producers_batches_arrive_as_they_were_sent(mirrored, codec):
     assert {str(verdict) for verdict in verdicts.values()} == {"1000 records, identical"}
     assert batches["target"] == batches["source"]
     assert {batch[0] for batch in batches["target"]} == {codec}
+
+
+def test_batches_of_one_record_are_joined(mirrored):
+    there = data_batches(mirrored.fleet["target"], mirrored.target("singles"), 0)
+    assert sum(len(batch.records) for batch in there) == SINGLES
+    assert len(there) <= SINGLES / 20
 
 
 def test_the_bytes_of_odd_records_are_kept(mirrored):
