@@ -36,7 +36,8 @@ def peak_of(process, peaks):
     return max(peaks.values(), default=0)
 
 
-def test_records_of_50_mb_cross_within_the_memory_that_is_promised(bench, fleet, measured):
+def test_records_of_50_mb_cross_within_the_memory_that_is_promised(fleet, tmp_path, measured):
+    bench = Bench(fleet, tmp_path)
     topic, size, buffer = f"large-{os.getpid()}", 50_000_000, 16 * MIB
     create_topic(fleet["source"].bootstrap, topic, 2, **{"max.message.bytes": "60000000"})
     producer = Producer({"bootstrap.servers": fleet["source"].bootstrap, "message.max.bytes": 60_000_000})
