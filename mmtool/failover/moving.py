@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.rows import Row, reset_csv, translation_rows
 from mmtool.failover.writing import failure_of_writing, write_groups
+from mmtool.plan.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,6 +107,4 @@ def _left_out(path: Path, found: Translation) -> str:
 
 
 def _groups(names: list[str]) -> str:
-    named = ", ".join(names[:5])
-    more = len(names) - 5
-    return f"{'groups' if len(names) > 1 else 'group'} {named}" + (f" and {more} more" if more > 0 else "")
+    return f"{'groups' if len(names) > 1 else 'group'} {few(names)}"

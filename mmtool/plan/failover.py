@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import few
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -101,10 +102,10 @@ def plan_planned(
 
 def steps_of(names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned."""
-    groups = _listed([plan.group for plan in plans])
+    groups = few([plan.group for plan in plans]) or "no topic"
     stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = _listed(_topics(plans))
+    topics = few(_topics(plans)) or "no topic"
     sentences = {
         StepName.CHECK: f"check that {groups} {stand} still on {names.source} and {are} idle on {names.target}",
         StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
@@ -123,11 +124,6 @@ def _topics(plans: Iterable[GroupPlan]) -> list[str]:
     """The flow's topics among them: those have a name on both sides."""
     verdicts = [verdict for plan in plans for verdict in plan.verdicts]
     return sorted({v.source.topic for v in verdicts if v.source is not None and v.target is not None})
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:5])
-    return f"{shown} and {len(names) - 5} more" if len(names) > 5 else shown or "no topic"
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import few
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -61,9 +63,7 @@ class GroupStanding:
     @property
     def sentence(self) -> str:
         """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
-        named = ", ".join(map(str, self.members[:_NAMED]))
-        more = len(self.members) - _NAMED
-        who = f"{named} and {more} more" if more > 0 else named
+        who = few(self.members, _NAMED)
         return f"{self.state}: {who}" if who else self.state
 
 

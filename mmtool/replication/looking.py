@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.plan.words import few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from mmtool.replication.flow_run import FlowRun
-
-_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -102,10 +101,9 @@ class TopicsLook:
 
 
 def _left_out(run: FlowRun) -> str:
-    names, more = run.view.left_out[:_SHOWN], len(run.view.left_out) - _SHOWN
-    said = ", ".join(names) + (f" and {more} more" if more > 0 else "")
     return (
-        f"{run.name}: left out, because their names say that they came from {run.flow.target.alias}: {said};"
+        f"{run.name}: left out, because their names say that they came from {run.flow.target.alias}:"
+        f" {few(run.view.left_out)};"
         " if they were born here, put ${source} into mmtool.topic.rename.format"
     )
 

@@ -19,6 +19,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.take_over import Cut, Traces, cut_of
+from mmtool.plan.words import few
 from mmtool.replication.beginning import partition_of
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.replication.proven_end import ContradictionError, proven_end
@@ -230,9 +231,8 @@ class Predecessor:
             positions = await asyncio.to_thread(read_positions, here.target, here.source.alias)
             topics = sorted({up.topic for up in written if up in positions})
             if topics:
-                named = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
                 self.warnings.append(
-                    f"{here.name}: MirrorMaker 2 has mirrored {named} before, and its offsets"
+                    f"{here.name}: MirrorMaker 2 has mirrored {few(topics, 3)} before, and its offsets"
                     f" ({positions_topic(here.source.alias)}) are ignored: records from mmtool.start = {here.start} on"
                     " are mirrored again, behind those that it copied; `mmtool replicate --take-over` goes on where it"
                     " stopped"

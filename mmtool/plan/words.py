@@ -1,0 +1,15 @@
+"""Parts of sentences that plans and reports have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def few(things: Sequence[object], most: int = 5) -> str:
+    """The first ones by name, and how many more there are: ``a, b and 3 more``; empty for none."""
+    named = ", ".join(map(str, things[:most]))
+    more = len(things) - most
+    return f"{named} and {more} more" if more > 0 else named

@@ -1,0 +1,15 @@
+"""Parts of sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.plan.words import few
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [(0, ""), (1, "0"), (3, "0, 1, 2"), (4, "0, 1, 2 and 1 more"), (9, "0, 1, 2 and 6 more")],
+)
+def test_the_first_are_named_and_the_others_counted(count, said):
+    assert few(range(count), 3) == said
