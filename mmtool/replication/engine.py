@@ -201,9 +201,7 @@ class Engine:
         self.ready.set()
 
     async def _own(self, run: FlowRun) -> None:
-        await run.take()
-        await run.refuse_lost_runs()
-        await run.refresh()
+        await run.take_to_mirror()
         self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
         self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
         if run.flow.settings.throttle_bytes_per_second is not None:

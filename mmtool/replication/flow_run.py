@@ -149,13 +149,15 @@ class FlowRun:
         self._claimed_at = time.monotonic()
         await self.watch.start(control.end, control.pauses)
 
-    async def refuse_lost_runs(self) -> None:
-        """Once it is taken, and before anything is mirrored.
+    async def take_to_mirror(self, *, in_doubt: bool = False) -> None:
+        """The same, with its topics, for who is going to mirror; not for who mends what is stored.
 
         Raises:
             RefusedError: what was mirrored is not on record any more.
         """
+        await self.take(in_doubt=in_doubt)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
+        await self.refresh()
 
     async def renew_claims(self) -> None:
         """Claims every shard again once a day, between rounds."""

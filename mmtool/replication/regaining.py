@@ -99,7 +99,5 @@ class Regaining:
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()
         await run.ownership.again()
-        await run.take(in_doubt=True)
-        await run.refuse_lost_runs()
-        await run.refresh()
+        await run.take_to_mirror(in_doubt=True)
         self._rotas[run.name].start()

@@ -32,18 +32,12 @@ class Run:
     async def _nothing(self):
         pass
 
-    async def refuse_lost_runs(self):
-        pass
-
-    async def take(self, *, in_doubt):
+    async def take_to_mirror(self, *, in_doubt):
         assert in_doubt
         self.tried += 1
         outcome = self.outcomes[min(self.tried, len(self.outcomes)) - 1]
         if outcome is not None:
             raise outcome
-
-    async def refresh(self):
-        pass
 
 
 def scene(run, play):
