@@ -19,7 +19,7 @@ from mmtool.replication.pump.mirror import FencedError, InDoubtError
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
@@ -153,26 +153,25 @@ class PositionsBook:
         self._pace = pace
         self._repeat_at = 0.0
 
-    async def flush(self, heard_ms: Callable[[int], int]) -> None:
+    async def flush(self, heard_ms: int) -> None:
         """Writes the positions that changed; now and then all of them, to show that the flow is alive.
 
         Args:
-            heard_ms: Of the time now, until when the source has told its ends: no position is truer than that.
+            heard_ms: Until when the source has told its ends: no position is truer than that.
         """
         now = time.monotonic()
         everything = now >= self._repeat_at
         if everything:
             self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
-        now_ms = int(time.time() * 1000)
         use = self._pace.use()
         records = [] if use is None else [(use.key, use.encode())]
         for mirror in self._mirrors:
-            mirror.note_lag(now_ms)
+            mirror.note_lag(heard_ms)
             if mirror.dirty or everything:
                 mirror.dirty = False
-                position = self._position(mirror, heard_ms(now_ms))
+                position = self._position(mirror, heard_ms)
                 records.append((position.key, position.encode()))
-        for batch in own_batches(records, now_ms):
+        for batch in own_batches(records, int(time.time() * 1000)):
             topic = self._flow.identity.control_topic
             await append(
                 self._cluster, ProducePartition(topic, self._flow.control_topic_id, 0, batch.payload)

@@ -170,11 +170,14 @@ class FlowPump:
             await to_its_end(self._flush())
 
     async def _flush(self) -> None:
+        await self._flush_books()
+        self.syncs.flush()
+
+    async def _flush_books(self) -> None:
         if self.ends is not None:
             await self.ends.look()
         await self.runs.flush()
-        await self.positions.flush(self.reader.heard_ms)
-        self.syncs.flush()
+        await self.positions.flush(self.reader.heard_ms(int(time.time() * 1000)))
 
     async def _until(self, end: RoundEnd) -> None:
         endless = (self.reader.run(), self.keep_books(), _failure(self.failure))
@@ -221,10 +224,7 @@ class FlowPump:
             raise InDoubtError(f"{self.target.alias} did not answer for the last books") from error
 
     async def _last_books(self) -> None:
-        if self.ends is not None:
-            await self.ends.look()
-        await self.runs.flush()
-        await self.positions.flush(self.reader.heard_ms)
+        await self._flush_books()
         await self.syncs.close()
 
     async def _disconnect(self) -> None:

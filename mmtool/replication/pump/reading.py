@@ -176,9 +176,8 @@ class SourceReader:
         node, number = connection
         self._budget.add(reserved)
         self._pace.under_way += 1
-        self._asked_ms.setdefault(
-            connection, int(time.time() * 1000)
-        )  # also when it was asked in vain before
+        # since the first of the questions that were asked in vain
+        self._asked_ms.setdefault(connection, int(time.time() * 1000))
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.aside import to_its_end
-from mmtool.replication.pump.books import RunsBook
+from mmtool.replication.pump import books
+from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.mirror import InDoubtError
-from mmtool.testing.mirror import assigned, mirror_of
+from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 
 class Target:
@@ -69,3 +71,17 @@ def test_a_write_that_is_carried_to_its_end_is_known_to_be_there():
         await book.flush()
 
     asyncio.run(scene())
+
+
+def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatch):
+    """However long ago that was: neither when it was seen so, nor since when it is."""
+    written = []
+    monkeypatch.setattr(books, "own_batches", lambda records, _: written.extend(records) or ())
+    mirror = mirror_of(assigned())
+    mirror.offer(fetched(b"", end=0), now_ms=1000)
+    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"))
+    book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None))
+    asyncio.run(book.flush(heard_ms=2000))
+    ((_, value),) = written
+    position = PositionRecord.decode(value)
+    assert (position.observed_ms, position.at_end_ms) == (2000, 2000)
