@@ -17,12 +17,12 @@ _SECONDS = 20.0
 
 def alter_topic(bootstrap: str, topic: str, **config: str | None) -> None:
     """Sets properties of a topic, their dots as underscores; None takes one away."""
-    _alter(bootstrap, "topic", topic, {name.replace("_", "."): value for name, value in config.items()})
+    _alter(bootstrap, "topic", topic, config)
 
 
 def alter_broker(bootstrap: str, node: int, **config: str | None) -> None:
     """The same for one broker, while it runs."""
-    _alter(bootstrap, "broker", str(node), {name.replace("_", "."): value for name, value in config.items()})
+    _alter(bootstrap, "broker", str(node), config)
 
 
 def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
@@ -55,7 +55,7 @@ def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) 
 
     entries = [
         ConfigEntry(
-            key,
+            key.replace("_", "."),
             value,
             incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
         )

@@ -32,7 +32,7 @@ def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
             )
 
 
-def refuse_conflicts(enabled: Iterable[FlowSettings]) -> None:
+def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
     """Refuses flows that do not go together, as far as the file tells.
 
     Args:
@@ -41,9 +41,8 @@ def refuse_conflicts(enabled: Iterable[FlowSettings]) -> None:
     Raises:
         UsageError: as `refuse_repetition` and `refuse_meeting`.
     """
-    flows = list(enabled)
-    refuse_repetition(flows)
-    refuse_meeting(flows)
+    refuse_repetition(enabled)
+    refuse_meeting(enabled)
 
 
 def refuse_repetition(flows: Iterable[FlowSettings]) -> None:

@@ -88,14 +88,15 @@ class MirrorTopics:
         self._settle_seconds = settle_seconds
         self._limits: dict[str, int] = {}
         self._known_gone: frozenset[str] = frozenset()
-        self._left_out: list[str] = []
 
     async def matches(self) -> bool:
         """Whether the source has any topic that the flow's filter means; changes nothing.
 
         MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
         """
-        return any(map(self._flow.settings.topics.accepts, await self._wanted()))
+        return any(
+            map(self._flow.settings.topics.accepts, self._wanted(await self._flow.source.refresh(None)))
+        )
 
     async def refresh(self, on_record: Mapping[TopicId, MirroredPartition]) -> TopicsView:
         """Looks at both clusters, and gives every mirrored topic its partitions on the target.
@@ -104,7 +105,8 @@ class MirrorTopics:
             on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
                 made again: the offset runs would lead to records that are not there.
         """
-        source = await self._wanted()
+        found = await self._flow.source.refresh(None)
+        source = self._wanted(found)
         met = meeting(source, self._flow.settings.remote_topic)
         target, gone = await self._settled(source, on_record)
         gone |= met
@@ -128,7 +130,7 @@ class MirrorTopics:
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone
-        view.left_out = self._left_out
+        view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
         return view
 
     async def _settled(
@@ -167,12 +169,10 @@ class MirrorTopics:
             return ""
         return f"target topic {remote} {presence.value}, and its records with it: {BEGIN_AGAIN}"
 
-    async def _wanted(self) -> dict[str, TopicMetadata]:
-        found = sorted((await self._flow.source.refresh(None)).items())
-        self._left_out = [name for name, _ in found if self._flow.settings.may_be_born_here(name)]
+    def _wanted(self, found: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         return {
             name: topic
-            for name, topic in found
+            for name, topic in sorted(found.items())
             if topic.error_code == Code.NONE and self._flow.settings.mirrors_topic(name)
         }
 

@@ -44,7 +44,7 @@ class RateMeter:
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
-        self._mirrored: dict[bytes, tuple[int, int]] = {}
+        self._mirrored: dict[tuple[str, int], tuple[int, int]] = {}
 
     def snapshot(
         self, flow: str, positions: Iterable[PositionRecord], now_ms: int, *, refused: int = 0
@@ -61,7 +61,7 @@ class RateMeter:
         moving = [p for p in known if p.state not in _STILL]
         # how the source of what is paused grows, nobody looks
         followed = [p for p in known if p.state != State.PAUSED]
-        self._mirrored.update((p.key, (p.records, p.mirrored_bytes)) for p in known)
+        self._mirrored.update(((p.topic_id, p.partition), (p.records, p.mirrored_bytes)) for p in known)
         now = _Sample(
             time.monotonic(),
             sum(records for records, _ in self._mirrored.values()),
