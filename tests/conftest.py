@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import signal
-from dataclasses import dataclass
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from hypothesis import settings
 
 from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
+from mmtool.testing.processes import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -56,34 +56,20 @@ def _slowness(item: pytest.Item) -> tuple[bool, bool]:
     return folder not in _SLOW, item.get_closest_marker("spark") is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What a command line left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """The document's rows, where ``-o json`` was asked for."""
-        rows: list[dict[str, Any]] = json.loads(self.out)["data"]
-        return rows
-
-
 @pytest.fixture
-def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
     """``mmtool("status", "-o", "json")`` as a shell would run it, without a terminal.
 
     In this process: starting a new one each time takes longer than most commands.
     """
 
-    def run(*arguments: object) -> Ended:
+    def run(*arguments: object) -> Answer:
         capsys.readouterr()
+        began = time.monotonic()
         with pytest.raises(SystemExit) as caught:
             main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Ended(int(caught.value.code or 0), captured.out, captured.err)
+        return Answer(int(caught.value.code or 0), captured.out, captured.err, time.monotonic() - began)
 
     return run
 

@@ -19,14 +19,14 @@ PRESENT = [entry for entry in COMMANDS if (ROOT / "commands" / f"{entry.symbol}.
 
 def test_help_fits_one_screen_and_shows_every_command_under_its_panel(mmtool):
     ended = mmtool("--help")
-    lines = ended.out.splitlines()
+    lines = ended.stdout.splitlines()
     assert (ended.code, len(lines) <= 45, max(map(len, lines)) <= 80) == (0, True, True)
     for entry in PRESENT:
-        assert re.search(rf"^{entry.panel}:\n(  .*\n)*?  {entry.name} ", ended.out, re.MULTILINE), entry
+        assert re.search(rf"^{entry.panel}:\n(  .*\n)*?  {entry.name} ", ended.stdout, re.MULTILINE), entry
 
 
 def test_help_ends_with_three_examples(mmtool):
-    examples = mmtool("--help").out.split("Examples:\n")[1]
+    examples = mmtool("--help").stdout.split("Examples:\n")[1]
     assert len(re.findall(r"^  mmtool \S+", examples, re.MULTILINE)) == 3
 
 
@@ -34,17 +34,17 @@ def test_help_ends_with_three_examples(mmtool):
 @pytest.mark.parametrize("entry", PRESENT, ids=lambda entry: entry.name)
 def test_every_command_has_help_at_eighty_columns(mmtool, entry, option):
     ended = mmtool(entry.name, option)
-    assert (ended.code, ended.err) == (0, "")
-    assert max(map(len, ended.out.splitlines())) <= 80
+    assert (ended.code, ended.stderr) == (0, "")
+    assert max(map(len, ended.stdout.splitlines())) <= 80
 
 
 def test_the_version_is_the_packages(mmtool):
-    assert mmtool("--version").out == f"mmtool {__version__}\n"
+    assert mmtool("--version").stdout == f"mmtool {__version__}\n"
 
 
 def test_nothing_typed_is_a_usage_error_that_shows_help_on_stderr(mmtool):
     ended = mmtool()
-    assert (ended.code, ended.out, "Usage: mmtool" in ended.err) == (2, "", True)
+    assert (ended.code, ended.stdout, "Usage: mmtool" in ended.stderr) == (2, "", True)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_nothing_typed_is_a_usage_error_that_shows_help_on_stderr(mmtool):
 )
 def test_a_mistyped_line_is_said_in_two_lines(mmtool, arguments, message):
     ended = mmtool(*arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"error: {message}\nremedy: see `mmtool --help`\n"
+    assert (ended.code, ended.stdout) == (2, "")
+    assert ended.stderr == f"error: {message}\nremedy: see `mmtool --help`\n"
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_mistyped_line_is_said_in_two_lines(mmtool, arguments, message):
 )
 def test_a_value_that_an_option_cannot_take_is_said_plainly(mmtool, arguments, message):
     ended = mmtool(*arguments.split())
-    assert (ended.code, ended.err.splitlines()[0][: len(message) + 7]) == (2, f"error: {message}")
+    assert (ended.code, ended.stderr.splitlines()[0][: len(message) + 7]) == (2, f"error: {message}")
 
 
 def test_a_mistyped_line_with_json_is_still_one_document(mmtool):
     ended = mmtool("no-such", "-o", "json")
-    assert (ended.code, json.loads(ended.out)["errors"][0]["code"]) == (2, "usage")
+    assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (2, "usage")
 
 
 @pytest.mark.parametrize(

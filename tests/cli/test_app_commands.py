@@ -70,7 +70,7 @@ def test_nothing_returned_is_success(mmtool, commands):
 def test_however_a_command_ends_the_exit_code_is_the_contracts(mmtool, commands, error, code, said):
     commands(probe=raising(error))
     ended = mmtool("probe-it")
-    assert (ended.code, ended.out, ended.err) == (code, "", said)
+    assert (ended.code, ended.stdout, ended.stderr) == (code, "", said)
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,19 @@ def test_however_a_command_ends_the_exit_code_is_the_contracts(mmtool, commands,
 )
 def test_however_a_command_ends_json_is_one_document(mmtool, commands, error):
     commands(probe=raising(error))
-    document = json.loads(mmtool("probe-it", "-o", "json").out)
+    document = json.loads(mmtool("probe-it", "-o", "json").stdout)
     assert (document["command"], document["data"], len(document["errors"])) == ("probe-it", [], 1)
 
 
 def test_a_mistyped_option_points_at_the_commands_own_help(mmtool, commands):
     commands(probe=raising(RuntimeError("not reached")))
     ended = mmtool("probe-it", "--outputt", "json")
-    assert (ended.code, ended.err.splitlines()[1]) == (2, "remedy: see `mmtool probe-it --help`")
+    assert (ended.code, ended.stderr.splitlines()[1]) == (2, "remedy: see `mmtool probe-it --help`")
 
 
 def test_a_wrong_format_names_the_right_ones(mmtool, commands):
     commands(probe=raising(RuntimeError("not reached")))
-    err = mmtool("probe-it", "-o", "yaml").err
+    err = mmtool("probe-it", "-o", "yaml").stderr
     assert all(word in err for word in ("yaml", "table", "json", "csv"))
 
 
@@ -104,7 +104,7 @@ def test_the_common_switches_work_without_being_declared(mmtool, commands, optio
         detail("b")
 
     commands(probe=probe)
-    assert mmtool("probe-it", *options).err == heard
+    assert mmtool("probe-it", *options).stderr == heard
 
 
 def test_one_command_line_leaves_nothing_behind_for_the_next(mmtool, commands):
@@ -115,7 +115,7 @@ def test_one_command_line_leaves_nothing_behind_for_the_next(mmtool, commands):
 
     commands(probe=probe)
     mmtool("probe-it", "-q", "-o", "json")
-    assert (mmtool("probe-it").err, json.loads(mmtool("nonsense", "-o", "json").out)["data"]) == (
+    assert (mmtool("probe-it").stderr, json.loads(mmtool("nonsense", "-o", "json").stdout)["data"]) == (
         "shown\n",
         [],
     )
@@ -128,7 +128,7 @@ def test_a_group_lists_its_verbs_with_whole_sentences(mmtool, commands):
     verbs.command("go", help="Go.")(lambda: None)
     commands(verbs=verbs)
     ended = mmtool("verbs")
-    assert (ended.code, ended.out, sentence in " ".join(ended.err.split())) == (2, "", True)
+    assert (ended.code, ended.stdout, sentence in " ".join(ended.stderr.split())) == (2, "", True)
 
 
 def test_a_verb_is_named_in_the_document(mmtool, commands):
@@ -136,7 +136,7 @@ def test_a_verb_is_named_in_the_document(mmtool, commands):
     verbs.command("say")(raising(PartlyAppliedError("x")))
     verbs.command("go")(lambda: None)
     commands(verbs=verbs)
-    assert json.loads(mmtool("verbs", "say", "-o", "json").out)["command"] == "verbs say"
+    assert json.loads(mmtool("verbs", "say", "-o", "json").stdout)["command"] == "verbs say"
 
 
 def test_a_line_of_the_table_without_a_module_is_not_shown():

@@ -38,14 +38,14 @@ def written(tmp_path, monkeypatch):
 
 
 def rows_of(ended):
-    return {row["key"]: row for row in json.loads(ended.out)["data"]}
+    return {row["key"]: row for row in json.loads(ended.stdout)["data"]}
 
 
 def test_check_of_a_good_file_ends_with_0(mmtool, written):
     path = written(GOOD)
     ended = mmtool("config", "check", "-c", path)
-    assert (ended.code, ended.out) == (0, "")
-    assert f"{path} can be used: A->B" in ended.err
+    assert (ended.code, ended.stdout) == (0, "")
+    assert f"{path} can be used: A->B" in ended.stderr
 
 
 RING = """\
@@ -73,7 +73,7 @@ replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPo
 )  # fmt: skip
 def test_check_refuses_what_replicate_would_refuse(text, says, mmtool, written):
     ended = mmtool("config", "check", "-c", written(text))
-    assert (ended.code, says in ended.err) == (2, True), ended.err
+    assert (ended.code, says in ended.stderr) == (2, True), ended.stderr
 
 
 def test_check_finds_the_file_through_the_environment(mmtool, written, monkeypatch):
@@ -83,7 +83,7 @@ def test_check_finds_the_file_through_the_environment(mmtool, written, monkeypat
 
 def test_check_warns_and_still_ends_with_0(mmtool, written):
     ended = mmtool("config", "check", "-c", written(GOOD + "A->B.topic = x\n"), "-o", "json")
-    document = json.loads(ended.out)
+    document = json.loads(ended.stdout)
     assert (ended.code, document["command"], document["errors"]) == (0, "config check", [])
     assert [row["key"] for row in document["data"]] == ["A->B.topic"]
     assert "did you mean A->B.topics?" in document["warnings"][0]
@@ -93,7 +93,7 @@ def test_check_lists_every_problem_and_ends_with_2(mmtool, written):
     ended = mmtool(
         "config", "check", "-c", written(GOOD + "mmtool.shards = 0\noffset.lag.max = x\n"), "-o", "json"
     )
-    document = json.loads(ended.out)
+    document = json.loads(ended.stdout)
     assert ended.code == 2
     assert [row["line"] for row in document["data"]] == [14, 15]
     assert [error["code"] for error in document["errors"]] == ["config", "config"]
@@ -103,20 +103,20 @@ def test_check_lists_every_problem_and_ends_with_2(mmtool, written):
 def test_check_of_a_file_that_enables_nothing_ends_with_2_and_shows_the_typo(mmtool, written):
     ended = mmtool("config", "check", "-c", written(GOOD.replace("A->B.enabled", "A->B.enable")))
     assert ended.code == 2
-    assert "did you mean A->B.enabled?" in ended.out
-    assert "set A->B.enabled = true" in ended.err
+    assert "did you mean A->B.enabled?" in ended.stdout
+    assert "set A->B.enabled = true" in ended.stderr
 
 
 @pytest.mark.parametrize("verb", ["check", "show"])
 def test_a_missing_file_ends_with_2(verb, mmtool, tmp_path):
     ended = mmtool("config", verb, "-c", tmp_path / "nowhere", "-o", "json")
-    assert (ended.code, json.loads(ended.out)["errors"][0]["code"]) == (2, "config")
+    assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (2, "config")
 
 
 def test_an_unknown_alias_ends_with_2_and_lists_the_known_ones(mmtool, written):
     ended = mmtool("config", "show", "-c", written(GOOD), "-s", "X")
     assert ended.code == 2
-    assert "clusters are: A, B" in ended.err
+    assert "clusters are: A, B" in ended.stderr
 
 
 def test_show_names_the_deciding_key_or_the_default(mmtool, written):
@@ -151,7 +151,7 @@ def test_show_of_a_named_pair_that_is_not_enabled(mmtool, written):
 
 def test_show_as_csv_is_the_table_with_a_header(mmtool, written):
     ended = mmtool("config", "show", "-c", written(GOOD), "-o", "csv")
-    rows = list(csv.DictReader(io.StringIO(ended.out)))
+    rows = list(csv.DictReader(io.StringIO(ended.stdout)))
     assert {"flow", "key", "value", "origin", "line", "mm2_default"} <= rows[0].keys()
 
 
@@ -162,4 +162,4 @@ def test_show_as_csv_is_the_table_with_a_header(mmtool, written):
 )
 def test_a_secret_shows_in_no_output(output, verb, more, mmtool, written):
     ended = mmtool("config", verb, "-c", written(GOOD + more), "-o", output, "--debug", "-vv")
-    assert CANARY not in ended.out + ended.err
+    assert CANARY not in ended.stdout + ended.stderr

@@ -60,7 +60,7 @@ def planned(mmtool, scene):
 
 
 def row_of(ended):
-    document = json.loads(ended.out)
+    document = json.loads(ended.stdout)
     (row,) = document["data"]
     return row
 
@@ -106,32 +106,32 @@ NOTHING = "nothing was changed; add --execute to do it\n"
 
 
 def test_a_rehearsal_says_that_it_is_one(planned):
-    assert planned("-g", "app").err.endswith(NOTHING)
-    assert planned("-g", "app", "-q").err == ""
+    assert planned("-g", "app").stderr.endswith(NOTHING)
+    assert planned("-g", "app", "-q").stderr == ""
 
 
 @pytest.mark.parametrize("more", [["-g", "typo"], ["-g", "idle"], ["-g", "app", "--execute", "--yes"]])
 def test_only_a_plan_that_would_move_something_is_called_a_rehearsal(planned, scene, more):
     scene.commits("idle", "orders")
-    assert NOTHING not in planned(*more).err
+    assert NOTHING not in planned(*more).stderr
 
 
 def test_executed_it_says_in_one_line_what_it_came_to(planned):
-    err = planned("-g", "app", "--execute", "--yes").err
+    err = planned("-g", "app", "--execute", "--yes").stderr
     assert re.search(
         r"^moved 1 group, 1 offset, exact; 0 records lost, 0 read again; \d+\.\d s$", err, re.MULTILINE
     )
 
 
 def test_each_steps_sentence_is_said_once(planned):
-    err = planned("-g", "app", "--execute", "--yes").err
+    err = planned("-g", "app", "--execute", "--yes").stderr
     assert err.count("read them back from west with another client") == 1
     assert err.count("read_back: done") == 1
 
 
 def test_several_groups_are_all_named_in_what_is_next_and_in_the_plural(planned, scene):
     scene.commits("my app", "orders", 10)
-    err = planned("-g", "app", "-g", "my app", "--execute", "--yes").err
+    err = planned("-g", "app", "-g", "my app", "--execute", "--yes").stderr
     assert "--describe --group app --group 'my app'\n" in err
     assert "check that app, my app stand still on east and are idle on west" in err
 
@@ -141,21 +141,21 @@ def test_the_offsets_are_seen_before_the_question(planned, monkeypatch):
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     ended = planned("-g", "app", "--execute")
-    table, _, _ = ended.err.partition("move app to west? [y/N]: ")
+    table, _, _ = ended.stderr.partition("move app to west? [y/N]: ")
     assert (ended.code, "known after drain" in table) == (3, True)
 
 
 def test_afterwards_it_says_what_to_do_next(planned):
     assert "start the consumers of app with bootstrap.servers=west-1:9092" in (
-        planned("-g", "app", "--execute", "--yes").err
+        planned("-g", "app", "--execute", "--yes").stderr
     )
 
 
 def test_it_says_so_as_well_when_the_rows_have_nowhere_to_go(planned, monkeypatch):
     monkeypatch.setattr("sys.stdout", None)
     ended = planned("-g", "app", "--execute", "--yes")
-    assert (ended.code, "start the consumers of app" in ended.err) == (7, True)
-    assert "error: stdout cannot be written: it is closed; the command itself did its work\n" in ended.err
+    assert (ended.code, "start the consumers of app" in ended.stderr) == (7, True)
+    assert "error: stdout cannot be written: it is closed; the command itself did its work\n" in ended.stderr
 
 
 def test_a_selector_is_required(planned):
@@ -169,7 +169,7 @@ def test_execute_where_nobody_can_be_asked_needs_yes(planned, scene):
 def test_an_active_group_is_three_and_its_members_are_named(planned, scene):
     scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     ended = planned("-g", "app", "--execute", "--yes")
-    (error,) = json.loads(ended.out)["errors"]
+    (error,) = json.loads(ended.stdout)["errors"]
     assert (ended.code, error["code"], "app-1 on 10.0.0.7" in error["message"]) == (
         3,
         "active_on_source",
@@ -190,10 +190,10 @@ def test_a_drain_that_runs_out_of_time_is_four_with_nothing_written(planned, sce
     ended = planned("-g", "app", "--execute", "--yes", "--timeout", "8s")
     row = row_of(ended)
     assert (ended.code, row["state"], row["point_of_no_return_passed"]) == (4, "failed", False)
-    assert json.loads(ended.out)["errors"][0]["message"] == "not within 8.0 s"
+    assert json.loads(ended.stdout)["errors"][0]["message"] == "not within 8.0 s"
     assert scene.target.groups.committed == {}
 
 
 def test_the_table_has_a_line_for_each_group_and_partition(mmtool, scene):
-    out = mmtool("failover", "planned", "-c", scene.config, "-g", "app").out
+    out = mmtool("failover", "planned", "-c", scene.config, "-g", "app").stdout
     assert [line.split()[0] for line in out.splitlines()][-1] == "app"

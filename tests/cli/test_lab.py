@@ -28,9 +28,9 @@ def half_dead(tmp_path, monkeypatch):
 def test_up_does_not_pass_a_dead_broker_over(mmtool, half_dead, more, states):
     ended = mmtool("lab", "up", *half_dead, *more)
     here = f" --state-dir {half_dead[1]}"
-    assert (ended.code, [line.split()[2] for line in ended.out.splitlines()[1:]]) == (3, states)
-    assert "they run already" not in ended.err
-    assert ended.err.endswith(
+    assert (ended.code, [line.split()[2] for line in ended.stdout.splitlines()[1:]]) == (3, states)
+    assert "they run already" not in ended.stderr
+    assert ended.stderr.endswith(
         "error: stopped: broker 0 of cluster b\n"
         f"remedy: start all again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}\n"
     )
@@ -38,14 +38,17 @@ def test_up_does_not_pass_a_dead_broker_over(mmtool, half_dead, more, states):
 
 def test_status_looks_and_warns_of_a_dead_broker(mmtool, half_dead):
     ended = mmtool("lab", "status", *half_dead)
-    assert (ended.code, "warning: stopped: broker 0 of cluster b; start all again" in ended.err) == (0, True)
+    assert (ended.code, "warning: stopped: broker 0 of cluster b; start all again" in ended.stderr) == (
+        0,
+        True,
+    )
 
 
 def test_a_directory_that_cannot_be_made_is_a_usage_error(mmtool, tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "lab"
     ended = mmtool("lab", "up", "--state-dir", path)
-    assert (ended.code, ended.err.splitlines()[-2:]) == (
+    assert (ended.code, ended.stderr.splitlines()[-2:]) == (
         2,
         [
             f"error: {path} cannot be written: Not a directory",
@@ -58,14 +61,14 @@ def test_a_directory_that_cannot_be_made_is_a_usage_error(mmtool, tmp_path):
 def test_where_no_directory_can_be_no_lab_runs(mmtool, tmp_path, verb):
     (tmp_path / "file").write_text("")
     ended = mmtool("lab", verb, "--state-dir", tmp_path / "file" / "lab")
-    assert (ended.code, "no lab runs in" in ended.err) == (0, True)
+    assert (ended.code, "no lab runs in" in ended.stderr) == (0, True)
 
 
 def test_a_cache_that_cannot_be_written_is_a_usage_error(mmtool, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     ended = mmtool("lab", "up", "--state-dir", tmp_path / "lab")
-    assert (ended.code, ended.err.splitlines()[-2:]) == (
+    assert (ended.code, ended.stderr.splitlines()[-2:]) == (
         2,
         [
             f"error: the cache {tmp_path}/file/mmtool/kafka cannot be written: Not a directory",
@@ -79,4 +82,4 @@ def test_without_java_a_lab_is_a_usage_error_as_replication_is(mmtool, tmp_path,
     with pytest.raises(Exception, match="holds no bin/java"):
         java_binary()
     ended = mmtool("lab", "up", "--state-dir", tmp_path / "lab")
-    assert (ended.code, f"JAVA_HOME={tmp_path} holds no bin/java" in ended.err) == (2, True)
+    assert (ended.code, f"JAVA_HOME={tmp_path} holds no bin/java" in ended.stderr) == (2, True)

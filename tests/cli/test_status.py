@@ -116,7 +116,7 @@ def rows(status):
     def run(*arguments, code=0):
         ended = status("-o", "json", *arguments)
         assert ended.code == code, ended
-        return json.loads(ended.out)["data"]
+        return json.loads(ended.stdout)["data"]
 
     return run
 
@@ -209,7 +209,7 @@ def test_the_gate_names_the_worst_partition_in_one_line(status, scene):
     scene.stands(1, 10, State.HALTED, "too large")
     error, remedy = [
         line
-        for line in status("--max-lag-seconds", "5").err.splitlines()
+        for line in status("--max-lag-seconds", "5").stderr.splitlines()
         if "error" in line or "remedy" in line
     ]
     assert error == "error: 1 of 2 are not within 5 s: orders-1 is halted"
@@ -220,7 +220,7 @@ def test_a_first_glance_is_one_line_for_each_flow(status, scene):
     scene.runs(21, 9)
     scene.watch.groups = 3
     ended = status()
-    said, lag, groups = re.split(r"; (?=lag|3 groups)", ended.err.strip())
+    said, lag, groups = re.split(r"; (?=lag|3 groups)", ended.stderr.strip())
     assert said == (
         "east->west: run by host-1, pid 4711 since 1970-01-01T00:00:01Z; 2 partitions: 1 running, 1 caught_up"
     )
@@ -229,7 +229,7 @@ def test_a_first_glance_is_one_line_for_each_flow(status, scene):
         "(orders-1)",
         "3 groups with checkpoints",
     )
-    assert ended.out.count("\n") == 3
+    assert ended.stdout.count("\n") == 3
 
 
 def test_on_a_terminal_what_needs_attention_comes_first_and_the_rest_is_counted(status, scene, monkeypatch):
@@ -238,8 +238,8 @@ def test_on_a_terminal_what_needs_attention_comes_first_and_the_rest_is_counted(
     scene.runs(21, 10)
     scene.stands(1, 10, State.HALTED, "too large")
     ended = status()
-    assert ("too large" in ended.out, "caught_up" in ended.out) == (True, False)
-    assert ended.err.splitlines()[-1].startswith("not shown here: 1 caught_up; ")
+    assert ("too large" in ended.stdout, "caught_up" in ended.stdout) == (True, False)
+    assert ended.stderr.splitlines()[-1].startswith("not shown here: 1 caught_up; ")
 
 
 @pytest.mark.parametrize("options", [[], ["--max-lag-seconds", "5"], ["--watch"]])
@@ -247,7 +247,7 @@ def test_a_cluster_that_does_not_answer_is_9_and_one_document(status, scene, opt
     scene.runs(21, 10)
     scene.source.go_away(UnreachableError("cluster east does not answer", remedy="check the network"))
     ended = status("-o", "json", *options)
-    assert (ended.code, json.loads(ended.out)["errors"][0]["code"]) == (9, "unreachable")
+    assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (9, "unreachable")
 
 
 def test_a_dead_cluster_hides_no_other_flow(status, scene, tmp_path):
@@ -257,7 +257,7 @@ def test_a_dead_cluster_hides_no_other_flow(status, scene, tmp_path):
     other.source.go_away(UnreachableError("cluster south does not answer"))
     scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
     ended = status("-o", "json")
-    document = json.loads(ended.out)
+    document = json.loads(ended.stdout)
     assert (ended.code, len(document["data"]), len(document["errors"])) == (9, 2, 1)
 
 
@@ -268,7 +268,7 @@ def test_a_flow_without_topics_beside_one_with_some_is_only_warned_of(status, sc
     other = Scene(tmp_path / "other")
     scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
     ended = status("-o", "json")
-    document = json.loads(ended.out)
+    document = json.loads(ended.stdout)
     assert (ended.code, len(document["data"]), len(document["warnings"]), document["errors"]) == (0, 2, 1, [])
 
 
@@ -282,7 +282,7 @@ def test_watching_is_one_document_per_line_until_it_is_stopped(status, scene, mo
 
     monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
     ended = status("--watch", "-o", "json")
-    assert (ended.code, [len(json.loads(line)["data"]) for line in ended.out.splitlines()]) == (
+    assert (ended.code, [len(json.loads(line)["data"]) for line in ended.stdout.splitlines()]) == (
         143,
         [2, 2, 2],
     )
@@ -301,7 +301,7 @@ def test_watching_outlives_a_cluster_that_is_away_for_a_while(status, scene, mon
 
     monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
     ended = status("--watch", "-o", "json")
-    found = [json.loads(line) for line in ended.out.splitlines()]
+    found = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (ended.code, [len(document["data"]) for document in found]) == (130, [2, 0, 2])
     assert [error["code"] for error in found[1]["errors"]] == ["wrong_cluster"]
 

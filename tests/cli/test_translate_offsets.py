@@ -55,7 +55,7 @@ def rows(translate):
     def run(*arguments, code=0):
         ended = translate("-o", "json", *arguments)
         assert ended.code == code, ended
-        return json.loads(ended.out)["data"]
+        return json.loads(ended.stdout)["data"]
 
     return run
 
@@ -96,31 +96,31 @@ def test_execute_without_a_selector_is_a_usage_error(translate, scene):
 def test_execute_where_nobody_can_be_asked_needs_yes(translate, scene):
     ended = translate("-g", "app", "--execute")
     assert (ended.code, scene.target.groups.committed) == (3, {})
-    assert "commit 2 offsets of group app on west?" in ended.err
+    assert "commit 2 offsets of group app on west?" in ended.stderr
 
 
 NOTHING = "nothing was changed; add --execute to write these offsets\n"
 
 
 def test_a_rehearsal_says_that_it_is_one_and_what_it_comes_to(translate):
-    assert translate("-g", "app").err == f"2 exact\n{NOTHING}"
-    assert translate("-g", "app", "-q").err == ""
+    assert translate("-g", "app").stderr == f"2 exact\n{NOTHING}"
+    assert translate("-g", "app", "-q").stderr == ""
 
 
 def test_a_look_up_that_could_write_nothing_does_not_offer_to(translate, scene):
     scene.source.groups.committed.clear()
     scene.commits("idle", "orders")
-    assert NOTHING not in translate().err
-    assert NOTHING not in translate("-g", "typo").err
+    assert NOTHING not in translate().stderr
+    assert NOTHING not in translate("-g", "typo").stderr
 
 
 def test_executed_it_says_what_was_written_and_no_rehearsal(translate):
-    assert translate("-g", "app", "--execute", "--yes").err == "2 exact, 2 written\n"
+    assert translate("-g", "app", "--execute", "--yes").stderr == "2 exact, 2 written\n"
 
 
 def test_refused_rows_are_counted(translate, scene):
     scene.commits("ahead", "orders", 30)
-    assert "2 exact, 2 refused\n" in translate().err
+    assert "2 exact, 2 refused\n" in translate().stderr
 
 
 def at_a_terminal(monkeypatch, answer):
@@ -132,8 +132,8 @@ def at_a_terminal(monkeypatch, answer):
 def test_the_offsets_are_seen_before_the_question(translate, monkeypatch):
     at_a_terminal(monkeypatch, "n\n")
     ended = translate("-g", "app", "--execute")
-    table, _, after = ended.err.partition("commit 2 offsets of group app on west? [y/N]: ")
-    assert (ended.code, ended.out, "orders" in table) == (3, "", True)
+    table, _, after = ended.stderr.partition("commit 2 offsets of group app on west? [y/N]: ")
+    assert (ended.code, ended.stdout, "orders" in table) == (3, "", True)
     assert "declined" in after
 
 
@@ -148,21 +148,21 @@ def test_ctrl_c_at_the_question_is_an_interrupt_and_writes_nothing(translate, sc
 
 def test_on_the_way_back_the_headings_name_the_clusters(translate, scene):
     scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
-    heading = translate("--reverse", "-g", "app").out.splitlines()[0].split()
+    heading = translate("--reverse", "-g", "app").stdout.splitlines()[0].split()
     assert [word for word in heading if word.startswith("OFFSET-ON")] == ["OFFSET-ON-east", "OFFSET-ON-west"]
 
 
 def test_warnings_of_the_properties_file_are_in_the_document(translate, scene):
     scene.config.write_text(scene.config.read_text() + "east->west.topic = x\n")
     ended = translate("-o", "json")
-    (sentence,) = json.loads(ended.out)["warnings"]
-    assert ("did you mean east->west.topics?" in sentence, ended.err.count(sentence)) == (True, 1)
+    (sentence,) = json.loads(ended.stdout)["warnings"]
+    assert ("did you mean east->west.topics?" in sentence, ended.stderr.count(sentence)) == (True, 1)
 
 
 def test_keys_that_only_connect_reads_are_not_spoken_of(translate, scene):
     scene.config.write_text(scene.config.read_text() + "config.storage.replication.factor = 1\n")
     ended = translate("-o", "json", "-q")
-    assert (json.loads(ended.out)["warnings"], ended.err) == ([], "")
+    assert (json.loads(ended.stdout)["warnings"], ended.stderr) == ([], "")
 
 
 def test_an_unknown_group_is_a_row_and_three(rows):
@@ -181,7 +181,7 @@ def test_an_unknown_group_is_a_row_and_three(rows):
 )
 def test_a_selector_that_can_mean_no_group_is_a_usage_error(translate, arguments, message):
     ended = translate(*arguments)
-    assert (ended.code, ended.err[: len(message)], len(ended.err.splitlines())) == (2, message, 2)
+    assert (ended.code, ended.stderr[: len(message)], len(ended.stderr.splitlines())) == (2, message, 2)
 
 
 def test_a_pattern_of_groups_is_javas_as_in_the_file(rows, scene):
@@ -204,8 +204,8 @@ def test_a_flow_that_never_ran_is_three_with_its_reason(rows, scene):
 def test_a_refusal_says_which_reason_and_what_helps(translate, scene):
     scene.state.stored.clear()
     ended = translate()
-    assert "error: refused: 2 never_ran (group app)" in ended.err
-    assert "run `mmtool replicate` first" in ended.err
+    assert "error: refused: 2 never_ran (group app)" in ended.stderr
+    assert "run `mmtool replicate` first" in ended.stderr
 
 
 def test_commits_outside_the_flow_are_listed_and_change_no_exit_code(rows, scene):
@@ -242,7 +242,7 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
     )
     monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: back)
     ended = mmtool("translate-offsets", "-c", scene.config, "-s", "west", "-t", "east")
-    assert (ended.code, ended.err.splitlines()) == (
+    assert (ended.code, ended.stderr.splitlines()) == (
         2,
         [
             "error: west->east matches no topic of west: its topics came from east by mirroring",
@@ -292,12 +292,12 @@ def test_the_reset_file_says_what_it_leaves_out(translate, scene, tmp_path):
     path = tmp_path / "reset.csv"
     ended = translate("--csv", path, "-o", "json")
     sentence = f"{path} has no line for 2 refused rows: 1 beyond_source_end, 1 no_commit"
-    assert f"warning: {sentence}\n" in ended.err
-    assert json.loads(ended.out)["warnings"] == [sentence]
+    assert f"warning: {sentence}\n" in ended.stderr
+    assert json.loads(ended.stdout)["warnings"] == [sentence]
 
 
 def test_csv_output_has_a_header_and_the_same_keys(translate):
-    lines = list(csv.DictReader(io.StringIO(translate("-o", "csv").out)))
+    lines = list(csv.DictReader(io.StringIO(translate("-o", "csv").stdout)))
     assert (list(lines[0]), lines[0]["downstream_offset"]) == (KEYS, "11")
 
 
@@ -320,4 +320,4 @@ def test_both_aliases_on_one_cluster_is_a_configuration_error(translate, scene):
 def test_several_flows_are_listed(mmtool, scene):
     scene.config.write_text(scene.config.read_text() + "west->east.enabled = true\n")
     ended = mmtool("translate-offsets", "-c", scene.config)
-    assert (ended.code, "east->west, west->east" in ended.err) == (2, True)
+    assert (ended.code, "east->west, west->east" in ended.stderr) == (2, True)

@@ -26,7 +26,7 @@ def flow(mmtool):
 
     def run(stage, *words, code=0):
         answer = mmtool("flow", *words, "-c", stage.properties, "-o", "json")
-        assert answer.code == code, answer.err
+        assert answer.code == code, answer.stderr
         return answer
 
     return run
@@ -73,7 +73,7 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
         process.wait_line("the whole flow is paused")
         wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
         refused = flow(stage, "resume", "--topic", other, code=3)
-        assert "whole flow is paused" in refused.err
+        assert "whole flow is paused" in refused.stderr
         flow(stage, "resume")
         wait_for_new_records(target, [held, moving], PATIENCE_SECONDS)
         flow(stage, "pause", "--topic", plain)

@@ -71,7 +71,7 @@ class Flow:
     def run(self, *words, code=0):
         """``mmtool flow ...``."""
         ended = self.mmtool("flow", *words)
-        assert ended.code == code, ended.err
+        assert ended.code == code, ended.stderr
         return ended
 
     def produce(self, topic, count=RECORDS):
@@ -131,9 +131,9 @@ def mirror(flow):
 
 def test_a_time_that_no_record_has_reached_yet_means_the_end_and_is_said_to(made, topics):
     answer = made.run("seek", "--topic", topics["same"], "--to", "2126-01-31T12:00:00Z")
-    assert "1 partitions have no record from that time on: their end is meant" in answer.err
+    assert "1 partitions have no record from that time on: their end is meant" in answer.stderr
     answer = made.run("seek", "--topic", topics["same"], "--to", "1999-01-31T12:00:00Z")
-    assert "their end is meant" not in answer.err
+    assert "their end is meant" not in answer.stderr
 
 
 def test_a_rehearsal_shows_what_would_be_and_changes_nothing(made, topics):
@@ -143,7 +143,7 @@ def test_a_rehearsal_shows_what_would_be_and_changes_nothing(made, topics):
     found = {key: row[key] for key in ("upstream_before", "upstream_after", "downstream_after", "action")}
     assert found == {"upstream_before": 100, "upstream_after": 0, "downstream_after": 100, "action": "repeat"}
     assert (row["records_repeated"], row["records_skipped"]) == (100, 0)
-    assert "nothing was changed" in answer.err
+    assert "nothing was changed" in answer.stderr
     assert made.translated(topics["same"], 40) == 40
 
 
@@ -222,7 +222,7 @@ def test_forgotten_topics_are_mirrored_again_and_lead_nowhere_until_then(made, t
 )
 def test_what_cannot_be_is_refused_in_one_line(made, topics, words, code, said):
     answer = made.run("seek", "--topic", topics["same"], *words, code=code)
-    errors = [line for line in answer.err.splitlines() if line.startswith("error:")]
+    errors = [line for line in answer.stderr.splitlines() if line.startswith("error:")]
     assert len(errors) == 1
     assert any(word in errors[0] for word in said.split("|")), errors
 
