@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.rows import Row, reset_csv, translation_rows
 from mmtool.failover.writing import failure_of_writing, write_groups
-from mmtool.plan.words import few
+from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -101,9 +101,8 @@ def _left_out(path: Path, found: Translation) -> str:
     counts = Counter(reason for reason in reasons if reason is not None)
     if not counts:
         return ""
-    rows = "1 refused row" if counts.total() == 1 else f"{counts.total()} refused rows"
     said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
-    return f"{path} has no line for {rows}: {said}"
+    return f"{path} has no line for {counted(counts.total(), 'refused row')}: {said}"
 
 
 def _groups(names: list[str]) -> str:

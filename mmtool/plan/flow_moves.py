@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.words import counted
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 
@@ -191,9 +192,13 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
         of = [move for move in moves if move.action is action]
         if of:
             said.append(
-                speak(_partitions(len(of)), sum(m.skipped for m in of), sum(m.repeated for m in of), target)
+                speak(_whose(len(of)), sum(m.skipped for m in of), sum(m.repeated for m in of), target)
             )
     return said
+
+
+def _whose(partitions: int) -> str:
+    return f"{counted(partitions, 'partition')} {'is' if partitions == 1 else 'are'}"
 
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
@@ -212,7 +217,7 @@ def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} begun anew: {_records(repeated)} will be on {target} a second time, behind the first ones;"
+        f"{whose} begun anew: {counted(repeated, 'record')} will be on {target} a second time, behind the first ones;"
         " commits before the new position are not translated any more (not_mirrored),"
         " later ones once they are mirrored again (beyond_mirror)"
     )
@@ -222,7 +227,8 @@ def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
         f"{whose} forgotten: records on {target} stay, and no commit is translated any more (never_ran)"
-        f" until the next `mmtool replicate` mirrors them from mmtool.start on, {_records(repeated)} a second time"
+        f" until the next `mmtool replicate` mirrors them from mmtool.start on,"
+        f" {counted(repeated, 'record')} a second time"
     )
     return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
 
@@ -230,13 +236,5 @@ def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
 _SPEECH = {Action.BEGIN: _begin, Action.SKIP: _skip, Action.REPEAT: _repeat, Action.FORGET: _forget}
 
 
-def _partitions(number: int) -> str:
-    return "1 partition is" if number == 1 else f"{number:,} partitions are"
-
-
-def _records(number: int) -> str:
-    return "1 record" if number == 1 else f"{number:,} records"
-
-
 def _at_most(number: int) -> str:
-    return f"at most {_records(number)}"
+    return f"at most {counted(number, 'record')}"

@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+def counted(number: int, thing: str) -> str:
+    """How many there are of a thing that takes an s when there are several: ``1 partition``, ``1,200 partitions``."""
+    return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def few(things: Sequence[object], most: int = 5) -> str:
     """The first ones by name, and how many more there are: ``a, b and 3 more``; empty for none."""
     named = ", ".join(map(str, things[:most]))

@@ -13,6 +13,7 @@ from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
+from mmtool.plan.words import counted
 from mmtool.replication.aside import left_behind
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
@@ -202,7 +203,7 @@ class Engine:
 
     async def _own(self, run: FlowRun) -> None:
         await run.take_to_mirror()
-        self.say(f"{run.name}: owner of the flow; {len(run.partitions())} partitions to mirror")
+        self.say(f"{run.name}: owner of the flow; {counted(len(run.partitions()), 'partition')} to mirror")
         self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
         if run.flow.settings.throttle_bytes_per_second is not None:
             self._tell_throttle(run)

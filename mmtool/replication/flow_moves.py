@@ -31,6 +31,7 @@ from mmtool.plan.documents import position_key
 from mmtool.plan.flow_moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
 from mmtool.plan.identity import shard_of
 from mmtool.plan.offsets import Direction, PartitionFacts
+from mmtool.plan.words import counted
 from mmtool.replication.beginning import partition_of, starts_at
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
@@ -83,7 +84,9 @@ class Rehearsal:
     def sentences(self) -> list[str]:
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
         said = (
-            [f"{len(late)} partitions have no record from that time on: their end is meant"] if late else []
+            [f"no record from that time on in {counted(len(late), 'partition')}: the end is meant"]
+            if late
+            else []
         )
         return said + sentences(self.moves.values(), self.flow.identity.target_alias)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
+from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -48,7 +49,7 @@ async def refuse_lost_runs(
     if lost:
         first = min(lost, key=lambda position: (position.topic, position.partition))
         raise RefusedError(
-            f"{flow.identity.name}: the offset runs of {len(lost)} partitions are lost, as of"
+            f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, as of"
             f" {first.topic}-{first.partition}, which was mirrored up to offset {first.upstream_position}:"
             f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted, or emptied",
             remedy="`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` lets a topic begin"

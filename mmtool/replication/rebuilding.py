@@ -18,6 +18,7 @@ from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import read_control_of_run, read_producers, read_runs_log
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import runs_partition_of, shard_of
+from mmtool.plan.words import counted
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
 from mmtool.replication.establish import claim_blindly, doubtful
@@ -84,8 +85,9 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"derived again for {_partitions_of(len(self.told))}: {records:,} records are known exactly on both"
-                " sides; commits before the first of them are not translated any more (not_mirrored)"
+                f"derived again for {counted(len(self.told), 'partition')}:"
+                f" {records:,} records are known exactly on both sides;"
+                " commits before the first of them are not translated any more (not_mirrored)"
             )
         if self.strays:
             said.append(f"struck out of the offset-runs topic, as none of mmtool's: {self.strays} records")
@@ -98,7 +100,7 @@ class Rebuilt:
         if refused:
             about = refused[0].about
             return RefusedError(
-                f"{_partitions_of(len(refused))} cannot be derived, as {about.source_topic}-{about.partition}:"
+                f"{counted(len(refused), 'partition')} cannot be derived, as {about.source_topic}-{about.partition}:"
                 f" {refused[0].refusal}",
                 remedy="name the others with --topic; `mmtool flow forget` lets these begin again",
                 code=refused[0].refusal,
@@ -106,10 +108,6 @@ class Rebuilt:
         if self.owner is not None and self.is_needed:
             return _owned(f"flow {self.flow.identity.name} is run by {self.owner}")
         return None
-
-
-def _partitions_of(number: int) -> str:
-    return "1 partition" if number == 1 else f"{number:,} partitions"
 
 
 def _owned(message: str) -> OwnedElsewhereError:

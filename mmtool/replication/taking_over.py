@@ -19,7 +19,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.take_over import Cut, Traces, cut_of
-from mmtool.plan.words import few
+from mmtool.plan.words import counted, few
 from mmtool.replication.beginning import partition_of
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.replication.proven_end import ContradictionError, proven_end
@@ -208,7 +208,8 @@ class Predecessor:
 
     def _say_what_follows(self, found: Mapping[TopicPartition, Cut], others: int) -> None:
         name, start = self.flow.settings.name, self.flow.settings.start
-        parts = [f"{len(found)} partitions go on where MirrorMaker 2 stopped"] if found else []
+        go = "goes" if len(found) == 1 else "go"
+        parts = [f"{counted(len(found), 'partition')} {go} on where MirrorMaker 2 stopped"] if found else []
         if others and not self._begun:
             parts.append(f"MirrorMaker 2 left nothing of {others}, which begin at mmtool.start = {start}")
         if parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.words import few
+from mmtool.plan.words import counted, few
 
 
 @pytest.mark.parametrize(
@@ -13,3 +13,8 @@ from mmtool.plan.words import few
 )
 def test_the_first_are_named_and_the_others_counted(count, said):
     assert few(range(count), 3) == said
+
+
+@pytest.mark.parametrize(("count", "said"), [(0, "0 rows"), (1, "1 row"), (1200, "1,200 rows")])
+def test_one_thing_is_not_called_several(count, said):
+    assert counted(count, "row") == said
