@@ -22,9 +22,10 @@ demo: .venv/.stamp
 	$(BIN)/mmtool demo
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
+# Three workers on two cores: about half of a test with brokers is waiting.
 test: .venv/.stamp
 	@$(BIN)/python -m mmtool.replication.spark_archive > /dev/null & \
-	  $(PYTEST) -m "not chaos" -n 2 --dist loadfile --no-loadscope-reorder --durations=15; \
+	  $(PYTEST) -m "not chaos" -n 3 --dist loadfile --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 
 lint: .venv/.stamp
