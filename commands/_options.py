@@ -157,6 +157,14 @@ Yes = Annotated[
         "--yes", help="Do not ask before --execute; needed where nobody can answer.", rich_help_panel=CONSENT
     ),
 ]
+AllowRewind = Annotated[
+    bool,
+    typer.Option(
+        "--allow-rewind",
+        help="Also move groups back that have committed further already.",
+        rich_help_panel=CONSENT,
+    ),
+]
 Output = Annotated[
     OutputFormat,
     typer.Option("-o", "--output", help="How results are written to stdout.", rich_help_panel=COMMON),

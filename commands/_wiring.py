@@ -75,11 +75,18 @@ def one_flow(config: Path | None, source: str | None, target: str | None) -> Flo
     return flows[0]
 
 
-def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
-    """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``."""
+def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False) -> FlowClusters:
+    """The ways to a flow's clusters; nothing is asked yet. No request takes longer than ``timeout``.
+
+    Args:
+        flow: Which flow.
+        timeout: For one request.
+        beside_mm2: Answer from what MM2 has told as well, where mmtool has not mirrored.
+    """
     from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.cluster_facts import KafkaCluster
     from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
+    from mmtool.kafka.synced import KafkaSynced
 
     seconds = timeout.total_seconds()
     return FlowClusters(
@@ -88,6 +95,7 @@ def connect(flow: FlowSettings, timeout: timedelta) -> FlowClusters:
         KafkaCluster(flow.target, seconds),
         KafkaFlowState(flow.target),
         way_back_state(flow),
+        KafkaSynced(flow) if beside_mm2 else None,
     )
 
 
@@ -207,12 +215,11 @@ def _position(text: str) -> Start | int:
 
 
 def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
+    from mmtool.failover.exchange import lines_of
     from mmtool.plan.reset_csv import parse_reset_csv
 
     try:
-        return parse_reset_csv(path.read_text(encoding="utf-8-sig").splitlines())  # spreadsheets mark theirs
-    except OSError as error:
-        raise UsageError(f"--csv {path}: {error.strerror}", remedy="name a file that can be read") from error
+        return parse_reset_csv(lines_of(path))
     except ValueError as error:
         raise UsageError(
             f"--csv {path}: {error}", remedy="three columns per line, each partition once, without a heading"

@@ -30,14 +30,6 @@ Csv = Annotated[
         help="Also write Kafka's reset file, for kafka-consumer-groups --reset-offsets --from-file.",
     ),
 ]
-AllowRewind = Annotated[
-    bool,
-    typer.Option(
-        "--allow-rewind",
-        help="Also move groups back that have committed further already.",
-        rich_help_panel=options.CONSENT,
-    ),
-]
 AllowSkip = Annotated[
     bool,
     typer.Option(
@@ -58,6 +50,7 @@ COLUMNS = (
     Column("reread_max", essential=False),
     Column("skip_max", essential=False),
     Column("reason"),
+    Column("knowledge", essential=False),
     Column("target_offset_before", essential=False),
     Column("written", essential=False),
 )
@@ -74,7 +67,7 @@ def translate_offsets(
     topic: options.Topic = None,
     reverse: Reverse = False,
     csv: Csv = None,
-    allow_rewind: AllowRewind = False,
+    allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -90,7 +83,7 @@ def translate_offsets(
     if execute:
         require_selector(chosen, "--execute")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    flow = look(connect(one_flow(config, source, target), timeout), topic or ())
+    flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
     found = translate_groups(flow, chosen, rules)
     if csv is not None:
         left_out = write_csv(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -42,6 +43,17 @@ class Refused:
 
 Answer: TypeAlias = Exact | Bounded | Refused
 """An offset of the *other* log: downstream for `translate`, upstream for `translate_back`."""
+
+
+class Knowledge(StrEnum):
+    """What an answer was told by. The value is what users and scripts see."""
+
+    OFFSET_RUNS = "offset_runs"
+    """mmtool's own map of every record: exact."""
+    OFFSET_SYNCS = "offset_syncs"
+    """MirrorMaker 2's pairs of offsets, some hundred records apart: bounded between them."""
+    CHECKPOINTS = "checkpoints"
+    """MirrorMaker 2's translations of groups' positions, where no sync can be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ class FlowReader:
             admin_timeout_ms=self.value("admin.timeout.ms"),
             isolation=self._isolation(),
             start=self._start(),
+            mm2_exactly_once=self._mm2_exactly_once(),
             **self._own(),
         )
 
@@ -169,6 +170,11 @@ class FlowReader:
         return self._word(
             self.consumer_property("auto.offset.reset"), {"earliest": "earliest", "latest": "latest"}
         )
+
+    def _mm2_exactly_once(self) -> bool:
+        """A worker's setting, so it is taken from the target's scope alone."""
+        entry = self.scopes.entries.get(f"{self.target.alias}.exactly.once.source.support")
+        return entry is not None and entry.value.strip().lower() == "enabled"
 
     def _word(self, entry: Entry | None, words: dict[str, Word]) -> Word:
         """One of a client property's words; absent or wrong: the first one."""

@@ -133,6 +133,7 @@ class FlowSettings(_Frozen):
 
     Attributes:
         way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
+        mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
     """
 
     source: ClusterSettings
@@ -169,6 +170,7 @@ class FlowSettings(_Frozen):
     admin_timeout_ms: int
     isolation: Literal["read_committed", "read_uncommitted"]
     start: Start
+    mm2_exactly_once: bool = False
     origins: Literal["all", "local"]
     spark_master: str | None
     spark_conf: Properties

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
-from mmtool.failover.rows import Row, reset_csv, translation_rows
+from mmtool.failover.rows import Row, reset_lines, translation_rows
 from mmtool.failover.writing import failure_of_writing, write_groups
+from mmtool.plan.reset_csv import write_reset_csv
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from mmtool.insight.translation import Translation
@@ -63,13 +64,17 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
 
 def question(found: Translation) -> str:
     """What ``--execute`` would do, as one sentence."""
-    writing = [plan for plan in found.plans if plan.to_write()]
+    return question_of(found.plans, found.flow.clusters.written_at(found.rules.direction).alias)
+
+
+def question_of(plans: Collection[GroupPlan], where: str) -> str:
+    """The same, of plans for the cluster ``where``."""
+    writing = [plan for plan in plans if plan.to_write()]
     partitions = sum(len(plan.to_write()) for plan in writing)
-    where = found.flow.clusters.written_at(found.rules.direction).alias
-    blocked = sum(plan.blocked for plan in found.plans)
+    blocked = sum(plan.blocked for plan in plans)
     left = f" ({blocked} refused and left as they are)" if blocked else ""
     names = _groups([plan.group for plan in writing])
-    return f"commit {partitions} offsets of {names} on {where}{left}"
+    return f"commit {counted(partitions, 'offset')} of {names} on {where}{left}"
 
 
 def summary(rows: Iterable[Row]) -> str:
@@ -88,21 +93,22 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
         UsageError: The file cannot be written.
     """
     try:
-        path.write_text(reset_csv(found.plans, with_group=with_group), encoding="utf-8")
+        path.write_text(write_reset_csv(reset_lines(found.plans, with_group=with_group)), encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"--csv {path}: {error.strerror}", remedy="name a file that can be written"
         ) from error
-    return _left_out(path, found)
+    return left_out(str(path), found)
 
 
-def _left_out(path: Path, found: Translation) -> str:
+def left_out(what: str, found: Translation) -> str:
+    """What Kafka's file does not hold, as a sentence; empty when that is nothing."""
     reasons = [verdict.refusal for plan in found.plans for verdict in plan.verdicts]
     counts = Counter(reason for reason in reasons if reason is not None)
     if not counts:
         return ""
     said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
-    return f"{path} has no line for {counted(counts.total(), 'refused row')}: {said}"
+    return f"{what} has no line for {counted(counts.total(), 'refused row')}: {said}"
 
 
 def _groups(names: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from mmtool.plan.offsets import Direction
+from mmtool.plan.reset_csv import ResetLine
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def _row(plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, Topic
         "reread_max": reread_max(verdict),
         "skip_max": verdict.answer.skip_max if isinstance(verdict.answer, Skipping) else 0,
         "reason": verdict.refusal or "",
+        "knowledge": verdict.knowledge,
         "target_offset_before": verdict.before and verdict.before.offset,
         "written": place is not None and (plan.group, place) in written,
     }
@@ -87,32 +89,15 @@ def reread_max(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
-def reset_csv(plans: Iterable[GroupPlan], *, with_group: bool) -> str:
-    """Kafka's own file for ``kafka-consumer-groups --reset-offsets --from-file``: no header, no quotes.
+def reset_lines(plans: Iterable[GroupPlan], *, with_group: bool) -> Iterator[ResetLine]:
+    """Where groups would go on, as Kafka's reset file has it: exact and bounded partitions, no refused ones.
 
     Args:
-        plans: Exact and bounded partitions are written, refused ones are left out.
+        plans: Of which groups.
         with_group: Four columns (group first), as Kafka asks for more than one ``--group``; else three.
     """
-    lines = [
-        ",".join(map(_csv_field, fields))
-        for plan in plans
-        for fields in _csv_rows(plan, with_group=with_group)
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _csv_rows(plan: GroupPlan, *, with_group: bool) -> Iterator[tuple[object, ...]]:
-    for verdict in plan.verdicts:
-        place = plan.written_to(verdict)
-        if verdict.refusal is None and place is not None:
-            group = (plan.group,) if with_group else ()
-            yield (*group, place.topic, place.partition, offset_of(verdict))
-
-
-def _csv_field(value: object) -> str:
-    """Kafka reads the file with a CSV parser: a name with a comma or quote needs quotes (RFC 4180)."""
-    text = str(value)
-    if not set(',"\r\n') & set(text):
-        return text
-    return '"' + text.replace('"', '""') + '"'
+    for plan in plans:
+        for verdict in plan.verdicts:
+            place, offset = plan.written_to(verdict), offset_of(verdict)
+            if verdict.refusal is None and place is not None and offset is not None:
+                yield ResetLine(plan.group if with_group else None, place, offset)

@@ -20,6 +20,7 @@ from mmtool.errors import ConfigError, UsageError
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
+from mmtool.plan.words import counted
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import Bounds, ClusterPort, FlowStatePort
+    from mmtool.kafka.ports import Bounds, ClusterPort, FlowStatePort, SyncedPort
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
     from mmtool.translation.types import TopicId
 
 
@@ -42,6 +44,7 @@ class FlowClusters:
     Attributes:
         state: What the flow has stored on its target.
         back: What the way back has stored on the source, where both keep names and so share topics.
+        synced: What MM2 has told of the flow, for who wants answers about a flow that MM2 runs.
     """
 
     settings: FlowSettings
@@ -49,6 +52,7 @@ class FlowClusters:
     target: ClusterPort
     state: FlowStatePort
     back: FlowStatePort | None = None
+    synced: SyncedPort | None = None
 
     def read_at(self, direction: Direction) -> ClusterPort:
         """Whose commits are translated."""
@@ -192,22 +196,24 @@ def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> 
     """
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
-    plans = plan_groups(flow, groups, rules)
+    warnings = list(selection_warnings(selected))
+    plans = plan_groups(flow, groups, rules, warnings)
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
-    return Translation(
-        flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), selection_warnings(selected)
-    )
+    return Translation(flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), tuple(warnings))
 
 
-def plan_groups(flow: FlowNow, groups: Collection[GroupFacts], rules: Rules) -> list[GroupPlan]:
+def plan_groups(
+    flow: FlowNow, groups: Collection[GroupFacts], rules: Rules, warnings: list[str] | None = None
+) -> list[GroupPlan]:
     """Plans for groups whose commits have been read already.
 
     Args:
         flow: Which flow.
         groups: Read before this is called; see the order above.
         rules: What is allowed.
+        warnings: Where sentences about what was read are put.
     """
-    partitions = partition_facts(flow, rules.direction)
+    partitions = partition_facts(flow, rules.direction, warnings)
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
     return [plan_group(group, partitions, rules) for group in groups]
@@ -257,13 +263,16 @@ def read_groups(
     ]
 
 
-def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition, PartitionFacts]:
+def partition_facts(
+    flow: FlowNow, direction: Direction, warnings: list[str] | None = None
+) -> dict[TopicPartition, PartitionFacts]:
     """Every partition of the flow's topics, by the place where commits are read; ask after the commits."""
     sources = flow.partitions
     source_logs = flow.clusters.source.bounds(sources)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
+    synced = _synced(flow, known, [] if warnings is None else warnings)
     targets = {
         source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
         for source in sources
@@ -278,10 +287,26 @@ def partition_facts(flow: FlowNow, direction: Direction) -> dict[TopicPartition,
             _target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
             back.get(source),
             direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
+            synced.get(source),
         )
         for source in sources
     ]
     return {fact.place(direction): fact for fact in facts}
+
+
+def _synced(
+    flow: FlowNow, known: Mapping[TopicPartition, PartitionMap | None], warnings: list[str]
+) -> Mapping[TopicPartition, SyncMap]:
+    """Asked only where offset runs do not tell all: of flows that MM2 runs, or ran before."""
+    port = flow.clusters.synced
+    if port is None or all(part is not None and part.mirror_start.upstream == 0 for part in known.values()):
+        return {}
+    found = port.synced()
+    warnings += [
+        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, passed over"
+        for topic, number in sorted(found.unreadable.items())
+    ]
+    return found.maps
 
 
 def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.errors import failure_of
+from mmtool.kafka.own_records import is_marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,13 +22,14 @@ _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
 class LogRecord(NamedTuple):
-    """One record of an internal topic; a null value is a tombstone."""
+    """One record of an internal topic; a null value is a tombstone. ``is_ours``: it carries mmtool's mark."""
 
     partition: int
     offset: int
     key: bytes
     value: bytes | None
     timestamp_ms: int
+    is_ours: bool = False
 
 
 def read_log(
@@ -122,6 +124,7 @@ def _until_the_end(
                         message.key(),
                         message.value(),
                         message.timestamp()[1],
+                        is_marked(message.headers()),
                     )
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 open_ones.discard(message.partition())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 Headers = tuple[tuple[bytes, bytes | None], ...]
 
 MARK: Headers = ((b"mmtool", __version__.encode()),)
-"""The header that tells a heartbeat or an offset sync of ours from MirrorMaker 2's, which has none (decision 16).
-MM2's readers look at keys and values only."""
+"""The header that tells a heartbeat, an offset sync or a checkpoint of ours from MirrorMaker 2's, which have none
+(decision 16). MM2's readers look at keys and values only."""
 
 _BATCH_BYTES = 512 << 10  # well below the default max.message.bytes of 1 MiB
 
@@ -60,6 +60,11 @@ def foreign_records(views: Iterable[BatchView]) -> list[Record]:
         if records and MARK[0][0] not in dict(records[0].headers):
             found += records
     return found
+
+
+def is_marked(headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
+    """Whether a record has the `MARK`, as a client hands its headers out."""
+    return any(name.encode() == MARK[0][0] for name, _ in headers or ())
 
 
 def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
     from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 
@@ -44,6 +45,19 @@ class FirstMissing(NamedTuple):
     topic_id: TopicId
     partition: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """MM2's topics, read whole.
+
+    Attributes:
+        maps: By the partition on the source.
+        unreadable: Records that are none of MM2's, by their topic: passed over.
+    """
+
+    maps: Mapping[TopicPartition, SyncMap]
+    unreadable: Mapping[str, int]
 
 
 class GroupsPort(Protocol):
@@ -134,6 +148,17 @@ class FlowStatePort(Protocol):
 
         Raises:
             RefusedError: Stored state that cannot be read (``unreadable_state``).
+        """
+
+
+class SyncedPort(Protocol):
+    """What MirrorMaker 2 has told of a flow, or mmtool in its place."""
+
+    def synced(self) -> Synced:
+        """Every partition that its offset-syncs and checkpoints topics speak of.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a topic.
         """
 
 

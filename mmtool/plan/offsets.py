@@ -13,11 +13,12 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.plan.group_facts import Commit, GroupFacts
-from mmtool.translation.answers import Answer, Refused, Skipping, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Knowledge, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.clamp import clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
+from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
 
 
 class Direction(Enum):
@@ -53,6 +55,7 @@ class PartitionFacts:
         target_log: UNKNOWN when the target has no such partition (yet).
         back: The map of the way back into the source's partition, where records are born on both sides of it.
         has_others: Records that neither map tells of may be among those that a group has read.
+        synced: What MM2's topics tell of it, where the flow has not stored all itself.
     """
 
     source: TopicPartition
@@ -62,6 +65,7 @@ class PartitionFacts:
     target_log: TargetLog | Unknown
     back: PartitionMap | None = None
     has_others: bool = False
+    synced: SyncMap | None = None
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
@@ -84,6 +88,7 @@ class Verdict:
         refusal: Why it is not written; an answer may be there all the same (``would_rewind``).
         blocks: Whether the refusal keeps the whole group from being written.
         before: What is committed now where it would be written.
+        knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
     """
 
     group: str
@@ -94,6 +99,7 @@ class Verdict:
     refusal: Reason | None = None
     blocks: bool = False
     before: Commit | None = None
+    knowledge: Knowledge | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +201,8 @@ def _inside(
         gone = _outside(group, place, rules)
         return replace(gone, refusal=_gone(rules.direction), blocks=True)
     before = group.before.get(facts.other(rules.direction))
-    verdict = Verdict(group.group, facts.source, facts.target, commit, before=before)
-    answer = _answer(facts, commit, rules)
+    answer, knowledge = _answer(facts, commit, rules)
+    verdict = Verdict(group.group, facts.source, facts.target, commit, before=before, knowledge=knowledge)
     if isinstance(answer, Refused):
         return replace(verdict, refusal=answer.reason, blocks=True)
     refusal = _guard(group, answer.offset, before, rules)
@@ -207,17 +213,44 @@ def _gone(direction: Direction) -> Reason:
     return Reason.BEYOND_SOURCE_END if direction is Direction.FORWARD else Reason.PARTITION_MISSING
 
 
-def _answer(facts: PartitionFacts, commit: Commit, rules: Rules) -> Answer | Skipping:
-    if facts.map is None:
-        return Refused(Reason.NEVER_RAN)
+def _answer(
+    facts: PartitionFacts, commit: Commit, rules: Rules
+) -> tuple[Answer | Skipping, Knowledge | None]:
+    """By the flow's own offset runs where it has them, and by MM2's topics where those do not reach back."""
+    if facts.map is None and facts.synced is None:
+        return Refused(Reason.NEVER_RAN), None
     if facts.target_log is UNKNOWN:
-        return Refused(Reason.PARTITION_MISSING)
+        return Refused(Reason.PARTITION_MISSING), None
+    if facts.map is not None:
+        by_runs = _by_runs(facts, facts.map, commit, rules, facts.target_log)
+        if (
+            facts.synced is None
+            or not isinstance(by_runs, Refused)
+            or by_runs.reason is not Reason.NOT_MIRRORED
+        ):
+            return by_runs, Knowledge.OFFSET_RUNS
+    assert facts.synced is not None
+    return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
+
+
+def _by_syncs(
+    facts: PartitionFacts, synced: SyncMap, commit: Commit, rules: Rules, target: TargetLog
+) -> Answer:
     if rules.direction is Direction.REVERSE:
-        return _answer_back(facts, commit, facts.target_log)
+        downstream = DownstreamOffset(commit.offset)
+        return translate_back_by_syncs(synced, downstream, target=target, source=facts.source_log)
+    return translate_by_syncs(synced, UpstreamOffset(commit.offset), target=target, source=facts.source_log)
+
+
+def _by_runs(
+    facts: PartitionFacts, known: PartitionMap, commit: Commit, rules: Rules, target: TargetLog
+) -> Answer | Skipping:
+    if rules.direction is Direction.REVERSE:
+        return _answer_back(facts, commit, target)
     upstream = UpstreamOffset(commit.offset)
-    answer = answer_forward(facts, upstream, facts.target_log)
+    answer = answer_forward(facts, upstream, target)
     if rules.allow_skip and isinstance(answer, Refused) and answer.reason in _SKIPPABLE:
-        return clamp_skipping(facts.map, upstream, target=facts.target_log)
+        return clamp_skipping(known, upstream, target=target)
     return answer
 
 

@@ -1,41 +1,97 @@
-"""Kafka's reset file, read: what ``kafka-consumer-groups --reset-offsets --from-file`` takes for one group."""
+"""Kafka's reset file: what ``kafka-consumer-groups --reset-offsets`` exports and takes with ``--from-file``.
+
+No heading; ``topic,partition,offset`` for one ``--group``, ``group,topic,partition,offset`` for several.
+"""
 
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
-_HEADING = ["topic", "partition", "offset"]
+_HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"])
 """Kafka's own tool writes none; spreadsheets and people do."""
+_LONGEST_BARE = 24
+_LOWEST_BARE = "-"
+
+
+class ResetLine(NamedTuple):
+    """One line: where a group is to go on; ``group`` is None where the file does not name it."""
+
+    group: str | None
+    place: TopicPartition
+    offset: int
 
 
 def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset]:
-    """Topic, partition and offset of each line; empty lines and a heading are passed over.
+    """Topic, partition and offset of each line, as Kafka writes them for one group.
 
     Raises:
         ValueError: a line has other columns, a number is none, or a partition has two offsets; names the line.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    reader = csv.reader(lines)
-    for row in filter(None, reader):
-        if reader.line_num == 1 and row == _HEADING:
-            continue
-        if len(row) != 3 or not (_is_number(row[1]) and _is_number(row[2])):
-            raise ValueError(
-                f"line {reader.line_num}: topic,partition,offset is wanted, not {','.join(row)[:60]!r}"
-            )
-        place, offset = TopicPartition(row[0].strip(), int(row[1])), UpstreamOffset(int(row[2]))
-        if found.setdefault(place, offset) != offset:
-            raise ValueError(f"line {reader.line_num}: {place} is to go to {found[place]} and to {offset}")
-    if not found:
-        raise ValueError("no line names a partition")
+    for number, (group, place, offset) in _rows(lines):
+        if group is not None:
+            raise ValueError(f"line {number}: topic,partition,offset is wanted, without a group")
+        if found.setdefault(place, UpstreamOffset(offset)) != offset:
+            raise ValueError(f"line {number}: {place} is to go to {found[place]} and to {offset}")
     return found
+
+
+def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartition, int]]:
+    """Each group's offsets; under None those of lines that name no group.
+
+    Raises:
+        ValueError: as `parse_reset_csv`; or some lines name a group and others do not.
+    """
+    found: dict[str | None, dict[TopicPartition, int]] = {}
+    for number, (group, place, offset) in _rows(lines):
+        of_group = found.setdefault(group, {})
+        if len(found) > 1 and None in found:
+            raise ValueError(f"line {number}: three columns here and four there: which groups are meant?")
+        if of_group.setdefault(place, offset) != offset:
+            raise ValueError(f"line {number}: {place} is to go to {of_group[place]} and to {offset}")
+    return found
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
+    """Empty lines and a heading are passed over."""
+    reader, empty = csv.reader(lines), True
+    for row in filter(None, reader):
+        if reader.line_num == 1 and row in _HEADINGS:
+            continue
+        *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
+        if not (_is_number(partition) and _is_number(offset)):
+            raise ValueError(
+                f"line {reader.line_num}: topic,partition,offset is wanted, with a group before them or not,"
+                f" and not {','.join(row)[:60]!r}"
+            )
+        empty = False
+        place = TopicPartition(topic.strip(), int(partition))
+        yield reader.line_num, ResetLine(group[0] if group else None, place, int(offset))
+    if empty:
+        raise ValueError("no line names a partition")
 
 
 def _is_number(text: str) -> bool:
     return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 19
+
+
+def write_reset_csv(lines: Iterable[ResetLine]) -> str:
+    """The same file, byte for byte as Kafka's tool exports it."""
+    return "".join(
+        ",".join(map(_field, (*(() if group is None else (group,)), *place, offset))) + "\n"
+        for group, place, offset in lines
+    )
+
+
+def _field(value: object) -> str:
+    """Quoted where Jackson, which writes Kafka's file, quotes: long texts, and any character up to a comma."""
+    text = str(value)
+    if isinstance(value, int) or (len(text) <= _LONGEST_BARE and all(c >= _LOWEST_BARE for c in text)):
+        return text
+    return '"' + text.replace('"', '""') + '"'

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.ports import Bounds, Problem
+from mmtool.kafka.ports import Bounds, Problem, Synced
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics import TopicFacts
+from mmtool.translation.sync_map import SyncMap
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mmtool.plan.status import FlowMember
     from mmtool.translation.blocks import Block
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import OffsetPair
 
 
 @dataclass
@@ -155,6 +157,20 @@ class FakeFlowState:
     def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
         del identity
         return dict(self.stored)
+
+
+@dataclass
+class FakeSynced:
+    """A `SyncedPort`: what MM2 has told, as pairs of offsets by partition of the source."""
+
+    syncs: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
+    checkpoints: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
+    unreadable: dict[str, int] = field(default_factory=dict)
+
+    def synced(self) -> Synced:
+        places = {*self.syncs, *self.checkpoints}
+        found = {at: SyncMap.of(self.syncs.get(at, ()), self.checkpoints.get(at, ())) for at in places}
+        return Synced({at: known for at, known in found.items() if known is not None}, self.unreadable)
 
 
 @dataclass

@@ -9,16 +9,16 @@ from mmtool.insight.translation import FlowClusters, FlowNow, look
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity
-from mmtool.testing.clusters import FakeCluster, FakeFlowState
+from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
 from mmtool.testing.maps import about_of, map_of
-from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+from mmtool.translation.sync_map import OffsetPair
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.translation.types import UpstreamOffset
 
 PROPERTIES = """\
 clusters = east, west
@@ -40,11 +40,12 @@ class Scene:
         self.source = FakeCluster("east", ClusterId("east-id"))
         self.target = FakeCluster("west", ClusterId("west-id"))
         self.state = FakeFlowState()
+        self.mm2 = FakeSynced()
         self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
 
     @property
     def clusters(self) -> FlowClusters:
-        return FlowClusters(self.settings, self.source, self.target, self.state)
+        return FlowClusters(self.settings, self.source, self.target, self.state, synced=self.mm2)
 
     def look(self, *topics: str) -> FlowNow:
         return look(self.clusters, topics)
@@ -55,16 +56,28 @@ class Scene:
         self.target.add_topic(self.settings.remote_topic(topic), f"id-remote-{topic}", *(0 for _ in ends))
 
     def mirrored(
-        self, topic: str, partition: int, runs: Iterable[tuple[int, int, int]], frontier: int
+        self,
+        topic: str,
+        partition: int,
+        runs: Iterable[tuple[int, int, int]],
+        frontier: int,
+        *,
+        start: tuple[int, int] = (0, 0),
     ) -> None:
-        """The mirror of a partition stands there."""
+        """The mirror of a partition stands there, and began at ``start``."""
         place, shipped = TopicPartition(topic, partition), list(runs)
         remote = self.settings.remote_topic(topic)
         identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
         about = about_of(identity, self.source.ids[topic], place, remote, self.target.ids[remote])
-        self.state.stored[TopicId(about.topic_id), partition] = map_of(about, shipped, frontier)
+        self.state.stored[TopicId(about.topic_id), partition] = map_of(about, shipped, frontier, start=start)
         end = max((downstream + count for _, downstream, count in shipped), default=0)
         self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)
+
+    def mirrored_by_mm2(self, topic: str, partition: int, end: int, *syncs: tuple[int, int]) -> None:
+        """MM2 has copied a partition: where the target's log ends, and the offset syncs that it wrote."""
+        pairs = [OffsetPair(UpstreamOffset(up), DownstreamOffset(down), 0) for up, down in syncs]
+        self.mm2.syncs[TopicPartition(topic, partition)] = pairs
+        self.target.logs[TopicPartition(self.settings.remote_topic(topic), partition)] = Bounds(0, end)
 
     def commits(self, group: str, topic: str, *offsets: int, cluster: FakeCluster | None = None) -> None:
         """A group has committed on the source (or ``cluster``), one offset for each partition from 0."""
@@ -82,3 +95,13 @@ class Scene:
         self.drained.append(dict(until))
         for place, offset in until.items():
             self.mirrored(place.topic, place.partition, [(0, 0, offset)] if offset else [], offset)
+
+
+def half_read(directory: Path) -> Scene:
+    """``orders`` with two partitions, fully mirrored with one hole; ``app`` has read part of both."""
+    made = Scene(directory)
+    made.has("orders", 21, 10)
+    made.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21)
+    made.mirrored("orders", 1, [(0, 0, 10)], 10)
+    made.commits("app", "orders", 12, 10)
+    return made

@@ -10,7 +10,7 @@ from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.translation import FlowClusters
 from mmtool.plan.group_facts import Commit, Member
-from mmtool.testing.scene import Scene
+from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [
@@ -24,6 +24,7 @@ KEYS = [
     "reread_max",
     "skip_max",
     "reason",
+    "knowledge",
     "target_offset_before",
     "written",
 ]
@@ -32,13 +33,8 @@ REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 @pytest.fixture
 def scene(tmp_path, monkeypatch):
-    """Two partitions, fully mirrored with one hole; app has read part of both."""
-    made = Scene(tmp_path)
-    made.has("orders", 21, 10)
-    made.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21)
-    made.mirrored("orders", 1, [(0, 0, 10)], 10)
-    made.commits("app", "orders", 12, 10)
-    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: made.clusters)
+    made = half_read(tmp_path)
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout, **_: made.clusters)
     return made
 
 
@@ -240,7 +236,7 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
     back = FlowClusters(
         load_settings(scene.config, {}).select("west", "east")[0], scene.target, scene.source, scene.state
     )
-    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout: back)
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout, **_: back)
     ended = mmtool("translate-offsets", "-c", scene.config, "-s", "west", "-t", "east")
     assert (ended.code, ended.stderr.splitlines()) == (
         2,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.insight.translation import FlowNow, partition_facts, selected_groups
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.own_records import MARK
 from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.offsets import Direction
@@ -114,5 +115,5 @@ class Checkpoints:
         news = [
             c for c in self.current.values() if is_news(c, self._written.get((c.group, c.topic_partition)))
         ]
-        await append_records(self.target, topic, [(c.key(), c.value()) for c in news])
+        await append_records(self.target, topic, [(c.key(), c.value()) for c in news], MARK)
         self._written |= {(c.group, c.topic_partition): c for c in news}

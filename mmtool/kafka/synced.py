@@ -1,0 +1,69 @@
+"""MirrorMaker 2's offset-syncs and checkpoints topics of a flow, read whole.
+
+What mmtool wrote there itself is passed over: of that it knows more, or was told to forget it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.mirror_maker import syncs_place
+from mmtool.kafka.ports import Synced
+from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
+from mmtool.translation.sync_map import OffsetPair, SyncMap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.kafka.log_reader import LogRecord
+    from mmtool.translation.types import TopicPartition
+
+
+class KafkaSynced:
+    """A `SyncedPort`."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._flow = flow
+
+    def synced(self) -> Synced:
+        unreadable: Counter[str] = Counter()
+        pairs: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
+        for sync, at_ms in self._syncs(unreadable):
+            pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
+        held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
+        for checkpoint, at_ms in self._checkpoints(unreadable):
+            at = self._on_source(checkpoint.topic_partition)
+            held[at].append(OffsetPair(checkpoint.upstream, checkpoint.downstream, at_ms))
+        once = self._flow.mm2_exactly_once
+        found = {at: SyncMap.of(pairs[at], held[at], exactly_once=once) for at in {*pairs, *held}}
+        return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
+
+    def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int]]:
+        cluster, topic = syncs_place(self._flow)
+        for record in _of_mm2(cluster, topic):
+            sync = decode_offset_sync(record.key, record.value)
+            if isinstance(sync, OffsetSync):
+                yield sync, record.timestamp_ms
+            else:
+                unreadable[topic] += 1
+
+    def _checkpoints(self, unreadable: Counter[str]) -> Iterator[tuple[Checkpoint, int]]:
+        topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
+        for record in _of_mm2(self._flow.target, topic):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if isinstance(checkpoint, Checkpoint):
+                yield checkpoint, record.timestamp_ms
+            else:
+                unreadable[topic] += 1
+
+    def _on_source(self, remote: TopicPartition) -> TopicPartition:
+        """What MM2 calls a topic there: the name before it was mirrored (`ReplicationPolicy.upstreamTopic`)."""
+        upstream = self._flow.policy.upstream_topic(remote.topic)
+        return remote if upstream is None else remote._replace(topic=upstream)
+
+
+def _of_mm2(cluster: ClusterSettings, topic: str) -> Iterator[LogRecord]:
+    return (record for record in read_log(cluster, topic) if not record.is_ours)

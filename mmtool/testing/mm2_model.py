@@ -1,0 +1,170 @@
+"""A model of MirrorMaker 2 for the laws of translation by its topics: how it copies, what it tells, what it answers.
+
+Written from the rules in its source (MirrorSourceTask, OffsetSyncStore of 4.3), with none of mmtool's maps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from mmtool.translation.sync_emission import SyncEmitter
+from mmtool.translation.sync_map import OffsetPair
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+_SLOTS = 64
+MARKER = -1
+"""What stands in the target's log where a transaction of MM2 ends."""
+
+
+@dataclass
+class Copying:
+    """MM2 copying one partition: a source log with holes, a target log with copies and markers, and its syncs."""
+
+    source: list[int]
+    offset_lag_max: int
+    exactly_once: bool
+    target: list[int] = field(default_factory=list)
+    syncs: list[OffsetPair] = field(default_factory=list)
+    checkpoints: list[OffsetPair] = field(default_factory=list)
+    next_record: int = 0
+    now_ms: int = 0
+
+    def __post_init__(self) -> None:
+        self.restart(0)
+
+    def restart(self, back: int) -> None:
+        """A new task that goes on some records before where the old one was, whose delayed syncs are lost."""
+        if not self.exactly_once:
+            self.next_record = max(0, self.next_record - back)
+        self._emitter = SyncEmitter(TopicPartition("t", 0), offset_lag_max=self.offset_lag_max)
+        self._is_new = True
+
+    def copy(self, count: int, *, busy: bool) -> None:
+        """``busy``: no permit is free until this is done, so that only its last sync is sent."""
+        for upstream in self.source[self.next_record : self.next_record + count]:
+            self._emitter.acked(UpstreamOffset(upstream), DownstreamOffset(len(self.target)), 1)
+            self.target.append(upstream)
+            self.next_record += 1
+            if self._is_new or not busy:
+                self._send()
+            self._is_new = False
+        self._send()
+
+    def commit(self) -> None:
+        """The periodic flush."""
+        self._emitter.on_tick()
+        self._send()
+
+    def mark(self) -> None:
+        """The end of a transaction."""
+        if self.exactly_once:
+            self.target.append(MARKER)
+
+    def lose_target(self) -> None:
+        """The target topic is deleted and made anew; MM2 has a permit to tell of its first record (rule 4)."""
+        self.target.clear()
+        self._is_new = True
+
+    def checkpoint(self, commit: int) -> None:
+        """Of a group that has committed ``commit``."""
+        downstream = mm2_answer(mm2_store(self.syncs), commit)
+        if downstream is not None:
+            self.now_ms += 1
+            self.checkpoints.append(
+                OffsetPair(UpstreamOffset(commit), DownstreamOffset(downstream), self.now_ms)
+            )
+
+    def _send(self) -> None:
+        due = self._emitter.due()
+        if due is not None:
+            self.now_ms += 1
+            self.syncs.append(OffsetPair(due.upstream, due.downstream, self.now_ms))
+
+
+def mm2_store(syncs: list[OffsetPair]) -> list[OffsetPair]:
+    """The slots of an ``OffsetSyncStore`` that has read these."""
+    slots: list[OffsetPair] = []
+    for sync in syncs:
+        _put(slots, sync)
+    return slots
+
+
+def mm2_answer(store: list[OffsetPair], commit: int) -> int | None:
+    """``OffsetSyncStore.translateDownstream``; None where it cannot tell."""
+    for upstream, downstream, _ in store:
+        if upstream <= commit:
+            return downstream if upstream == commit else downstream + 1
+    return None
+
+
+def _put(slots: list[OffsetPair], sync: OffsetPair) -> None:
+    if not slots or sync.upstream < slots[0].upstream:
+        slots[:] = [sync] * _SLOTS
+        return
+    old, slots[0] = list(slots), sync
+    promoted, source = sync, 0
+    for slot in range(1, _SLOTS):
+        limit = slots[slot - 1]
+        while source < slot:
+            candidate = old[source]
+            fits = (
+                _near(limit, slot - 1, candidate, slot)
+                and _apart(limit, candidate, slot)
+                and (slot + 1 >= _SLOTS or _apart(candidate, slots[slot + 1], slot + 1))
+            )
+            if fits:
+                promoted = candidate
+                source += 1
+            elif (source + 1 < _SLOTS and candidate is old[source + 1]) or not _apart(limit, candidate, slot):
+                source += 1
+                continue
+            break
+        if _near(limit, slot - 1, slots[slot], slot):
+            return
+        slots[slot] = promoted
+
+
+def _near(newer: OffsetPair, i: int, older: OffsetPair, j: int) -> bool:
+    return newer.upstream <= older.upstream + (1 << j) - (1 << i)
+
+
+def _apart(newer: OffsetPair, older: OffsetPair, j: int) -> bool:
+    return newer is older or newer.upstream >= older.upstream + (1 << max(j - 2, 0))
+
+
+@st.composite
+def copyings(draw: st.DrawFn, *, loses_target: bool = False) -> Copying:
+    """Histories of up to some hundred records: holes, restarts, transactions, busy moments, checkpoints.
+
+    Args:
+        draw: Hypothesis's.
+        loses_target: The target topic is made anew once, and MM2 goes on where it was.
+    """
+    source, at = [], draw(st.integers(0, 5))
+    for step in draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 3, 9]), min_size=30, max_size=120)):
+        source.append(at)
+        at += step
+    history = Copying(source, draw(st.sampled_from([0, 1, 4, 9])), draw(st.booleans()))
+    _go_on(draw, history)
+    if loses_target:
+        history.lose_target()
+        _go_on(draw, history)
+    return history
+
+
+def _go_on(draw: st.DrawFn, history: Copying) -> None:
+    kinds = ["copy", "copy", "copy", "busy", "restart", "commit", "mark", "checkpoint"]
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=4, max_size=25)):
+        match kind:
+            case "copy" | "busy":
+                history.copy(draw(st.integers(1, 25)), busy=kind == "busy")
+            case "restart":
+                history.restart(draw(st.integers(0, 12)))
+            case "commit":
+                history.commit()
+            case "mark":
+                history.mark()
+            case _:
+                history.checkpoint(draw(st.integers(0, history.source[-1] + 1)))

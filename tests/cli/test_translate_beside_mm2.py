@@ -1,0 +1,63 @@
+"""``mmtool translate-offsets`` for a flow that MirrorMaker 2 runs, on clusters in memory."""
+
+import pytest
+
+from mmtool.testing.scene import Scene
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """MM2 has mirrored the first of three partitions, mmtool the second and, from record 100 on, the third."""
+    made = Scene(tmp_path)
+    made.has("orders", 300, 300, 300)
+    made.mirrored_by_mm2("orders", 0, 300, (0, 0), (101, 101), (202, 202))
+    made.mirrored("orders", 1, [(0, 0, 300)], 300)
+    made.mirrored("orders", 2, [(100, 100, 200)], 300, start=(100, 100))
+    made.mirrored_by_mm2("orders", 2, 300, (0, 0), (99, 99))
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda flow, timeout, **_: made.clusters)
+    return made
+
+
+@pytest.fixture
+def rows(mmtool, scene):
+    def run(*arguments, code=0):
+        ended = mmtool("translate-offsets", "-c", scene.config, "-o", "json", *arguments)
+        assert ended.code == code, ended
+        return [
+            (row["knowledge"], row["downstream_offset"], row["exactness"], row["reread_max"])
+            for row in ended.rows
+        ]
+
+    return run
+
+
+def test_each_partition_is_answered_by_what_tells_most_of_it(rows, scene):
+    scene.commits("app", "orders", 150, 150, 50)
+    assert rows() == [
+        ("offset_syncs", 102, "bounded", 48),
+        ("offset_runs", 150, "exact", 0),
+        ("offset_syncs", 1, "bounded", 49),
+    ]
+
+
+def test_behind_the_cut_of_a_take_over_the_runs_tell(rows, scene):
+    scene.commits("app", "orders", 202, 1, 120)
+    assert rows()[2] == ("offset_runs", 120, "exact", 0)
+
+
+def test_the_way_back_is_told_as_well(rows, scene):
+    scene.commits("app", "east.orders", 150, 150, 150, cluster=scene.target)
+    assert rows("--reverse")[:2] == [("offset_syncs", 150, "bounded", 48), ("offset_runs", 150, "exact", 0)]
+
+
+def test_a_partition_that_nobody_tells_of_was_never_mirrored(rows, scene):
+    scene.mm2.syncs.clear()
+    scene.commits("app", "orders", 150)
+    assert rows("-g", "app", code=3)[0] == (None, None, "refused", None)
+
+
+def test_records_that_cannot_be_read_are_counted_and_passed_over(mmtool, scene):
+    scene.commits("app", "orders", 150)
+    scene.mm2.unreadable["mm2-offset-syncs.west.internal"] = 3
+    ended = mmtool("translate-offsets", "-c", scene.config)
+    assert "mm2-offset-syncs.west.internal: 3 records that MirrorMaker 2 cannot have written" in ended.stderr

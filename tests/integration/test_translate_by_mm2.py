@@ -1,0 +1,163 @@
+"""``translate-offsets`` for a flow that the real MirrorMaker 2 runs, and mmtool does not."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.synced import KafkaSynced
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.mm2_truth import copied_partitions
+from mmtool.testing.processes import run_mmtool
+from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.lab.fleet import Fleet
+
+pytestmark = pytest.mark.kafka
+
+RECORDS, PARTITIONS, GROUPS = 6_000, 2, 8
+PATIENCE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """A plain and a transactional topic that MM2 has mirrored, and groups that stand at parts of them.
+
+    One more group has read everything.
+    """
+
+    fleet: Fleet
+    properties: Path
+    flow: FlowSettings
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    @property
+    def places(self) -> list[TopicPartition]:
+        return [TopicPartition(topic, n) for topic in self.topics for n in range(PARTITIONS)]
+
+    def ends(self, cluster: str, *, remote: bool = False) -> dict[TopicPartition, int]:
+        bootstrap = self.fleet[cluster].bootstrap
+        names = {topic: self.flow.remote_topic(topic) if remote else topic for topic in self.topics}
+        return {
+            TopicPartition(topic, n): end
+            for topic, name in names.items()
+            for n, end in end_offsets(bootstrap, name).items()
+        }
+
+    def commit(self) -> None:
+        ends, groups = self.ends("source"), groups_of(self.fleet["source"].bootstrap)
+        for number, group in enumerate(self.groups, start=1):
+            read = {place: Commit(end * number // len(self.groups)) for place, end in ends.items()}
+            assert groups.alter(group, read) == {}
+
+    def checkpoints(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
+        topic = self.flow.policy.checkpoints_topic("source")
+        found = {}
+        for record in read_log(self.flow.target, topic):
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if isinstance(checkpoint, Checkpoint) and checkpoint.group in self.groups:
+                found[checkpoint.group, checkpoint.topic_partition] = checkpoint
+        return found
+
+    @cached_property
+    def truth(self):
+        names = {topic: self.flow.remote_topic(topic) for topic in self.topics}
+        return copied_partitions(self.fleet["source"], self.fleet["target"], names)
+
+    @cached_property
+    def rows(self):
+        selected = [word for group in self.groups for word in ("-g", group)]
+        answer = run_mmtool(
+            self.properties.parent, "translate-offsets", "-c", str(self.properties), *selected, "-o", "json"
+        )
+        assert answer.code == 0, answer
+        return answer.rows
+
+
+@pytest.fixture(scope="module")
+def mirrored(bench, tmp_path_factory) -> Mirrored:
+    fleet, mark = bench.fleet, f"synced-{os.getpid()}"
+    topics = (f"{mark}-plain", f"{mark}-payments")
+    properties = bench.properties(
+        f"{mark}-.*",
+        **{
+            "source->target.groups": f"{mark}.*",
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+            "target.offset.flush.interval.ms": "1000",
+            "source.consumer.isolation.level": "read_committed",
+        },
+    )
+    groups = tuple(f"{mark}-{number}" for number in range(1, GROUPS + 1))
+    made = Mirrored(fleet, properties, bench.flow(properties), topics, groups)
+    source = fleet["source"].bootstrap
+    for topic in topics:
+        create_topic(source, topic, PARTITIONS)
+    produce(source, Load(topics[0], RECORDS, PARTITIONS, record_bytes=100))
+    transactions = Transactions(f"{mark}-tx", 37, 5)
+    produce(source, Load(topics[1], RECORDS, PARTITIONS, record_bytes=100, transactions=transactions))
+    made.commit()
+
+    def checkpointed() -> bool:
+        held = made.checkpoints()
+        return len(held) == GROUPS * len(made.places) and _has_caught_up(made)
+
+    with MirrorMaker(properties.read_text(), tmp_path_factory.mktemp("mm2")) as mm2:
+        mm2.wait_until(checkpointed, "checkpoints of every group", PATIENCE_SECONDS)
+        mm2.stop()
+    return made
+
+
+def _has_caught_up(made: Mirrored) -> bool:
+    """The group that has read everything is told of as far as it can be."""
+    ends = made.ends("target", remote=True)
+    last = made.groups[-1]
+    return all(
+        made.checkpoints()[last, TopicPartition(made.flow.remote_topic(at.topic), at.partition)].downstream
+        >= end - 1
+        for at, end in ends.items()
+    )
+
+
+def test_every_group_has_an_answer_that_names_what_it_was_told_by(mirrored):
+    assert {row["knowledge"] for row in mirrored.rows} == {"offset_syncs"}
+    assert {row["exactness"] for row in mirrored.rows} == {"exact", "bounded"}
+    assert len(mirrored.rows) == GROUPS * len(mirrored.places)
+
+
+def test_no_answer_is_worse_than_mm2_s_own_checkpoint(mirrored, measured):
+    held = mirrored.checkpoints()
+    ours = theirs = 0
+    for row in mirrored.rows:
+        checkpoint = held[row["group"], TopicPartition(row["target_topic"], row["partition"])]
+        assert checkpoint.upstream == row["upstream_offset"]
+        assert row["downstream_offset"] >= checkpoint.downstream
+        truth = mirrored.truth[row["topic"], row["partition"]]
+        ours += truth.read_again(row["upstream_offset"], row["downstream_offset"])
+        theirs += truth.read_again(checkpoint.upstream, checkpoint.downstream)
+    measured(f"by MM2's topics {GROUPS} groups read {ours} records again, by its own checkpoints {theirs}")
+    assert ours < theirs
+
+
+def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
+    """For every offset of every partition, both ways, whether the source answers or not."""
+    maps = KafkaSynced(mirrored.flow).synced().maps
+    for (topic, partition), truth in mirrored.truth.items():
+        known = maps[TopicPartition(topic, partition)]
+        assert list(truth.wrong_forward(known)) == []
+        assert list(truth.wrong_back(known)) == []

@@ -1,0 +1,227 @@
+"""Translation by MirrorMaker 2's topics, against a model of how MM2 copies and of what it would answer itself."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import pytest
+from hypothesis import assume, given
+
+from mmtool.testing.mm2_model import MARKER, Copying, copyings, mm2_answer, mm2_store
+from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_back_by_syncs, translate_by_syncs
+
+
+def map_of(history: Copying, *, checkpoints: bool = True) -> SyncMap | None:
+    return SyncMap.of(
+        history.syncs, history.checkpoints if checkpoints else (), exactly_once=history.exactly_once
+    )
+
+
+def target_of(history: Copying) -> TargetLog:
+    return TargetLog(0, len(history.target))
+
+
+def answers(history: Copying):
+    """Whether the source answers or not."""
+    known, target, end = map_of(history), target_of(history), history.source[-1] + 3
+    for source, commit in product((UNKNOWN, SourceLog(0, end)), range(end)):
+        answer = translate_by_syncs(known, commit, target=target, source=source)
+        if not isinstance(answer, Refused):
+            yield commit, answer
+
+
+@given(copyings())
+def test_n_every_copied_record_at_or_after_the_commit_is_at_or_after_the_answer(history):
+    for commit, answer in answers(history):
+        needed = {record for record in history.target if record >= commit}
+        assert needed <= set(history.target[answer.offset :])
+
+
+@given(copyings())
+def test_r_no_more_is_read_again_than_is_said(history):
+    for commit, answer in answers(history):
+        again = sum(MARKER < record < commit for record in history.target[answer.offset :])
+        assert again <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(copyings())
+def test_m_a_later_commit_never_gets_an_earlier_answer(history):
+    for before, after in pairwise(answers(history)):
+        assert before[1].offset <= after[1].offset or after[0] < before[0]
+
+
+@given(copyings())
+def test_w_no_answer_is_before_mm2_s_own(history):
+    """Once MM2 has told how far it copied: until then it trusts a repetition that may never be completed."""
+    history.commit()
+    assume(history.syncs and history.syncs[-1].upstream == max(history.target))
+    store, known, target = mm2_store(history.syncs), map_of(history, checkpoints=False), target_of(history)
+    for commit in range(history.source[-1] + 3):
+        theirs = mm2_answer(store, commit)
+        if theirs is not None:
+            answer = translate_by_syncs(known, commit, target=target)
+            assert not isinstance(answer, Refused)
+            assert answer.offset >= theirs
+
+
+@given(copyings(loses_target=True))
+def test_n_holds_behind_a_target_that_was_made_anew_as_well(history):
+    """Once MM2 has told of the new one: until then nothing but its length can show it."""
+    assume(history.target and history.syncs)
+    here = history.syncs[-1]
+    assume(here.downstream < len(history.target) and history.target[here.downstream] == here.upstream)
+    for commit, answer in answers(history):
+        needed = {record for record in history.target if record >= commit}
+        assert needed <= set(history.target[answer.offset :])
+
+
+@given(copyings())
+def test_the_way_back_skips_nothing_and_reads_no_more_again_than_it_says(history):
+    known, target = map_of(history), target_of(history)
+    for commit in range(len(history.target) + 1):
+        answer = translate_back_by_syncs(known, commit, target=target)
+        if isinstance(answer, Refused):
+            continue
+        read = set(history.target[:commit]) - {MARKER}
+        copied = set(history.source[: history.source.index(max(read)) + 1]) if read else set()
+        assert {record for record in copied if record < answer.offset} <= read
+        again = sum(record >= answer.offset for record in read)
+        assert again <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+def pair(upstream, downstream, at_ms=0):
+    return OffsetPair(upstream, downstream, at_ms)
+
+
+def by(syncs, commit, *, checkpoints=(), start=0, end=100_000, source=UNKNOWN):
+    known = SyncMap.of(syncs, checkpoints)
+    return translate_by_syncs(known, commit, target=TargetLog(start, end), source=source)
+
+
+def test_a_synced_record_and_the_one_after_it_are_exact():
+    assert by([pair(100, 50)], 100) == Exact(50)
+    assert by([pair(100, 50)], 101) == Exact(51)
+
+
+def test_between_two_syncs_the_nearer_bound_counts():
+    """Records after the first sync, or room before the second: a marker leaves less room than records."""
+    syncs = [pair(100, 50), pair(201, 151), pair(400, 160)]
+    assert by(syncs, 120) == Bounded(51, 19)
+    assert by(syncs, 300) == Bounded(152, 8)
+
+
+def test_what_was_copied_again_after_a_restart_is_counted_from_the_restart():
+    syncs = [pair(0, 0), pair(1000, 1000), pair(900, 1101), pair(1100, 1301)]
+    assert by(syncs, 905) == Bounded(1102, 4)
+    assert by(syncs, 850) == Bounded(1, 849)
+
+
+def test_copies_of_a_restart_count_once_they_reach_as_far_as_those_before():
+    """MM2 answers 1102 at once: a group would skip what was not copied again if MM2 or the source died then."""
+    syncs = [pair(0, 0), pair(1000, 1000), pair(900, 1101)]
+    assert mm2_answer(mm2_store(syncs), 905) == 1102
+    assert by(syncs, 905) == Bounded(1, 909)
+    assert by(syncs, 1101) == Bounded(1102, 200)
+    assert by([*syncs, pair(950, 1151)], 960) == Bounded(1, 959 + 60)
+    assert by([*syncs, pair(1099, 1300)], 905) == Bounded(1, 909)
+    assert by([*syncs, pair(1100, 1301)], 905) == Bounded(1102, 4)
+
+
+def test_with_exactly_once_room_between_syncs_is_markers_and_no_repetition():
+    syncs = [pair(0, 0), pair(10, 12)]
+    assert SyncMap.of(syncs, exactly_once=True).forward.up_to(11) == 13
+    assert SyncMap.of(syncs).forward.up_to(11) == 1
+
+
+def test_a_sync_that_mm2_has_dropped_serves_still():
+    """MM2's store keeps few syncs far behind the newest one."""
+    syncs = [pair(n, n) for n in range(0, 100_000, 101)]
+    commit = 40_000
+    assert by(syncs, commit) == Bounded(40_000 // 101 * 101 + 1, commit - 40_000 // 101 * 101 - 1)
+    assert mm2_answer(mm2_store(syncs), commit) < commit - 1_000
+
+
+def test_a_checkpoint_of_any_group_serves_where_its_sync_is_gone():
+    """The syncs topic is compacted: one sync of a partition is all that is certain to be left."""
+    assert by([pair(5000, 4000, 9)], 3000) == Refused(Reason.AMBIGUOUS)
+    assert by([pair(5000, 4000, 9)], 3000, checkpoints=[pair(2900, 2000, 5)]) == Bounded(2000, 2000)
+
+
+def test_with_checkpoints_alone_and_a_lost_source_the_end_of_the_log_is_the_bound():
+    held = [pair(2900, 2000)]
+    assert by([], 3000, checkpoints=held, end=2070) == Bounded(2000, 70)
+    assert by([], 3000, checkpoints=held, end=2070, source=SourceLog(0, 3000)) == Bounded(2000, 3000)
+
+
+def test_checkpoints_about_a_log_that_was_deleted_do_not_count():
+    """By their time, or because they contradict the first sync about the new log."""
+    syncs = [pair(0, 0, 1), pair(900, 900, 4), pair(1000, 40, 10), pair(9000, 8000, 20)]
+    assert by(syncs, 960, checkpoints=[pair(30, 30, 5)]) == Refused(Reason.AMBIGUOUS)
+    assert by(syncs, 960, checkpoints=[pair(950, 901, 15)]) == Refused(Reason.AMBIGUOUS)
+    assert by(syncs, 960, checkpoints=[pair(30, 30, 15)]) == Bounded(30, 10)
+
+
+@pytest.mark.parametrize(
+    ("start", "source", "said"),
+    [
+        (0, UNKNOWN, Refused(Reason.AMBIGUOUS)),
+        (0, SourceLog(100, 900), Refused(Reason.AMBIGUOUS)),
+        (50, SourceLog(100, 900), Exact(50)),
+        (50, SourceLog(99, 900), Refused(Reason.TARGET_LOG_START_PASSED)),
+        (50, UNKNOWN, Refused(Reason.TARGET_LOG_START_PASSED)),
+        (51, SourceLog(100, 900), Refused(Reason.TARGET_LOG_START_PASSED)),
+    ],
+)
+def test_below_the_first_sync_only_logs_without_anything_to_read_give_an_answer(start, source, said):
+    assert by([pair(100, 50)], 20, start=start, source=source) == said
+
+
+def test_below_the_first_record_that_was_ever_mirrored_nothing_is_mirrored():
+    assert by([pair(100, 0)], 20) == Refused(Reason.NOT_MIRRORED)
+
+
+def test_a_position_outside_the_target_s_log_is_refused():
+    assert by([pair(100, 50)], 100, end=49) == Refused(Reason.PARTITION_MISSING)
+    assert by([pair(100, 50)], 100, start=51) == Refused(Reason.TARGET_LOG_START_PASSED)
+
+
+def test_a_commit_past_the_source_s_end_is_refused():
+    assert by([pair(100, 50)], 901, source=SourceLog(0, 900)) == Refused(Reason.BEYOND_SOURCE_END)
+
+
+def test_nothing_told_is_a_flow_that_never_ran():
+    assert by([], 5) == Refused(Reason.NEVER_RAN)
+    assert translate_back_by_syncs(None, 5, target=TargetLog(0, 9)) == Refused(Reason.NEVER_RAN)
+
+
+def back(syncs, commit, *, checkpoints=(), end=10_000, source=UNKNOWN):
+    known = SyncMap.of(syncs, checkpoints)
+    return translate_back_by_syncs(known, commit, target=TargetLog(0, end), source=source)
+
+
+def test_the_way_back_begins_behind_the_last_record_that_is_known_to_be_read():
+    syncs = [pair(100, 0), pair(201, 101)]
+    assert back(syncs, 0) == Exact(100)
+    assert back(syncs, 101) == Exact(201)
+    assert back(syncs, 50) == Bounded(101, 49)
+
+
+def test_the_way_back_counts_what_a_restart_may_hide():
+    """Two records too many between the syncs: the last of them may have been copied before."""
+    assert back([pair(100, 0), pair(110, 12)], 13) == Bounded(111, 1)
+
+
+@pytest.mark.parametrize(
+    ("commit", "source", "said"),
+    [
+        (20_000, UNKNOWN, Reason.BEYOND_SOURCE_END),
+        (60, SourceLog(0, 50), Reason.BEYOND_SOURCE_END),
+        (60, SourceLog(150, 200), Reason.TARGET_LOG_START_PASSED),
+        (10, UNKNOWN, Reason.AMBIGUOUS),
+    ],
+)
+def test_the_way_back_refuses_what_it_cannot_prove(commit, source, said):
+    assert back([pair(100, 50)], commit, source=source) == Refused(said)

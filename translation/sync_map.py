@@ -1,0 +1,304 @@
+"""What MirrorMaker 2's topics tell of one partition, and committed offsets translated by it.
+
+MM2 itself keeps 64 syncs of a partition, and on average far fewer distinct ones; here every sync that is still in its
+topic counts, and the checkpoints of all groups beside them, because a position that MM2 translated for one group holds
+for each. An answer is therefore never before the one that MM2 gives from the same topics.
+
+A sync says that the *record* ``u`` was written at ``d``: MM2 copies in order, so records below ``u`` are below ``d``,
+and those after it after ``d``. In positions: ``u`` is at ``d`` and ``u + 1`` at ``d + 1`` (KAFKA-12468's rule, which
+adds one and never interpolates). A restart copies some records again, further down, and its first record has a sync.
+The later copies serve once they reach as far as the ones before: MM2 itself trusts them at once, and a group would skip
+what was not copied again when MM2 or its source dies then. A target that was made anew shows as a downstream offset
+that is not above the one before: all that was told until then is about a log that is gone.
+
+N  never skips: each surviving record at or after the commit is at or after the answer
+R  at most ``reread_max`` records below the commit are at or after the answer; an exact answer re-reads none
+M  monotone: a later commit never gets an earlier answer
+W  never worse than MM2: at or after what its `OffsetSyncStore` answers from the same topic, where that skips nothing
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.translation.answers import (
+    Answer,
+    Bounded,
+    Exact,
+    Knowledge,
+    Refused,
+    SourceLog,
+    TargetLog,
+)
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+
+class OffsetPair(NamedTuple):
+    """A pair of offsets that MM2 wrote: of one record in a sync, of positions in a checkpoint.
+
+    Attributes:
+        timestamp_ms: When it was written, since the epoch.
+    """
+
+    upstream: UpstreamOffset
+    downstream: DownstreamOffset
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stairs:
+    """For each position on one side the furthest one on the other that belongs to it or to one before it."""
+
+    at: list[int]
+    to: list[int]
+    furthest: list[int]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> _Stairs:
+        ordered = sorted(pairs)
+        to = [to for _, to in ordered]
+        return cls([at for at, _ in ordered], to, list(accumulate(to, max)))
+
+    def up_to(self, position: int) -> int | None:
+        """None before the first of them."""
+        step = bisect_right(self.at, position)
+        return self.furthest[step - 1] if step else None
+
+    def last(self, position: int) -> int | None:
+        """What belongs to the last of them that is not behind ``position``, however far others are."""
+        step = bisect_right(self.at, position)
+        return self.to[step - 1] if step else None
+
+    def first_at(self, furthest: int) -> int:
+        """Where the furthest was reached first."""
+        return self.at[bisect_left(self.furthest, furthest)]
+
+
+class _Copy(NamedTuple):
+    """A synced record where it was copied to.
+
+    Attributes:
+        reach: How far upstream records may have been copied before it (an exclusive end).
+        begins: Whether a restart began to copy with it what had been copied before.
+        settled: Whether the copies from here on reach as far as the ones before.
+    """
+
+    upstream: int
+    downstream: int
+    reach: int
+    begins: bool
+    settled: bool
+
+    def positions(self) -> Iterator[tuple[int, int]]:
+        """The record, and the one after it; from a repetition that is not complete, what was never copied before."""
+        for more in (0, 1):
+            upstream = self.upstream + more
+            yield upstream if self.settled else max(upstream, self.reach), self.downstream + more
+
+
+@dataclass(frozen=True, slots=True)
+class SyncMap:
+    """One partition as MM2's topics tell of it.
+
+    Attributes:
+        forward: Positions upstream to positions downstream, of syncs and checkpoints.
+        back: Positions downstream to positions upstream, of syncs alone: a checkpoint says what is not before a
+            position, and not what is.
+        copies: Of the syncs, in the order of the log.
+        first: The copy of the lowest record; None when no sync is left.
+    """
+
+    forward: _Stairs
+    back: _Stairs
+    copies: list[_Copy]
+    first: _Copy | None
+
+    @classmethod
+    def of(
+        cls,
+        syncs: Iterable[OffsetPair],
+        checkpoints: Iterable[OffsetPair] = (),
+        *,
+        exactly_once: bool = False,
+    ) -> SyncMap | None:
+        """The map; None when nothing is known.
+
+        Args:
+            syncs: In the order of their topic.
+            checkpoints: Of any group, in any order.
+            exactly_once: MM2 runs with ``exactly.once.source.support``: a restart copies nothing twice, and what lies
+                between the copies of a stretch are transaction markers.
+        """
+        current, since_ms = _of_this_log(syncs)
+        copies = _copies(current, exactly_once=exactly_once)
+        held = [
+            (c.upstream, c.downstream)
+            for c in checkpoints
+            if c.timestamp_ms >= since_ms and _adds(c, current)
+        ]
+        if not copies and not held:
+            return None
+        forward = [position for copy in copies for position in copy.positions()] + held
+        back = [(copy.downstream + more, copy.upstream + more) for copy in copies for more in (0, 1)]
+        return cls(_Stairs.of(forward), _Stairs.of(back), copies, min(copies, default=None))
+
+    @property
+    def knowledge(self) -> Knowledge:
+        return Knowledge.OFFSET_SYNCS if self.copies else Knowledge.CHECKPOINTS
+
+    def copies_from(self, downstream: int) -> Sequence[_Copy]:
+        """Those at or after a position of the target's log."""
+        return self.copies[bisect_left(self.copies, downstream, key=attrgetter("downstream")) :]
+
+    def reach_at(self, downstream: int) -> int:
+        """How far upstream records may have been copied below a position of the target's log (an exclusive end)."""
+        before = bisect_right(self.copies, downstream, key=attrgetter("downstream"))
+        return self.copies[before - 1].reach if before else 0
+
+
+def _copies(syncs: Sequence[OffsetPair], *, exactly_once: bool) -> list[_Copy]:
+    """Without exactly-once each slot between two syncs holds a record, though maybe one that was copied again later."""
+    ends = [0]
+    ends += [
+        s.upstream + 1 if exactly_once else s.upstream + after.downstream - s.downstream
+        for s, after in pairwise(syncs)
+    ]
+    reaches = accumulate(ends, max)
+    furthest = list(accumulate((sync.upstream for sync in reversed(syncs)), max))[::-1]
+    return [
+        _Copy(sync.upstream, sync.downstream, reach, begins=sync.upstream < end, settled=newest + 1 >= reach)
+        for sync, end, reach, newest in zip(syncs, ends, reaches, furthest, strict=False)
+    ]
+
+
+def _adds(checkpoint: OffsetPair, syncs: Sequence[OffsetPair]) -> bool:
+    """Whether a checkpoint can tell more than the syncs: the one that MM2 made it of is gone from the log's beginning.
+
+    Others are the sync's own answer again, or are about a log that was deleted, which MM2's store does not notice.
+    """
+    if not syncs:
+        return True
+    first = syncs[0]
+    return checkpoint.upstream <= first.upstream and checkpoint.downstream <= first.downstream
+
+
+def _of_this_log(syncs: Iterable[OffsetPair]) -> tuple[list[OffsetPair], int]:
+    """The syncs about the target's log of today, and since when it is that one (0: always)."""
+    current: list[OffsetPair] = []
+    since_ms = 0
+    for sync in syncs:
+        if current and sync[:2] == current[-1][:2]:
+            continue
+        if current and sync.downstream <= current[-1].downstream:
+            current, since_ms = [], sync.timestamp_ms
+        current.append(sync)
+    return current, since_ms
+
+
+def translate_by_syncs(
+    known: SyncMap | None,
+    commit: UpstreamOffset,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown = UNKNOWN,
+) -> Answer:
+    """Where a group that committed ``commit`` on the source goes on on the target, as far as MM2's topics tell.
+
+    Args:
+        known: The partition; None when MM2's topics do not tell of it.
+        commit: Next offset to read on the source.
+        target: The target log's bounds, asked for *after* MM2's topics were read.
+        source: The source log's bounds, when the source answers.
+
+    Returns:
+        A downstream offset, `Exact` where no record can be read again, else `Bounded`; or `Refused`: never_ran;
+        beyond_source_end; partition_missing when the log is shorter than it is told; target_log_start_passed;
+        not_mirrored below the first record that was mirrored; ambiguous below the first sync that is left.
+    """
+    if known is None:
+        return Refused(Reason.NEVER_RAN)
+    if source is not UNKNOWN and commit > source.log_end:
+        return Refused(Reason.BEYOND_SOURCE_END)
+    answer = known.forward.up_to(commit)
+    if answer is None:
+        return _before_the_first(known, target, source)
+    if answer > target.log_end:
+        return Refused(Reason.PARTITION_MISSING)
+    if answer < target.log_start:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    reread = _read_again(known, commit, answer, target, source)
+    return Bounded(answer, reread) if reread else Exact(answer)
+
+
+def _before_the_first(known: SyncMap, target: TargetLog, source: SourceLog | Unknown) -> Answer:
+    """The group has read less than the first record that is told of, and nothing tells what came before that."""
+    first = known.first
+    if first is None or target.log_start < first.downstream:
+        return Refused(Reason.AMBIGUOUS)
+    if target.log_start > first.downstream:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    if source is not UNKNOWN and source.log_start >= first.upstream:
+        return Exact(first.downstream)
+    return Refused(Reason.NOT_MIRRORED if first.downstream == 0 else Reason.TARGET_LOG_START_PASSED)
+
+
+def _read_again(
+    known: SyncMap, commit: UpstreamOffset, answer: int, target: TargetLog, source: SourceLog | Unknown
+) -> int:
+    """How many records below the commit are at or after the answer, at most: the least of what is known."""
+    bounds: list[int] = [commit]
+    below = known.back.last(answer)
+    if below is not None and below <= commit:
+        bounds.append(commit - below)
+    following = known.copies_from(answer)
+    if following:  # what the group has read is before the next synced record, which it has not read
+        bounds.append(following[0].downstream - answer)
+    repeated = sum(max(0, commit - c.upstream) for c in following if c.begins and not c.settled)
+    if source is UNKNOWN:  # nothing arrives any more
+        return min(min(bounds) + repeated, target.log_end - answer)
+    return min(bounds) + repeated
+
+
+def translate_back_by_syncs(
+    known: SyncMap | None,
+    commit: DownstreamOffset,
+    *,
+    target: TargetLog,
+    source: SourceLog | Unknown = UNKNOWN,
+) -> Answer:
+    """Where a group that committed ``commit`` on the target goes on on the source (``--reverse``).
+
+    Returns:
+        An upstream offset, or `Refused`: never_ran; beyond_source_end when the commit is past the target's end or the
+        answer past the source's; target_log_start_passed when the source has deleted records that the group may not
+        have read; ambiguous below the first sync that is left.
+    """
+    if known is None:
+        return Refused(Reason.NEVER_RAN)
+    if commit > target.log_end:
+        return Refused(Reason.BEYOND_SOURCE_END)
+    answer = known.back.up_to(commit)
+    if answer is None:
+        return Refused(Reason.AMBIGUOUS)
+    if source is not UNKNOWN and answer > source.log_end:
+        return Refused(Reason.BEYOND_SOURCE_END)
+    if source is not UNKNOWN and answer < source.log_start:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    reread = _read_again_on_source(known, commit, answer)
+    return Bounded(answer, reread) if reread else Exact(answer)
+
+
+def _read_again_on_source(known: SyncMap, commit: DownstreamOffset, answer: int) -> int:
+    """How many records below the commit on the target are at or after the answer on the source, at most."""
+    since = known.back.first_at(answer)
+    return commit - since + max(0, known.reach_at(since) - answer)
