@@ -1,0 +1,168 @@
+"""``mmtool groups``: consumer groups' positions out to files of other tools, and in from them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.commands._consent import consent
+from mmtool.commands._wiring import connect, one_flow, selection
+from mmtool.errors import UsageError
+from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, write
+
+if TYPE_CHECKING:
+    from mmtool.failover.exchange import Imported
+    from mmtool.failover.rows import Row
+    from mmtool.insight.translation import FlowNow, Translation
+    from mmtool.plan.group_facts import GroupSelection
+
+app = typer.Typer(no_args_is_help=True)
+
+
+class ExportFormat(StrEnum):
+    """Whose file is written."""
+
+    KAFKA = "kafka"
+    SPARK = "spark"
+
+
+Format = Annotated[
+    ExportFormat,
+    typer.Option(
+        "--format",
+        help="kafka: the file that kafka-consumer-groups --reset-offsets takes; spark: Structured Streaming's"
+        " startingOffsets, for one group.",
+    ),
+]
+From = Annotated[
+    tuple[str, Path] | None,
+    typer.Option(
+        "--in",
+        metavar="spark-checkpoint DIR",
+        help="Instead of a group: the checkpointLocation of a Structured Streaming query.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Kafka's reset file; see groups export.")]
+OneGroup = Annotated[
+    str | None,
+    typer.Option(
+        "-g",
+        "--group",
+        metavar="NAME",
+        help="Whose offsets a file of three columns holds; of four columns, only this group's.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+
+IMPORTED = (
+    Column("group"),
+    Column("topic"),
+    Column("partition"),
+    Column("offset"),
+    Column("reason"),
+    Column("offset_before", essential=False),
+    Column("written", essential=False),
+)
+
+
+@app.command()
+def export(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    topic: options.Topic = None,
+    from_: From = None,
+    format_: Format = ExportFormat.KAFKA,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Write where groups go on on the target as another tool's file, to stdout.
+
+    Refused partitions are left out of Kafka's file, and said, with exit code 3; Spark takes all of a topic or nothing.
+    """
+    from mmtool.failover.moving import left_out, refusal
+    from mmtool.failover.rows import reset_lines
+    from mmtool.insight.translation import look
+    from mmtool.plan.reset_csv import write_reset_csv
+
+    chosen = selection(group, groups, all_groups=all_groups)
+    if from_ is not None and format_ is not ExportFormat.SPARK:
+        raise UsageError("a Spark checkpoint is no consumer group", remedy="add --format spark")
+    flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
+    found = _translated(flow, chosen, from_)
+    for sentence in found.warnings:
+        warn(sentence)
+    if format_ is ExportFormat.SPARK:
+        from mmtool.failover.exchange import spark_offsets
+
+        write(spark_offsets(found.plans) + "\n", applied=False)
+        return
+    with_group = len(chosen.names) != 1 or chosen.matching is not None or all_groups
+    write(write_reset_csv(reset_lines(found.plans, with_group=with_group)), applied=False)
+    if missing := left_out("the file", found):
+        warn(missing)
+    if refused := refusal(found):
+        raise refused
+
+
+def _translated(flow: FlowNow, chosen: GroupSelection, from_: tuple[str, Path] | None) -> Translation:
+    from mmtool.failover.exchange import translated_checkpoint
+    from mmtool.insight.translation import translate_groups
+    from mmtool.plan.offsets import Rules
+
+    if from_ is None:
+        return translate_groups(flow, chosen, Rules())
+    kind, directory = from_
+    if kind != "spark-checkpoint":
+        raise UsageError(f"--in {kind}: not known", remedy="write --in spark-checkpoint DIR")
+    if chosen.given:
+        raise UsageError("--in stands instead of a group", remedy="leave -g, --groups and --all-groups out")
+    return translated_checkpoint(flow, directory)
+
+
+@app.command("import")
+def import_(
+    file: File,
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: OneGroup = None,
+    allow_rewind: options.AllowRewind = False,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Commit the offsets of Kafka's reset file on the target, checked first and read back."""
+    from mmtool.failover.exchange import check_import, import_rows, read_reset_file
+
+    wanted = read_reset_file(file, group)
+    cluster = connect(one_flow(config, source, target), timeout).target
+    found = check_import(cluster, wanted, allow_rewind=allow_rewind)
+    if execute and found.writable:
+        consent(_question(found), yes=yes, about=lambda: _imported(import_rows(found.plans)))
+        ended = (found if yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write()
+        finish(_imported(ended.rows, applied=True), output, ended.error)
+    else:
+        finish(_imported(import_rows(found.plans)), output, found.refusal)
+        if found.writable:
+            talk("nothing was changed; add --execute to write these offsets")
+
+
+def _question(found: Imported) -> str:
+    from mmtool.failover.moving import question_of
+
+    return question_of(found.plans, found.cluster.alias)
+
+
+def _imported(rows: list[Row], *, applied: bool = False) -> Result:
+    return Result("groups import", rows, IMPORTED, applied=applied)

@@ -1,0 +1,198 @@
+"""``groups export`` and ``groups import``: offsets out to files of other tools, and in from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.moving import Moved, refusal_of
+from mmtool.failover.rows import Row, offset_of
+from mmtool.failover.writing import failure_of_writing, write_groups
+from mmtool.insight.translation import Translation, plan_groups
+from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
+from mmtool.plan.imports import plan_import
+from mmtool.plan.offsets import Rules
+from mmtool.plan.reset_csv import parse_groups_csv
+from mmtool.plan.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
+from mmtool.translation.answers import TargetLog
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.offsets import GroupPlan
+
+
+def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
+    """Where a Structured Streaming query would go on on the target.
+
+    Args:
+        flow: The flow that mirrors its topics.
+        directory: The query's ``checkpointLocation``.
+
+    Raises:
+        UsageError: No such checkpoint, or nothing of it is Kafka's.
+    """
+    commits = {place: Commit(offset) for place, offset in _checkpointed(directory).items()}
+    warnings: list[str] = []
+    plans = plan_groups(flow, [GroupFacts(str(directory), commits)], Rules(), warnings)
+    return Translation(flow, Rules(), tuple(plans), tuple(warnings))
+
+
+def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
+    """What the last finished batch had read: a batch that has begun and not finished is read again by Spark."""
+    done = max(_batches(directory / "commits"), default=None)
+    path = directory / "offsets" / str(done)
+    remedy = "name the checkpointLocation of a Structured Streaming query that has finished a batch"
+    if done is None:
+        raise UsageError(f"{directory} has no finished batch", remedy=remedy)
+    try:
+        return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy=remedy) from error
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", remedy=remedy) from error
+
+
+def _batches(folder: Path) -> list[int]:
+    return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+
+
+def spark_offsets(plans: Collection[GroupPlan]) -> str:
+    """``startingOffsets`` for one group or query; a partition without commit begins at its beginning.
+
+    Raises:
+        UsageError: Several groups are meant: Spark's option holds one position for each partition.
+        RefusedError: A partition has no answer: Spark takes a topic whole or not at all.
+    """
+    if len(plans) != 1:
+        raise UsageError(
+            f"startingOffsets is about one reader, and {len(plans)} groups are meant",
+            remedy="name one with -g",
+        )
+    refused = refusal_of(plans)
+    if refused is not None:
+        raise refused
+    (plan,) = plans
+    inside = [v for v in plan.verdicts if v.target is not None and v.refusal in (None, Reason.NO_COMMIT)]
+    if not inside:
+        raise RefusedError(
+            f"{plan.group} has no committed offset in a topic of the flow", code=Reason.NO_COMMIT
+        )
+    offsets = ((v.target, offset_of(v)) for v in inside if v.target is not None)
+    return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A file's offsets, checked against the cluster they are meant for."""
+
+    cluster: ClusterPort
+    plans: tuple[GroupPlan, ...]
+
+    @property
+    def writable(self) -> bool:
+        return any(plan.to_write() for plan in self.plans)
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        return refusal_of(self.plans)
+
+    def write(self) -> Moved:
+        """Commit, group by group; blocked groups are left as they are."""
+        ended = write_groups(self.cluster.groups, self.plans)
+        written = {(result.group, place) for result in ended for place in result.written}
+        return Moved(import_rows(self.plans, written), failure_of_writing(ended))
+
+
+def check_import(
+    cluster: ClusterPort, wanted: Mapping[str, Mapping[TopicPartition, int]], *, allow_rewind: bool
+) -> Imported:
+    """Ask the cluster what stands in the way.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: It does not answer, or not us.
+    """
+    cluster.probe()
+    standing, before = cluster.groups.describe(wanted), cluster.groups.commits(wanted)
+    places = {place for of_group in wanted.values() for place in of_group}
+    logs = {
+        place: TargetLog(DownstreamOffset(log.log_start), DownstreamOffset(log.log_end))
+        for place, log in cluster.bounds(places).items()
+    }
+    plans = (
+        plan_import(group, of_group, before[group], logs, standing[group], allow_rewind=allow_rewind)
+        for group, of_group in sorted(wanted.items())
+    )
+    return Imported(cluster, tuple(plans))
+
+
+def read_reset_file(path: Path, group: str | None) -> dict[str, dict[TopicPartition, int]]:
+    """Kafka's reset file, three columns for one group and four for several.
+
+    Args:
+        path: The file.
+        group: ``-g``; whose offsets those of three columns are.
+
+    Raises:
+        UsageError: It cannot be read, or the columns and ``-g`` do not go together.
+    """
+    try:
+        found = parse_groups_csv(lines_of(path))
+    except ValueError as error:
+        raise UsageError(
+            f"{path}: {error}", remedy="as kafka-consumer-groups --reset-offsets --export writes it"
+        ) from error
+    own = [name for name in found if name is not None and name.startswith(OWN_GROUP_PREFIX)]
+    if own:
+        raise UsageError(f"{path}: {own[0]} is a group of mmtool's own", remedy="leave it out of the file")
+    nobody = found.pop(None, None)
+    if nobody is None:
+        named = {name: of for name, of in found.items() if name is not None and group in (None, name)}
+        if not named:
+            raise UsageError(f"{path} names no group {group}", remedy="its first column says which it holds")
+        return named
+    if group is None:
+        raise UsageError(
+            f"{path} names no group: it has three columns", remedy="say whose offsets they are: -g NAME"
+        )
+    return {group: nobody}
+
+
+def lines_of(path: Path) -> list[str]:
+    """A file of somebody else's; spreadsheets begin theirs with a mark (UTF-8 with BOM).
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8", remedy="save it as UTF-8") from error
+
+
+def import_rows(
+    plans: Iterable[GroupPlan], written: Collection[tuple[str, TopicPartition]] = frozenset()
+) -> list[Row]:
+    """One row for each line of the file."""
+    return [
+        {
+            "group": verdict.group,
+            "topic": verdict.target.topic,
+            "partition": verdict.target.partition,
+            "offset": offset_of(verdict),
+            "reason": verdict.refusal or "",
+            "offset_before": verdict.before and verdict.before.offset,
+            "written": (verdict.group, verdict.target) in written,
+        }
+        for plan in plans
+        for verdict in plan.verdicts
+        if verdict.target is not None
+    ]

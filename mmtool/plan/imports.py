@@ -1,0 +1,78 @@
+"""Offsets that somebody else wrote down, checked before they are committed: facts in, a plan for each group out.
+
+A  every line of the file has one verdict
+B  a group is written whole or not at all
+C  what is writable lies within the log's bounds, and moves nobody back unless that was allowed
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.group_facts import ABSENT, Commit
+from mmtool.plan.offsets import Direction, GroupPlan, Verdict
+from mmtool.translation.answers import Exact
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.group_facts import GroupStanding
+    from mmtool.translation.answers import TargetLog
+    from mmtool.translation.types import TopicPartition
+
+
+def plan_import(
+    group: str,
+    wanted: Mapping[TopicPartition, int],
+    before: Mapping[TopicPartition, Commit],
+    logs: Mapping[TopicPartition, TargetLog],
+    standing: GroupStanding = ABSENT,
+    *,
+    allow_rewind: bool = False,
+) -> GroupPlan:
+    """What becomes of one group's lines.
+
+    Args:
+        group: Whose.
+        wanted: Where it is to go on, by partition of the target.
+        before: What it has committed there now.
+        logs: The target's logs; a partition that is not there is missing.
+        standing: Its state there.
+        allow_rewind: Move it back as well.
+    """
+    verdicts = [
+        _verdict(
+            group,
+            place,
+            offset,
+            before.get(place),
+            _refusal(offset, before.get(place), logs.get(place), standing, allow_rewind=allow_rewind),
+        )
+        for place, offset in sorted(wanted.items())
+    ]
+    return GroupPlan(group, Direction.FORWARD, tuple(verdicts))
+
+
+def _verdict(
+    group: str, place: TopicPartition, offset: int, before: Commit | None, refusal: Reason | None
+) -> Verdict:
+    return Verdict(
+        group, None, place, Commit(offset), Exact(offset), refusal, blocks=refusal is not None, before=before
+    )
+
+
+def _refusal(
+    offset: int, before: Commit | None, log: TargetLog | None, standing: GroupStanding, *, allow_rewind: bool
+) -> Reason | None:
+    if log is None:
+        return Reason.PARTITION_MISSING
+    if offset < log.log_start:
+        return Reason.TARGET_LOG_START_PASSED
+    if offset > log.log_end:
+        return Reason.BEYOND_MIRROR
+    if not standing.idle:
+        return Reason.ACTIVE_ON_TARGET
+    if before is not None and before.offset > offset and not allow_rewind:
+        return Reason.WOULD_REWIND
+    return None
