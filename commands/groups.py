@@ -1,4 +1,4 @@
-"""``mmtool groups``: consumer groups' positions out to files of other tools, and in from them."""
+"""``mmtool groups``: how consumer groups stand, and their positions out to files of other tools and in from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import connect, one_flow, selection
+from mmtool.commands._wiring import connect, loaded, one_flow, selection
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, write
 
@@ -59,6 +59,18 @@ OneGroup = Annotated[
     ),
 ]
 
+AUDITED = (
+    Column("source", essential=False),
+    Column("target", essential=False),
+    Column("group"),
+    Column("topic"),
+    Column("partition"),
+    Column("verdict"),
+    Column("reason"),
+    Column("upstream_offset", essential=False),
+    Column("downstream_offset", essential=False),
+    Column("target_offset", essential=False),
+)
 IMPORTED = (
     Column("group"),
     Column("topic"),
@@ -68,6 +80,46 @@ IMPORTED = (
     Column("offset_before", essential=False),
     Column("written", essential=False),
 )
+
+
+@app.command()
+def audit(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    topic: options.Topic = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Say how every group stands on the target, partition by partition, and why; also with one cluster down."""
+    from dataclasses import asdict
+    from time import time
+
+    from mmtool.insight.audit import audit as run
+
+    chosen = selection(group, groups, all_groups=all_groups)
+    flows = loaded(config).select(source, target)
+    found = [
+        run(connect(flow, timeout, beside_mm2=True), chosen, topic or (), int(time() * 1000))
+        for flow in flows
+    ]
+    rows = [
+        {"source": flow.source.alias, "target": flow.target.alias, **asdict(row)}
+        for flow, of in zip(flows, found, strict=True)
+        for row in of.rows
+    ]
+    result = Result(
+        "groups audit",
+        rows,
+        AUDITED,
+        warnings=tuple(warning for of in found for warning in of.warnings),
+        headlines=[of.headline for of in found],
+    )
+    finish(result, output, next((of.error for of in found if of.error is not None), None))
 
 
 @app.command()

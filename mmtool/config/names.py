@@ -44,6 +44,22 @@ class NameFilter:
         """Whether a topic, group or config key is covered."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
 
+    def refusal(self, name: str) -> str:
+        """Which pattern keeps a name out, in words; empty when none does."""
+        if _matches(self.exclude, name):
+            return f"excluded by {self._pattern_of(name) or ', '.join(self.exclude)}"
+        return "" if _matches(self.include, name) else f"not in {', '.join(self.include)}"
+
+    def _pattern_of(self, name: str) -> str:
+        """The first exclude that matches by itself: a list is joined before it is compiled, as MM2 does."""
+        for pattern in self.exclude:
+            try:
+                if _matches((pattern,), name):
+                    return pattern
+            except PatternRefusedError:
+                continue
+        return ""
+
     def select(self, names: Iterable[str]) -> list[str]:
         """The covered ones, in the order given."""
         return [name for name in names if self.accepts(name)]

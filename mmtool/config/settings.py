@@ -221,6 +221,16 @@ class FlowSettings(_Frozen):
         """
         return self._wants(name) and not self.policy.is_cycle(self.target.alias, name)
 
+    def unmirrored(self, name: str) -> str:
+        """Why a topic of the source is not mirrored, in words; empty when it is."""
+        if self.mirrors_topic(name):
+            return ""
+        if self.came_from_target(name):
+            return f"by its name it came from {self.target.alias}"
+        if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
+            return "an internal topic"
+        return f"topics: {self.topics.refusal(name)}"
+
     def came_from_target(self, name: str) -> bool:
         """Whether a topic is left out only because it was mirrored here from the target."""
         return self._wants(name) and self.policy.is_cycle(self.target.alias, name)

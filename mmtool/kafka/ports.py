@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.sync_map import SyncMap
+    from mmtool.translation.sync_map import OffsetPair, SyncMap
     from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 
@@ -155,11 +155,14 @@ class SyncedPort(Protocol):
     """What MirrorMaker 2 has told of a flow, or mmtool in its place."""
 
     def synced(self) -> Synced:
-        """Every partition that its offset-syncs and checkpoints topics speak of.
+        """Every partition that MM2's offset-syncs and checkpoints topics speak of.
 
         Raises:
             UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a topic.
         """
+
+    def checkpoints(self) -> Mapping[str, Mapping[TopicPartition, OffsetPair]]:
+        """The last checkpoint of each group and partition of the source, whoever wrote it. Errors as above."""
 
 
 class FlowWatchPort(FlowStatePort, Protocol):

@@ -41,6 +41,19 @@ class KafkaSynced:
         found = {at: SyncMap.of(pairs[at], held[at], exactly_once=once) for at in {*pairs, *held}}
         return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
 
+    def checkpoints(self) -> dict[str, dict[TopicPartition, OffsetPair]]:
+        found: dict[str, dict[TopicPartition, OffsetPair]] = defaultdict(dict)
+        for record in read_log(self._flow.target, self._checkpoints_topic):
+            told = decode_checkpoint(record.key, record.value)
+            if isinstance(told, Checkpoint):
+                pair = OffsetPair(told.upstream, told.downstream, record.timestamp_ms)
+                found[told.group][self._on_source(told.topic_partition)] = pair
+        return dict(found)
+
+    @property
+    def _checkpoints_topic(self) -> str:
+        return self._flow.policy.checkpoints_topic(self._flow.source.alias)
+
     def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int]]:
         cluster, topic = syncs_place(self._flow)
         for record in _of_mm2(cluster, topic):
@@ -51,7 +64,7 @@ class KafkaSynced:
                 unreadable[topic] += 1
 
     def _checkpoints(self, unreadable: Counter[str]) -> Iterator[tuple[Checkpoint, int]]:
-        topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
+        topic = self._checkpoints_topic
         for record in _of_mm2(self._flow.target, topic):
             checkpoint = decode_checkpoint(record.key, record.value)
             if isinstance(checkpoint, Checkpoint):

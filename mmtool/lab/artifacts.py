@@ -1,7 +1,7 @@
 """Kafka's own jars, from their Maven coordinates, once per version and user.
 
 Resolved by the Ivy that ships in pyspark's ``jars`` folder, into
-``<cache>/mmtool/kafka/<version>/<broker|mirror>/``. A folder appears there by one rename, with a manifest of
+``<cache>/mmtool/kafka/<version>/<broker|mirror|tools>/``. A folder appears there by one rename, with a manifest of
 names and sizes; what disagrees with its manifest is resolved again. ``MMTOOL_IVY_SETTINGS`` names an Ivy
 settings file for networks that have their own repository.
 """
@@ -45,7 +45,7 @@ class _Bundle:
 
 
 def broker_classpath(version: str = KAFKA_VERSION) -> list[Path]:
-    """The jars that run ``kafka.Kafka`` and Kafka's command-line tools.
+    """The jars that run ``kafka.Kafka``.
 
     Raises:
         MmtoolError: They are not cached and cannot be downloaded.
@@ -67,6 +67,15 @@ def mirror_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     kafka = "org.apache.kafka"
     roots = ((kafka, "connect-mirror", version), (kafka, "connect-json", version), _LOGGING)
     return _jars(_Bundle("mirror", version, roots))
+
+
+def tools_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+    """The jars of Kafka's command-line tools, as ``kafka-consumer-groups``.
+
+    Raises:
+        MmtoolError: They are not cached and cannot be downloaded.
+    """
+    return _jars(_Bundle("tools", version, (("org.apache.kafka", "kafka-tools", version), _LOGGING)))
 
 
 def _broker_bundle(version: str) -> _Bundle:

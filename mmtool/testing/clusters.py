@@ -164,13 +164,15 @@ class FakeSynced:
     """A `SyncedPort`: what MM2 has told, as pairs of offsets by partition of the source."""
 
     syncs: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
-    checkpoints: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
+    held: dict[str, dict[TopicPartition, OffsetPair]] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def synced(self) -> Synced:
-        places = {*self.syncs, *self.checkpoints}
-        found = {at: SyncMap.of(self.syncs.get(at, ()), self.checkpoints.get(at, ())) for at in places}
+        found = {at: SyncMap.of(pairs) for at, pairs in self.syncs.items()}
         return Synced({at: known for at, known in found.items() if known is not None}, self.unreadable)
+
+    def checkpoints(self) -> dict[str, dict[TopicPartition, OffsetPair]]:
+        return self.held
 
 
 @dataclass

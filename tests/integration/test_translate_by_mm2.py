@@ -15,9 +15,10 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.kafka_tools import consumer_groups
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mm2_truth import copied_partitions
-from mmtool.testing.processes import run_mmtool
+from mmtool.testing.processes import Answer, run_mmtool
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 from mmtool.translation.types import TopicPartition
 
@@ -79,14 +80,15 @@ class Mirrored:
         names = {topic: self.flow.remote_topic(topic) for topic in self.topics}
         return copied_partitions(self.fleet["source"], self.fleet["target"], names)
 
+    def run(self, *command: str, code: int = 0) -> Answer:
+        selected = [word for group in self.groups for word in ("-g", group)]
+        answer = run_mmtool(self.properties.parent, *command, "-c", str(self.properties), *selected)
+        assert answer.code == code, answer
+        return answer
+
     @cached_property
     def rows(self):
-        selected = [word for group in self.groups for word in ("-g", group)]
-        answer = run_mmtool(
-            self.properties.parent, "translate-offsets", "-c", str(self.properties), *selected, "-o", "json"
-        )
-        assert answer.code == 0, answer
-        return answer.rows
+        return self.run("translate-offsets", "-o", "json").rows
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +105,7 @@ def mirrored(bench, tmp_path_factory) -> Mirrored:
             "source.consumer.isolation.level": "read_committed",
         },
     )
-    groups = tuple(f"{mark}-{number}" for number in range(1, GROUPS + 1))
+    groups = (*(f"{mark}-{number}" for number in range(1, GROUPS)), f'{mark} has "read" everything')
     made = Mirrored(fleet, properties, bench.flow(properties), topics, groups)
     source = fleet["source"].bootstrap
     for topic in topics:
@@ -161,3 +163,38 @@ def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
         known = maps[TopicPartition(topic, partition)]
         assert list(truth.wrong_forward(known)) == []
         assert list(truth.wrong_back(known)) == []
+
+
+def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(mirrored, tmp_path):
+    """Group names with blanks, quotes and commas, and long ones."""
+    target = mirrored.fleet["target"].bootstrap
+    file = tmp_path / "reset.csv"
+    file.write_text(mirrored.run("groups", "export").stdout)
+    selected = [word for group in mirrored.groups for word in ("--group", group)]
+    consumer_groups(target, "--reset-offsets", "--from-file", str(file), "--execute", *selected)
+    exported = consumer_groups(
+        target, "--reset-offsets", "--to-current", "--all-topics", "--export", *selected
+    )
+    assert sorted(exported.splitlines()) == ["", *sorted(file.read_text().splitlines())]
+
+    audited = mirrored.run("groups", "audit", "-o", "json").rows
+    assert {row["verdict"] for row in audited} == {"synced"}
+
+
+def test_what_kafka_s_tool_exports_can_be_imported(mirrored, tmp_path):
+    target = mirrored.fleet["target"].bootstrap
+    group = mirrored.groups[-1]
+    file = tmp_path / "reset.csv"
+    options = ("--reset-offsets", "--to-earliest", "--topic", mirrored.flow.remote_topic(mirrored.topics[0]))
+    file.write_text(consumer_groups(target, *options, "--export", "--group", group))
+    answer = run_mmtool(
+        tmp_path,
+        *("groups", "import", str(file), "-c", str(mirrored.properties), "-g", group),
+        *("--allow-rewind", "--execute", "--yes", "-o", "json"),
+    )
+    assert [(row["offset"], row["written"]) for row in answer.rows] == [(0, True), (0, True)], answer
+    assert {
+        commit.offset
+        for at, commit in groups_of(target).commits([group])[group].items()
+        if "plain" in at.topic
+    } == {0}

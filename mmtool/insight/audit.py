@@ -1,0 +1,157 @@
+"""How every group of a flow stands on the target, asked of whichever of its clusters answers; nothing is changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.insight.translation import look, partition_facts, read_groups
+from mmtool.plan.audit import (
+    AuditRow,
+    Standing,
+    audit_by_checkpoints,
+    audit_group,
+    audit_without_target,
+)
+from mmtool.plan.group_facts import select_groups
+from mmtool.plan.offsets import Direction, Rules, plan_group
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.group_facts import GroupSelection, SelectedGroups
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What was found of one flow.
+
+    Attributes:
+        rows: By group, topic and partition.
+        warnings: What an operator should know of how it was found.
+        error: What the command ends with; None when nothing is wrong with the asking.
+    """
+
+    flow: str
+    rows: tuple[AuditRow, ...]
+    warnings: tuple[str, ...] = ()
+    error: MmtoolError | None = None
+
+    @property
+    def headline(self) -> str:
+        """How many partitions stand how."""
+        counts = Counter(row.verdict for row in self.rows)
+        groups = len({row.group for row in self.rows})
+        said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Standing if counts[verdict])
+        return f"{self.flow}: {groups} groups; {said}" if said else f"{self.flow}: no group"
+
+
+def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[str], now_ms: int) -> Audit:
+    """Every selected group, excluded ones too; ``now_ms`` is for the age of checkpoints.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: Neither cluster answers, or one answers no.
+        UsageError, RefusedError: as `look`, and stored state that cannot be read.
+    """
+    try:
+        flow = look(clusters, topics)
+    except NotAuthorisedError:
+        raise
+    except UnreachableError as error:
+        return _one_sided(clusters, selection, error, now_ms)
+    return _both(flow, selection)
+
+
+def _both(flow: FlowNow, selection: GroupSelection) -> Audit:
+    settings, warnings = flow.clusters.settings, list[str]()
+    chosen = _chosen(flow.clusters.source, selection)
+    groups = read_groups(flow, chosen.known, Direction.FORWARD)
+    partitions = partition_facts(flow, Direction.FORWARD, warnings)
+    rows = [
+        row
+        for group in groups
+        for row in audit_group(
+            plan_group(group, partitions, Rules()),
+            group.there,
+            excluded=_excluded(settings, group.group),
+            unmirrored=settings.unmirrored,
+        )
+    ]
+    ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
+    return Audit(settings.name, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
+
+
+def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
+    """Groups that the flow leaves out are part of an audit: that is what is said of them."""
+    return select_groups(selection, cluster.groups.list_groups(), lambda _: True)
+
+
+def _excluded(settings: FlowSettings, group: str) -> str:
+    refusal = settings.groups.refusal(group)
+    return f"groups: {refusal}" if refusal else ""
+
+
+def _error(settings: FlowSettings, chosen: SelectedGroups, *, ran: bool) -> MmtoolError | None:
+    if not ran:
+        return RefusedError(
+            f"flow {settings.name} never ran: nothing of it is on {settings.target.alias}",
+            remedy=Reason.NEVER_RAN.sentence,
+            code=Reason.NEVER_RAN,
+        )
+    if chosen.unknown:
+        return RefusedError(
+            f"{settings.source.alias} has no group {', '.join(chosen.unknown)}",
+            remedy=Reason.UNKNOWN_GROUP.sentence,
+            code=Reason.UNKNOWN_GROUP,
+        )
+    return None
+
+
+def _one_sided(
+    clusters: FlowClusters, selection: GroupSelection, error: UnreachableError, now_ms: int
+) -> Audit:
+    with ThreadPoolExecutor(2) as pool:
+        source, target = pool.map(_answers, (clusters.source, clusters.target))
+    if source == target:
+        raise error
+    rows = (
+        _without_target(clusters, selection, error)
+        if source
+        else _without_source(clusters, selection, now_ms)
+    )
+    return Audit(clusters.settings.name, tuple(rows), (error.message,))
+
+
+def _answers(cluster: ClusterPort) -> bool:
+    try:
+        cluster.probe()
+    except UnreachableError:
+        return False
+    return True
+
+
+def _without_source(clusters: FlowClusters, selection: GroupSelection, now_ms: int) -> Iterable[AuditRow]:
+    """By the checkpoints on the target, whoever wrote them: what was known when the source was last heard."""
+    assert clusters.synced is not None
+    held = clusters.synced.checkpoints()
+    names = select_groups(selection, held, lambda _: True).known
+    committed = clusters.target.groups.commits(names)
+    for name in names:
+        yield from audit_by_checkpoints(
+            name, held[name], committed[name], clusters.settings.remote_topic, now_ms
+        )
+
+
+def _without_target(
+    clusters: FlowClusters, selection: GroupSelection, error: UnreachableError
+) -> Iterable[AuditRow]:
+    names = _chosen(clusters.source, selection).known
+    for name, commits in clusters.source.groups.commits(names).items():
+        yield from audit_without_target(name, commits, error.message)

@@ -1,0 +1,27 @@
+"""Kafka's own command-line tools, run as an operator runs them."""
+
+from __future__ import annotations
+
+import subprocess
+
+from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.process import java_command
+
+_SECONDS = 60
+
+
+def consumer_groups(bootstrap: str, *arguments: str) -> str:
+    """``kafka-consumer-groups --bootstrap-server BOOTSTRAP ARGUMENTS``: what it wrote to stdout.
+
+    Raises:
+        AssertionError: It failed.
+    """
+    command = java_command(
+        tools_classpath(),
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        *("--bootstrap-server", bootstrap, *arguments),
+        jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
+    )
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert answer.returncode == 0, answer
+    return answer.stdout

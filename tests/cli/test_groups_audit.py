@@ -1,0 +1,120 @@
+"""``mmtool groups audit`` as a script sees it, on clusters in memory."""
+
+import time
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.plan.group_facts import Member
+from mmtool.testing.scene import half_read
+from mmtool.translation.sync_map import OffsetPair
+from mmtool.translation.types import TopicPartition
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    made = half_read(tmp_path)
+    monkeypatch.setattr("mmtool.commands.groups.connect", lambda flow, timeout, **_: made.clusters)
+    return made
+
+
+@pytest.fixture
+def audited(mmtool, scene):
+    def run(*arguments, code=0):
+        ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json", *arguments)
+        assert ended.code == code, ended
+        return [(row["group"], row["partition"], row["verdict"], row["reason"]) for row in ended.rows]
+
+    return run
+
+
+def on_target(scene, group, *offsets):
+    scene.commits(group, "east.orders", *offsets, cluster=scene.target)
+
+
+def test_where_the_target_stands_is_compared_with_where_it_should(audited, scene):
+    on_target(scene, "app", 11, 7)
+    assert audited() == [("app", 0, "synced", ""), ("app", 1, "behind", "by 3 records")]
+    on_target(scene, "app", 13, 7)
+    assert audited()[0] == ("app", 0, "ahead", "by 2 records")
+
+
+def test_a_group_that_the_target_does_not_know_is_behind(audited):
+    assert audited("-g", "app")[0] == ("app", 0, "behind", "nothing is committed on the target")
+
+
+def test_a_commit_past_the_mirror_is_stale(audited, scene):
+    scene.source.logs[TopicPartition("orders", 1)] = scene.source.logs[TopicPartition("orders", 0)]
+    scene.commits("app", "orders", 12, 15)
+    assert audited()[1][2:] == (
+        "stale",
+        "the commit is past what has been mirrored: let `mmtool replicate` catch up",
+    )
+
+
+def test_members_on_the_target_are_named(audited, scene):
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    assert audited()[0] == ("app", 0, "active_on_target", "Stable: app-1 on 10.0.0.7")
+
+
+def test_an_excluded_group_is_shown_with_the_pattern(audited, scene):
+    scene.commits("console-consumer-7", "orders", 3, 3)
+    assert audited()[-1] == ("console-consumer-7", 1, "excluded", "groups: excluded by console-consumer-.*")
+
+
+def test_a_topic_outside_the_flow_is_shown_with_the_reason(audited, scene):
+    scene.source.add_topic("logs", "id-logs", 5)
+    scene.commits("app", "logs", 3)
+    assert audited()[0] == ("app", 0, "not_mirrored", "topics: not in orders.*")
+
+
+def test_an_uncommitted_partition_of_a_topic_is_listed(audited, scene):
+    scene.commits("half", "orders", 3)
+    assert audited("-g", "half")[1][:3] == ("half", 1, "no_commit")
+
+
+def test_a_flow_that_never_ran_ends_with_3(audited, scene):
+    scene.state.stored.clear()
+    assert {row[2] for row in audited(code=3)} == {"never_ran"}
+
+
+def test_a_group_that_is_not_there_ends_with_3(audited):
+    assert audited("-g", "none", code=3) == []
+
+
+def test_what_mm2_has_synced_lies_behind_by_what_its_group_would_read_again(audited, scene):
+    """Its own checkpoint is earlier than what its syncs tell."""
+    scene.state.stored.clear()
+    for partition, end in ((0, 21), (1, 10)):
+        scene.mirrored_by_mm2("orders", partition, end, (0, 0), (9, 9))
+    on_target(scene, "app", 5, 10)
+    assert audited() == [("app", 0, "behind", "by 5 records, or 2 more"), ("app", 1, "synced", "")]
+
+
+def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
+    held = OffsetPair(12, 11, int(time.time() * 1000) - 5000)
+    scene.mm2.held["app"] = {TopicPartition("orders", 0): held, TopicPartition("orders", 1): held}
+    on_target(scene, "app", 11, 4)
+    scene.source.go_away(UnreachableError("east does not answer"))
+    (one, other) = audited()
+    assert one[:3] == ("app", 0, "synced")
+    assert one[3].startswith("source_unreachable: synced, by the checkpoint of ")
+    assert other[2:] == ("behind", other[3])
+    ended = mmtool("groups", "audit", "-c", scene.config)
+    assert (ended.code, "warning: east does not answer" in ended.stderr) == (0, True)
+
+
+def test_with_the_target_away_the_commits_of_the_source_are_shown(audited, scene):
+    scene.target.go_away(UnreachableError("west does not answer"))
+    assert audited() == [("app", n, "stale", "west does not answer") for n in (0, 1)]
+
+
+def test_with_both_away_or_without_rights_it_ends_with_9(audited, scene):
+    scene.source.go_away(UnreachableError("east does not answer"))
+    scene.target.go_away(UnreachableError("west does not answer"))
+    audited(code=9)
+
+
+def test_a_denied_right_is_no_outage(audited, scene):
+    scene.source.go_away(NotAuthorisedError("east says no"))
+    audited(code=9)
