@@ -1,8 +1,8 @@
 """Committing groups' offsets: written, read back with another client, put back when only a part was taken.
 
 One group at a time: each is one request to one coordinator. Whatever the answer was (a time-out says
-nothing), another client then reads what stands. Where a part was refused, the rest is put back at once; where
-even that fails, or a partition had no offset to go back to, the outcome says what is left.
+nothing), another client then reads what stands. Where a part was refused, the rest is put back at once, a first
+commit by deleting it; where even that fails, the outcome says what is left.
 """
 
 from __future__ import annotations
@@ -106,12 +106,14 @@ def _put_back(
     failed: Mapping[TopicPartition, Problem],
     stands: set[TopicPartition],
 ) -> Written:
-    """Commit again what was there before; a partition without a commit before has no way back."""
+    """Commit again what was there before, and delete what is there for the first time."""
     offsets, before = plan.to_write(), plan.before()
     changed = {place for place in stands if before.get(place) != offsets[place]}
     restorable = {place: before[place] for place in changed if place in before}
-    still = groups.alter(plan.group, restorable) if restorable else {}
-    left = frozenset(changed - restorable.keys() | still.keys())
+    still = dict(groups.alter(plan.group, restorable)) if restorable else {}
+    first = changed - restorable.keys()
+    still |= groups.forget(plan.group, first) if first else {}
+    left = frozenset(still)
     problems = _sentences(failed) + _sentences(still)
     return Written(plan.group, Outcome.PARTLY if left else Outcome.REFUSED, left, problems)
 

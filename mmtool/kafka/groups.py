@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
 
-from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again
@@ -20,7 +20,7 @@ from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetFetchRequest
+from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
     Coordinated,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.group_offsets import FetchedOffsets
+    from mmtool.kafka.wire.group_offsets import DeletedOffsets, FetchedOffsets
     from mmtool.kafka.wire.groups import DescribedGroup, ListedGroup
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import TopicPartition
@@ -164,6 +164,27 @@ class KafkaGroups:
             return refused.problems
         except (UnreachableError, NotAuthorisedError) as error:
             return dict.fromkeys(offsets, Problem(error.code, error.message))
+
+    def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
+        try:
+            return self._of_each(
+                [group],
+                "deleting offsets of group",
+                lambda name: OffsetDeleteRequest(name, places),
+                lambda name, answer: self._undeleted(name, answer, places),
+            )[group]
+        except MmtoolError as error:
+            return dict.fromkeys(places, Problem(error.code, error.message))
+
+    def _undeleted(
+        self, group: str, answer: DeletedOffsets, places: Collection[TopicPartition]
+    ) -> dict[TopicPartition, Problem]:
+        if answer.error_code == Code.GROUP_ID_NOT_FOUND:
+            return {}
+        if answer.error_code == Code.NON_EMPTY_GROUP:
+            return dict.fromkeys(places, _problem(Code.NON_EMPTY_GROUP))
+        self._check(answer.error_code, f"deleting offsets of group {group}")
+        return {place: _problem(code) for place, code in answer.partitions.items() if code != Code.NONE}
 
     def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""

@@ -92,6 +92,13 @@ class GroupsPort(Protocol):
         A group with members fails in all partitions (UNKNOWN_MEMBER_ID).
         """
 
+    def forget(self, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, Problem]:
+        """Delete what a group without members has committed (KIP-496); what failed, by partition.
+
+        A group without any commit is forgotten some time later. One with members that read the topic fails
+        (GROUP_SUBSCRIBED_TO_TOPIC).
+        """
+
     def fresh(self) -> GroupsPort:
         """The same groups through a client that has not been used: for reading back what was written."""
 

@@ -77,6 +77,18 @@ class FakeGroups:
             self.committed.setdefault(group, {}).update(taken)
         return failed
 
+    def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
+        self._answer()
+        if self.members.get(group):
+            return dict.fromkeys(
+                places, Problem("GROUP_SUBSCRIBED_TO_TOPIC", "Broker: The group is subscribed to it")
+            )
+        failed = {place: problem for place in places if (problem := self._problem(place)) is not None}
+        for place in places:
+            if place not in failed:
+                self.committed.get(group, {}).pop(place, None)
+        return failed
+
     def _problem(self, place: TopicPartition) -> Problem | None:
         if place in self.denied:
             return Problem("TOPIC_AUTHORIZATION_FAILED", "Broker: Topic authorization failed")

@@ -12,12 +12,15 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
+from mmtool.failover.writing import Outcome, write_group
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import Bounds
 from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import ABSENT, Commit, Member
+from mmtool.plan.imports import plan_import
 from mmtool.testing.clusters import FakeCluster
+from mmtool.translation.answers import TargetLog
 from mmtool.translation.types import ClusterId, TopicPartition
 
 SECONDS = 20.0
@@ -149,6 +152,35 @@ def test_a_group_with_members_is_not_idle_names_them_and_takes_no_commit(side, t
     assert (standing.idle, standing.state) == (False, "Stable")
     assert [str(member) for member in standing.members] == ["app-1 on 127.0.0.1"]
     assert [problem.name for problem in problems.values()] == ["UNKNOWN_MEMBER_ID"]
+
+
+def test_a_commit_can_be_deleted_again(side, topic, group):
+    """KIP-496; deleting what is not there is no failure."""
+    groups = side.cluster.groups
+    groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(2)})
+    assert groups.forget(group, [at(topic, 1)]) == {}
+    assert groups.commits([group])[group] == {at(topic, 0): Commit(1)}
+    assert groups.forget(group, [at(topic, 0), at(topic, 1)]) == {}
+    assert groups.fresh().commits([group]) == {group: {}}
+    assert groups.forget(f"{group}-none", [at(topic, 0)]) == {}
+
+
+def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topic, group):
+    groups, wanted = side.cluster.groups, {at(topic, 0): 0, at(topic, 9): 0}
+    logs = dict.fromkeys(wanted, TargetLog(0, 0))
+    result = write_group(groups, plan_import(group, wanted, {}, logs))
+    assert (result.outcome, result.written) == (Outcome.REFUSED, frozenset())
+    assert groups.commits([group]) == {group: {}}
+
+
+def test_a_commit_that_a_member_may_need_is_not_deleted(side, topic, group):
+    groups = side.cluster.groups
+    groups.alter(group, {at(topic): Commit(0)})
+    consumer = side.join(group, topic)
+    problems = groups.forget(group, [at(topic)])
+    consumer.close()
+    assert [problem.name for problem in problems.values()] == ["GROUP_SUBSCRIBED_TO_TOPIC"]
+    assert at(topic) in groups.commits([group])[group]
 
 
 def test_many_groups_are_read_together(side, topic, topic_name):

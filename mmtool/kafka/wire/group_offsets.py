@@ -1,4 +1,4 @@
-"""What groups have committed: OffsetFetch (9) and OffsetCommit (8), asked of the group's coordinator."""
+"""What groups have committed: OffsetCommit (8), OffsetFetch (9) and OffsetDelete (47), asked of the coordinator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mmtool.kafka.wire.request import WireRequest
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 _ALL_TOPICS = -1
 _NO_GENERATION = -1
@@ -110,3 +110,29 @@ class OffsetCommitRequest(WireRequest[dict[TopicPartition, int]]):
     def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, int]:  # noqa: ARG002  both are alike
         cursor.int32()
         return cursor.by_topic(cursor.int16)
+
+
+class DeletedOffsets(NamedTuple):
+    """What became of a deletion: of the whole request, and of each partition."""
+
+    error_code: int
+    partitions: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetDeleteRequest(WireRequest[DeletedOffsets]):
+    """Forget what a group without members has committed for some partitions (KIP-496)."""
+
+    API_KEY = 47
+    VERSIONS = (0, 0)
+
+    group: str
+    places: Collection[TopicPartition]
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  there is one
+        return string(self.group) + by_topic(dict.fromkeys(self.places), lambda _: b"")
+
+    def answer(self, version: int, cursor: Cursor) -> DeletedOffsets:  # noqa: ARG002  there is one
+        error = cursor.int16()
+        cursor.int32()
+        return DeletedOffsets(error, cursor.by_topic(cursor.int16))

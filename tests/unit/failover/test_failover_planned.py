@@ -178,7 +178,10 @@ def test_a_write_that_is_refused_whole_changes_nothing_and_says_so(scene, ran):
 
 
 def test_a_write_that_is_refused_in_part_is_six(scene, ran):
-    scene.target.groups.denied = {REMOTE[0]}
+    """And cannot be put back either."""
+    groups = scene.target.groups
+    groups.denied = {REMOTE[0]}
+    groups.before_reading_back = lambda: groups.denied.update(REMOTE)
     ended = ran()
     row = ended_row(ended)
     assert (ended.operation.error.exit_code, row["point_of_no_return_passed"]) == (6, True)

@@ -45,8 +45,15 @@ def test_a_part_that_was_taken_is_put_back_when_another_is_refused(groups, plan)
     assert groups.committed["app"] == {place: Commit(7, "old") for place in REMOTE}
 
 
-def test_a_part_that_had_no_commit_before_cannot_be_put_back_and_is_said(groups, plan):
+def test_a_part_that_had_no_commit_before_is_deleted_again(groups, plan):
     groups.denied = {REMOTE[1]}
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written, groups.committed) == (Outcome.REFUSED, frozenset(), {"app": {}})
+
+
+def test_what_can_neither_be_put_back_nor_deleted_is_said(groups, plan):
+    groups.denied = {REMOTE[1]}
+    groups.before_reading_back = lambda: groups.denied.add(REMOTE[0])
     result = write_group(groups, plan())
     assert (result.outcome, result.written) == (Outcome.PARTLY, frozenset({REMOTE[0]}))
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.wire.group_offsets import (
+    DeletedOffsets,
     FetchedOffset,
     FetchedOffsets,
     OffsetCommitRequest,
+    OffsetDeleteRequest,
     OffsetFetchRequest,
 )
 from mmtool.kafka.wire.groups import (
@@ -131,3 +133,11 @@ def test_a_commit_without_a_member_a_generation_or_an_epoch(version, instance, e
     assert request.body(version) == raw("0001 67 ffffffff 0000", instance, "00000002", a, b)
     answer = "00000000 00000002 0001 61 00000001 00000000 0000 0001 62 00000001 00000000 0019"
     assert read(request, version, answer) == ({A0: 0, B0: 25}, 0)
+
+
+def test_a_deletion_of_commits():
+    request = OffsetDeleteRequest("g", [B0, A0, A1])
+    a, b = "0001 61 00000002 00000000 00000001", "0001 62 00000001 00000000"
+    assert request.body(0) == raw("0001 67 00000002", a, b)
+    answer = "0000 00000000 00000001 0001 61 00000002 00000000 0000 00000001 0056"
+    assert read(request, 0, answer) == (DeletedOffsets(0, {A0: 0, A1: 86}), 0)
