@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.lab.topics import end_offsets, read_topic
@@ -41,29 +42,36 @@ class CopiedPartition:
         """How many records below a commit on the source a group reads again that goes on at ``offset``."""
         return sum(record < commit for record in self.copies[bisect_left(self.at, offset) :])
 
-    def wrong_forward(self, known: SyncMap | None) -> Iterator[str]:
+    def skipped(self, commit: int, offset: int) -> list[int]:
+        """Records that a group with this commit misses where it goes on at ``offset``, though they were copied."""
+        there = set(self.copies[bisect_left(self.at, offset) :])
+        needed = self.source[bisect_left(self.source, commit) :]
+        return [record for record in needed if record in self._copied and record not in there]
+
+    @cached_property
+    def _copied(self) -> frozenset[int]:
+        return frozenset(self.copies)
+
+    def wrong_forward(self, known: SyncMap | None, step: int = 1) -> Iterator[str]:
         """Answers that skip a record or have more read again than they say, whether the source answers or not."""
         target = TargetLog(DownstreamOffset(0), DownstreamOffset(self.target_end))
         alive = SourceLog(UpstreamOffset(0), UpstreamOffset(self.source_end))
         for source in (UNKNOWN, alive):
-            for commit in range(self.source_end + 1):
+            for commit in range(0, self.source_end + 1, step):
                 answer = translate_by_syncs(known, UpstreamOffset(commit), target=target, source=source)
                 yield from self._judged(commit, answer, source)
 
     def _judged(self, commit: int, answer: Answer, source: SourceLog | Unknown) -> Iterator[str]:
         if isinstance(answer, Refused):
             return
-        there = self.copies[bisect_left(self.at, answer.offset) :]
-        skipped = set(self.source[bisect_left(self.source, commit) :]) & set(self.copies) - set(there)
-        again = self.read_again(commit, answer.offset)
-        most = answer.reread_max if isinstance(answer, Bounded) else 0
-        if skipped or again > most:
-            yield f"{commit} ({source}): {answer} skips {sorted(skipped)[:3]}, re-reads {again}"
+        skipped, again = self.skipped(commit, answer.offset), self.read_again(commit, answer.offset)
+        if skipped or again > (answer.reread_max if isinstance(answer, Bounded) else 0):
+            yield f"{commit} ({source}): {answer} skips {skipped[:3]}, re-reads {again}"
 
-    def wrong_back(self, known: SyncMap | None) -> Iterator[str]:
+    def wrong_back(self, known: SyncMap | None, step: int = 1) -> Iterator[str]:
         """The same from the target."""
         target = TargetLog(DownstreamOffset(0), DownstreamOffset(self.target_end))
-        for commit in range(self.target_end + 1):
+        for commit in range(0, self.target_end + 1, step):
             answer = translate_back_by_syncs(known, DownstreamOffset(commit), target=target)
             if isinstance(answer, Refused):
                 continue
