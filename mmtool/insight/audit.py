@@ -18,6 +18,7 @@ from mmtool.plan.audit import (
 )
 from mmtool.plan.group_facts import select_groups
 from mmtool.plan.offsets import Direction, Rules, plan_group
+from mmtool.plan.words import counted
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Audit:
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Standing if counts[verdict])
-        return f"{self.flow}: {groups} groups; {said}" if said else f"{self.flow}: no group"
+        return f"{self.flow}: {counted(groups, 'group')}; {said}" if said else f"{self.flow}: no group"
 
 
 def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[str], now_ms: int) -> Audit:
@@ -121,11 +122,7 @@ def _one_sided(
         source, target = pool.map(_answers, (clusters.source, clusters.target))
     if source == target:
         raise error
-    rows = (
-        _without_target(clusters, selection, error)
-        if source
-        else _without_source(clusters, selection, now_ms)
-    )
+    rows = _without_target(clusters, selection) if source else _without_source(clusters, selection, now_ms)
     return Audit(clusters.settings.name, tuple(rows), (error.message,))
 
 
@@ -149,9 +146,7 @@ def _without_source(clusters: FlowClusters, selection: GroupSelection, now_ms: i
         )
 
 
-def _without_target(
-    clusters: FlowClusters, selection: GroupSelection, error: UnreachableError
-) -> Iterable[AuditRow]:
+def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterable[AuditRow]:
     names = _chosen(clusters.source, selection).known
     for name, commits in clusters.source.groups.commits(names).items():
-        yield from audit_without_target(name, commits, error.message)
+        yield from audit_without_target(name, commits, clusters.target.alias)

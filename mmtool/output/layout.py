@@ -109,11 +109,12 @@ def width(text: str) -> int:
 
 
 def fold(text: str, limit: int) -> list[str]:
-    """The text in pieces of at most ``limit`` terminal cells; whole when the limit is 0."""
+    """The text in pieces of at most ``limit`` terminal cells, behind a blank where it has one; whole when it is 0."""
     pieces = [""]
     for character in text:
-        if limit and width(pieces[-1] + character) > limit:
-            pieces.append("")
+        while limit and pieces[-1] and width(pieces[-1] + character) > limit:
+            kept = pieces[-1].rfind(" ") + 1 or len(pieces[-1])
+            pieces[-1:] = [pieces[-1][:kept], pieces[-1][kept:]]
         pieces[-1] += character
     return pieces
 

@@ -162,11 +162,9 @@ def _beside(expected: int, before: Commit | None) -> tuple[Standing, str]:
     return (Standing.AHEAD if more > 0 else Standing.BEHIND), f"by {counted(abs(more), 'record')}"
 
 
-def audit_without_target(
-    group: str, commits: Mapping[TopicPartition, Commit], sentence: str
-) -> list[AuditRow]:
+def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:
     """The rows of one group while the target does not answer: what it has committed on the source."""
     return [
-        AuditRow(group, *place, Standing.STALE, sentence, commit.offset)
+        AuditRow(group, *place, Standing.STALE, f"{target} does not answer", commit.offset)
         for place, commit in sorted(commits.items())
     ]

@@ -61,6 +61,11 @@ def test_then_the_unessential_goes_from_the_right():
     )
 
 
+def test_sentences_are_folded_between_words():
+    assert fold("the group has no commit", 12) == ["the group ", "has no ", "commit"]
+    assert fold("payments-of-last-year in east", 12) == ["payments-of-", "last-year ", "in east"]
+
+
 def test_then_names_are_folded_and_numbers_are_not():
     rows = [{"topic": "a" * 50, "offset": 123_456_789}, {"topic": "b" * 50, "offset": 7}]
     assert shown(rows, None, 40) == (
