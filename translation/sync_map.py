@@ -115,12 +115,14 @@ class SyncMap:
         back: Positions downstream to positions upstream, of syncs alone: a checkpoint says what is not before a
             position, and not what is.
         copies: Of the syncs, in the order of the log.
+        repeating: Those with which a repetition began that is not complete; seldom any.
         first: The copy of the lowest record; None when no sync is left.
     """
 
     forward: _Stairs
     back: _Stairs
     copies: list[_Copy]
+    repeating: list[_Copy]
     first: _Copy | None
 
     @classmethod
@@ -150,20 +152,29 @@ class SyncMap:
             return None
         forward = [position for copy in copies for position in copy.positions()] + held
         back = [(copy.downstream + more, copy.upstream + more) for copy in copies for more in (0, 1)]
-        return cls(_Stairs.of(forward), _Stairs.of(back), copies, min(copies, default=None))
+        repeating = [copy for copy in copies if copy.begins and not copy.settled]
+        return cls(_Stairs.of(forward), _Stairs.of(back), copies, repeating, min(copies, default=None))
 
     @property
     def knowledge(self) -> Knowledge:
         return Knowledge.OFFSET_SYNCS if self.copies else Knowledge.CHECKPOINTS
 
-    def copies_from(self, downstream: int) -> Sequence[_Copy]:
-        """Those at or after a position of the target's log."""
-        return self.copies[bisect_left(self.copies, downstream, key=attrgetter("downstream")) :]
+    def next_copy(self, downstream: int) -> int | None:
+        """Where the first one at or after a position of the target's log is."""
+        step = bisect_left(self.copies, downstream, key=_place)
+        return self.copies[step].downstream if step < len(self.copies) else None
+
+    def repeated_below(self, commit: int, downstream: int) -> int:
+        """How many records below a commit may be copied again from a position of the target's log on."""
+        return sum(max(0, commit - c.upstream) for c in self.repeating if c.downstream >= downstream)
 
     def reach_at(self, downstream: int) -> int:
         """How far upstream records may have been copied below a position of the target's log (an exclusive end)."""
-        before = bisect_right(self.copies, downstream, key=attrgetter("downstream"))
+        before = bisect_right(self.copies, downstream, key=_place)
         return self.copies[before - 1].reach if before else 0
+
+
+_place = attrgetter("downstream")
 
 
 def _copies(syncs: Sequence[OffsetPair], *, exactly_once: bool) -> list[_Copy]:
@@ -260,10 +271,12 @@ def _read_again(
     below = known.back.last(answer)
     if below is not None and below <= commit:
         bounds.append(commit - below)
-    following = known.copies_from(answer)
-    if following:  # what the group has read is before the next synced record, which it has not read
-        bounds.append(following[0].downstream - answer)
-    repeated = sum(max(0, commit - c.upstream) for c in following if c.begins and not c.settled)
+    following = known.next_copy(answer)
+    if (
+        following is not None
+    ):  # what the group has read is before the next synced record, which it has not read
+        bounds.append(following - answer)
+    repeated = known.repeated_below(commit, answer)
     if source is UNKNOWN:  # nothing arrives any more
         return min(min(bounds) + repeated, target.log_end - answer)
     return min(bounds) + repeated
