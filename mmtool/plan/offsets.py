@@ -223,14 +223,17 @@ def _answer(
         return Refused(Reason.PARTITION_MISSING), None
     if facts.map is not None:
         by_runs = _by_runs(facts, facts.map, commit, rules, facts.target_log)
-        if (
-            facts.synced is None
-            or not isinstance(by_runs, Refused)
-            or by_runs.reason is not Reason.NOT_MIRRORED
-        ):
+        before = by_runs == Refused(Reason.NOT_MIRRORED) and _is_before(facts.map, commit, rules.direction)
+        if facts.synced is None or not before:
             return by_runs, Knowledge.OFFSET_RUNS
     assert facts.synced is not None
     return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
+
+
+def _is_before(known: PartitionMap, commit: Commit, direction: Direction) -> bool:
+    """Whether a commit is of the time before the flow mirrored: nothing but MM2 can tell of it."""
+    start = known.mirror_start
+    return commit.offset < (start.upstream if direction is Direction.FORWARD else start.downstream)
 
 
 def _by_syncs(

@@ -1,8 +1,12 @@
 """``mmtool translate-offsets`` for a flow that MirrorMaker 2 runs, on clusters in memory."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.testing.scene import Scene
+from mmtool.translation.blocks import Gap
+from mmtool.translation.types import TopicId, UpstreamOffset
 
 
 @pytest.fixture
@@ -43,6 +47,15 @@ def test_each_partition_is_answered_by_what_tells_most_of_it(rows, scene):
 def test_behind_the_cut_of_a_take_over_the_runs_tell(rows, scene):
     scene.commits("app", "orders", 202, 1, 120)
     assert rows()[2] == ("offset_runs", 120, "exact", 0)
+
+
+def test_what_the_mirror_passed_over_is_not_looked_for_in_what_was_before(rows, scene):
+    """An operator moved it forward: the records from 200 to 250 are nowhere, whatever MM2 has told."""
+    scene.mirrored("orders", 2, [(100, 100, 100), (250, 200, 50)], 300, start=(100, 100))
+    stored, place = scene.state.stored, (TopicId("id-orders"), 2)
+    stored[place] = replace(stored[place], gaps=(Gap(UpstreamOffset(200), UpstreamOffset(250)),))
+    scene.commits("app", "orders", 300, 300, 220)
+    assert rows(code=3)[2] == ("offset_runs", None, "refused", None)
 
 
 def test_the_way_back_is_told_as_well(rows, scene):
