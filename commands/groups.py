@@ -96,30 +96,25 @@ def audit(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Say how every group stands on the target, partition by partition, and why; also with one cluster down."""
-    from dataclasses import asdict
     from time import time
 
     from mmtool.insight.audit import audit as run
+    from mmtool.insight.several import ask_each, worst
 
-    chosen = selection(group, groups, all_groups=all_groups)
-    flows = loaded(config).select(source, target)
-    found = [
-        run(connect(flow, timeout, beside_mm2=True), chosen, topic or (), int(time() * 1000))
-        for flow in flows
-    ]
-    rows = [
-        {"source": flow.source.alias, "target": flow.target.alias, **asdict(row)}
-        for flow, of in zip(flows, found, strict=True)
-        for row in of.rows
-    ]
+    chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
+    flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
+    found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
+    errors = [*others.errors, *(of.error for of in found if of.error is not None)]
+    error = worst(errors)
     result = Result(
         "groups audit",
-        rows,
+        [row for of in found for row in of.documents()],
         AUDITED,
-        warnings=tuple(warning for of in found for warning in of.warnings),
+        warnings=[*others.warnings, *(warning for of in found for warning in of.warnings)],
+        errors=[other for other in errors if other is not error],
         headlines=[of.headline for of in found],
     )
-    finish(result, output, next((of.error for of in found if of.error is not None), None))
+    finish(result, output, error)
 
 
 @app.command()

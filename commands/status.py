@@ -74,9 +74,9 @@ def status(
     found = look_at_all(flows)
     if watching and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
-        watch((_result(look, output, look.errors) for look in chain([found], later)), output, every)
+        watch((_result(look, output, look.others.errors) for look in chain([found], later)), output, every)
     else:
-        others = tuple(error for error in found.errors if error is not found.error)
+        others = tuple(error for error in found.others.errors if error is not found.error)
         finish(_result(found, output, others), output, found.error or gate(found.rows, max_lag_seconds))
 
 
@@ -90,7 +90,7 @@ def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...]
         "status",
         rows,
         _COLUMNS,
-        warnings=found.warnings,
+        warnings=found.others.warnings,
         errors=errors,
         headlines=[headline(flow) for flow in found.flows],
         summary=left_out,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
@@ -35,15 +35,21 @@ class Audit:
     """What was found of one flow.
 
     Attributes:
+        flow: Its settings.
         rows: By group, topic and partition.
         warnings: What an operator should know of how it was found.
         error: What the command ends with; None when nothing is wrong with the asking.
     """
 
-    flow: str
+    flow: FlowSettings
     rows: tuple[AuditRow, ...]
     warnings: tuple[str, ...] = ()
     error: MmtoolError | None = None
+
+    def documents(self) -> list[dict[str, object]]:
+        """The rows with the flow's aliases."""
+        aliases = {"source": self.flow.source.alias, "target": self.flow.target.alias}
+        return [aliases | asdict(row) for row in self.rows]
 
     @property
     def headline(self) -> str:
@@ -51,7 +57,9 @@ class Audit:
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Standing if counts[verdict])
-        return f"{self.flow}: {counted(groups, 'group')}; {said}" if said else f"{self.flow}: no group"
+        return (
+            f"{self.flow.name}: {counted(groups, 'group')}; {said}" if said else f"{self.flow.name}: no group"
+        )
 
 
 def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[str], now_ms: int) -> Audit:
@@ -86,7 +94,7 @@ def _both(flow: FlowNow, selection: GroupSelection) -> Audit:
         )
     ]
     ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
-    return Audit(settings.name, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
+    return Audit(settings, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
 
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
@@ -123,7 +131,7 @@ def _one_sided(
     if source == target:
         raise error
     rows = _without_target(clusters, selection) if source else _without_source(clusters, selection, now_ms)
-    return Audit(clusters.settings.name, tuple(rows), (error.message,))
+    return Audit(clusters.settings, tuple(rows), (error.message,))
 
 
 def _answers(cluster: ClusterPort) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError
+from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
@@ -167,13 +168,11 @@ class Status:
 
     Attributes:
         flows: Those that could be told.
-        warnings: Of flows that have nothing to be told, while others have.
-        errors: What kept the others from being told.
+        others: Those that could not.
     """
 
     flows: tuple[FlowStatus, ...]
-    warnings: tuple[str, ...] = ()
-    errors: tuple[MmtoolError, ...] = ()
+    others: Told
 
     @property
     def rows(self) -> list[PartitionRow]:
@@ -184,27 +183,10 @@ class Status:
 
     @property
     def error(self) -> MmtoolError | None:
-        """What ends the command: of several errors the one about a cluster."""
-        return min(self.errors, key=lambda error: not isinstance(error, UnreachableError), default=None)
+        """What ends the command."""
+        return worst(self.others.errors)
 
 
 def look_at_all(flows: Sequence[WatchedFlow]) -> Status:
     """Every flow's status, asked at the same time."""
-
-    def one(flow: WatchedFlow) -> FlowStatus | MmtoolError:
-        try:
-            return flow.status()
-        except MmtoolError as error:
-            return error
-
-    with ThreadPoolExecutor(len(flows)) as pool:
-        found = list(pool.map(one, flows))
-    known = tuple(status for status in found if isinstance(status, FlowStatus))
-    errors = [error for error in found if isinstance(error, MmtoolError)]
-    # the way back of an active/passive pair matches no topic, and --topic may be of one flow only
-    empty = [error for error in errors if known and error.code == UsageError.code]
-    return Status(
-        known,
-        tuple(error.message for error in empty),
-        tuple(error for error in errors if error not in empty),
-    )
+    return Status(*ask_each(flows, WatchedFlow.status))

@@ -5,7 +5,9 @@ import time
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.insight.translation import FlowClusters
 from mmtool.plan.group_facts import Member
+from mmtool.testing.clusters import FakeFlowState
 from mmtool.testing.scene import half_read
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicPartition
@@ -118,3 +120,18 @@ def test_with_both_away_or_without_rights_it_ends_with_9(audited, scene):
 def test_a_denied_right_is_no_outage(audited, scene):
     scene.source.go_away(NotAuthorisedError("east says no"))
     audited(code=9)
+
+
+def test_a_flow_that_cannot_be_told_hides_no_other(mmtool, scene, monkeypatch):
+    """The way back is enabled and has no topic yet: a warning, as in status."""
+    with scene.config.open("a") as file:
+        file.write("west->east.enabled = true\nwest->east.topics = nothing.*\n")
+
+    def connect(flow, *_, **__):
+        back = FlowClusters(flow, scene.target, scene.source, FakeFlowState())
+        return scene.clusters if flow.source.alias == "east" else back
+
+    monkeypatch.setattr("mmtool.commands.groups.connect", connect)
+    ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json")
+    assert (ended.code, len(ended.rows)) == (0, 2)
+    assert "warning: west->east matches no topic of west" in ended.stderr

@@ -1,0 +1,51 @@
+"""One question asked of several flows: a dead cluster hides no other flow."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from mmtool.errors import MmtoolError, UnreachableError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+F = TypeVar("F")
+T = TypeVar("T")
+
+
+class Told(NamedTuple):
+    """What was not an answer.
+
+    Attributes:
+        warnings: Of flows that have nothing to be told, while others have.
+        errors: What kept the others from being told.
+    """
+
+    warnings: tuple[str, ...]
+    errors: tuple[MmtoolError, ...]
+
+
+def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], Told]:
+    """Every flow's answer, asked at the same time; flows without one are left out and told of."""
+
+    def one(flow: F) -> T | MmtoolError:
+        try:
+            return ask(flow)
+        except MmtoolError as error:
+            return error
+
+    with ThreadPoolExecutor(len(flows)) as pool:
+        found = list(pool.map(one, flows))
+    known = tuple(answer for answer in found if not isinstance(answer, MmtoolError))
+    errors = [error for error in found if isinstance(error, MmtoolError)]
+    # the way back of an active/passive pair matches no topic, and --topic may be of one flow only
+    empty = [error for error in errors if known and error.code == UsageError.code]
+    return known, Told(
+        tuple(error.message for error in empty), tuple(error for error in errors if error not in empty)
+    )
+
+
+def worst(errors: Iterable[MmtoolError]) -> MmtoolError | None:
+    """What ends the command: of several errors the one about a cluster."""
+    return min(errors, key=lambda error: not isinstance(error, UnreachableError), default=None)
