@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.insight.translation import look, partition_facts, read_groups
+from mmtool.insight.translation import look, partition_facts, plans_by, read_groups
 from mmtool.plan.audit import (
     AuditRow,
     Standing,
@@ -17,7 +17,7 @@ from mmtool.plan.audit import (
     audit_without_target,
 )
 from mmtool.plan.group_facts import select_groups
-from mmtool.plan.offsets import Direction, Rules, plan_group
+from mmtool.plan.offsets import Direction, Rules
 from mmtool.plan.words import counted
 from mmtool.translation.refusals import Reason
 
@@ -69,13 +69,26 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         UnreachableError, NotAuthorisedError: Neither cluster answers, or one answers no.
         UsageError, RefusedError: as `look`, and stored state that cannot be read.
     """
+    with ThreadPoolExecutor(2) as pool:
+        source, target = pool.map(_outage, (clusters.source, clusters.target))
+    if source is None and target is None:
+        return _both(look(clusters, topics), selection)
+    if source is not None and target is not None:
+        raise source
+    rows = _without_target(clusters, selection) if target else _without_source(clusters, selection, now_ms)
+    told = tuple(row for row in rows if not topics or row.topic in topics)
+    return Audit(clusters.settings, told, tuple(error.message for error in (source, target) if error))
+
+
+def _outage(cluster: ClusterPort) -> UnreachableError | None:
+    """Why a cluster cannot be asked; None when it can."""
     try:
-        flow = look(clusters, topics)
+        cluster.probe()
     except NotAuthorisedError:
         raise
     except UnreachableError as error:
-        return _one_sided(clusters, selection, error, now_ms)
-    return _both(flow, selection)
+        return error
+    return None
 
 
 def _both(flow: FlowNow, selection: GroupSelection) -> Audit:
@@ -85,12 +98,9 @@ def _both(flow: FlowNow, selection: GroupSelection) -> Audit:
     partitions = partition_facts(flow, Direction.FORWARD, warnings)
     rows = [
         row
-        for group in groups
+        for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
-            plan_group(group, partitions, Rules()),
-            group.there,
-            excluded=_excluded(settings, group.group),
-            unmirrored=settings.unmirrored,
+            plan, group.there, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
         )
     ]
     ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
@@ -121,25 +131,6 @@ def _error(settings: FlowSettings, chosen: SelectedGroups, *, ran: bool) -> Mmto
             code=Reason.UNKNOWN_GROUP,
         )
     return None
-
-
-def _one_sided(
-    clusters: FlowClusters, selection: GroupSelection, error: UnreachableError, now_ms: int
-) -> Audit:
-    with ThreadPoolExecutor(2) as pool:
-        source, target = pool.map(_answers, (clusters.source, clusters.target))
-    if source == target:
-        raise error
-    rows = _without_target(clusters, selection) if source else _without_source(clusters, selection, now_ms)
-    return Audit(clusters.settings, tuple(rows), (error.message,))
-
-
-def _answers(cluster: ClusterPort) -> bool:
-    try:
-        cluster.probe()
-    except UnreachableError:
-        return False
-    return True
 
 
 def _without_source(clusters: FlowClusters, selection: GroupSelection, now_ms: int) -> Iterable[AuditRow]:

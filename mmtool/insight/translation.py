@@ -213,7 +213,16 @@ def plan_groups(
         rules: What is allowed.
         warnings: Where sentences about what was read are put.
     """
-    partitions = partition_facts(flow, rules.direction, warnings)
+    return plans_by(flow, groups, partition_facts(flow, rules.direction, warnings), rules)
+
+
+def plans_by(
+    flow: FlowNow,
+    groups: Collection[GroupFacts],
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rules: Rules,
+) -> list[GroupPlan]:
+    """The same, where the partitions are known as well; what ``--topic`` leaves out is not spoken of."""
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
     return [plan_group(group, partitions, rules) for group in groups]
@@ -284,7 +293,7 @@ def partition_facts(
             targets[source],
             known[source],
             _source_log(source_logs.get(source)),
-            _target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
+            target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
             back.get(source),
             direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
             synced.get(source),
@@ -343,7 +352,8 @@ def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
     )
 
 
-def _target_log(bounds: Bounds | None) -> TargetLog | Unknown:
+def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
+    """A target partition's bounds as translation takes them; UNKNOWN for one that is not there."""
     return (
         UNKNOWN
         if bounds is None

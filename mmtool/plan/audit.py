@@ -102,7 +102,11 @@ _PLAIN = {
 def _judged(verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]) -> tuple[Standing, str]:
     match verdict.refusal:
         case None | Reason.WOULD_REWIND:
-            return _compared(verdict)
+            answer = verdict.answer
+            assert answer is not None
+            assert not isinstance(answer, Refused)
+            slack = answer.reread_max if isinstance(answer, Bounded) else 0
+            return _compared(answer.offset, slack, verdict.before)
         case Reason.ACTIVE_ON_TARGET:
             return Standing.ACTIVE_ON_TARGET, there.sentence
         case Reason.NOT_MIRRORED if verdict.target is None and verdict.source is not None:
@@ -111,14 +115,11 @@ def _judged(verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], 
             return _PLAIN.get(reason, Standing.STALE), reason.sentence
 
 
-def _compared(verdict: Verdict) -> tuple[Standing, str]:
-    answer, before = verdict.answer, verdict.before
-    assert answer is not None
-    assert not isinstance(answer, Refused)
+def _compared(expected: int, slack: int, before: Commit | None) -> tuple[Standing, str]:
+    """Of what is committed on the target and what should be, known to within ``slack`` records."""
     if before is None:
         return Standing.BEHIND, "nothing is committed on the target"
-    more = before.offset - answer.offset
-    slack = answer.reread_max if isinstance(answer, Bounded) else 0
+    more = before.offset - expected
     if more < 0:
         return Standing.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")
     if more > slack:
@@ -145,21 +146,12 @@ def audit_by_checkpoints(
     rows = []
     for place, checkpoint in sorted(held.items()):
         before = committed.get(place._replace(topic=remote(place.topic)))
-        standing, how = _beside(checkpoint.downstream, before)
+        standing, how = _compared(checkpoint.downstream, 0, before)
         age = max(0, now_ms - checkpoint.timestamp_ms) / 1000
-        reason = f"{Reason.SOURCE_UNREACHABLE}: {how}, by the checkpoint of {age:.0f} s ago"
+        reason = f"{Reason.SOURCE_UNREACHABLE}: {how or standing}, by the checkpoint of {age:.0f} s ago"
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
         rows.append(AuditRow(group, *place, standing, reason, *offsets))
     return rows
-
-
-def _beside(expected: int, before: Commit | None) -> tuple[Standing, str]:
-    if before is None:
-        return Standing.BEHIND, "nothing is committed on the target"
-    more = before.offset - expected
-    if more == 0:
-        return Standing.SYNCED, "synced"
-    return (Standing.AHEAD if more > 0 else Standing.BEHIND), f"by {counted(abs(more), 'record')}"
 
 
 def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:

@@ -135,3 +135,22 @@ def test_a_flow_that_cannot_be_told_hides_no_other(mmtool, scene, monkeypatch):
     ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json")
     assert (ended.code, len(ended.rows)) == (0, 2)
     assert "warning: west->east matches no topic of west" in ended.stderr
+
+
+def test_what_topic_leaves_out_is_not_spoken_of(audited, scene):
+    scene.has("orders-2", 5)
+    scene.commits("app", "orders-2", 3)
+    assert {row[2] for row in audited("--topic", "orders")} == {"behind"}
+    held = OffsetPair(1, 1, 0)
+    scene.mm2.held["app"] = {TopicPartition("orders", 0): held, TopicPartition("orders-2", 0): held}
+    scene.source.go_away(UnreachableError("east does not answer"))
+    assert len(audited("--topic", "orders")) == 1
+
+
+def test_a_cluster_that_is_away_is_waited_for_once(audited, scene, monkeypatch):
+    scene.source.go_away(UnreachableError("east does not answer"))
+    probes = []
+    probe = scene.source.probe
+    monkeypatch.setattr(scene.source, "probe", lambda: probes.append(1) or probe())
+    audited()
+    assert len(probes) == 1
