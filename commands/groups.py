@@ -141,10 +141,9 @@ def export(
     from mmtool.plan.reset_csv import write_reset_csv
 
     chosen = selection(group, groups, all_groups=all_groups)
-    if from_ is not None and format_ is not ExportFormat.SPARK:
-        raise UsageError("a Spark checkpoint is no consumer group", remedy="add --format spark")
+    query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
     flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
-    found = _translated(flow, chosen, from_)
+    found = _translated(flow, chosen, query)
     for sentence in found.warnings:
         warn(sentence)
     if format_ is ExportFormat.SPARK:
@@ -152,27 +151,34 @@ def export(
 
         write(spark_offsets(found.plans) + "\n", applied=False)
         return
-    with_group = len(chosen.names) != 1 or chosen.matching is not None or all_groups
-    write(write_reset_csv(reset_lines(found.plans, with_group=with_group)), applied=False)
+    write(write_reset_csv(reset_lines(found.plans, with_group=not chosen.is_one)), applied=False)
     if missing := left_out("the file", found):
         warn(missing)
     if refused := refusal(found):
         raise refused
 
 
-def _translated(flow: FlowNow, chosen: GroupSelection, from_: tuple[str, Path] | None) -> Translation:
-    from mmtool.failover.exchange import translated_checkpoint
-    from mmtool.insight.translation import translate_groups
-    from mmtool.plan.offsets import Rules
+def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: ExportFormat) -> Path:
+    """What ``--in`` names, refused before anybody is asked.
 
-    if from_ is None:
-        return translate_groups(flow, chosen, Rules())
-    kind, directory = from_
+    Raises:
+        UsageError: It does not go together with the other options.
+    """
     if kind != "spark-checkpoint":
         raise UsageError(f"--in {kind}: not known", remedy="write --in spark-checkpoint DIR")
     if chosen.given:
         raise UsageError("--in stands instead of a group", remedy="leave -g, --groups and --all-groups out")
-    return translated_checkpoint(flow, directory)
+    if format_ is not ExportFormat.SPARK:
+        raise UsageError("a Spark checkpoint is no consumer group", remedy="add --format spark")
+    return directory
+
+
+def _translated(flow: FlowNow, chosen: GroupSelection, query: Path | None) -> Translation:
+    from mmtool.failover.exchange import translated_checkpoint
+    from mmtool.insight.translation import translate_groups
+    from mmtool.plan.offsets import Rules
+
+    return translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
 
 
 @app.command("import")

@@ -86,10 +86,7 @@ def translate_offsets(
     flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
     found = translate_groups(flow, chosen, rules)
     if csv is not None:
-        left_out = write_csv(
-            csv, found, with_group=len(chosen.names) != 1 or chosen.matching is not None or all_groups
-        )
-        _warn_of(left_out)
+        _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
     if execute and found.writable:
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards

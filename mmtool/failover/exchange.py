@@ -9,15 +9,13 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import Row, offset_of
 from mmtool.failover.writing import failure_of_writing, write_groups
-from mmtool.insight.translation import Translation, plan_groups
+from mmtool.insight.translation import Translation, plan_groups, target_log
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.imports import plan_import
 from mmtool.plan.offsets import Rules
 from mmtool.plan.reset_csv import parse_groups_csv
 from mmtool.plan.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
-from mmtool.translation.answers import TargetLog
 from mmtool.translation.refusals import Reason
-from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
 
 
 def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
@@ -121,10 +120,7 @@ def check_import(
     cluster.probe()
     standing, before = cluster.groups.describe(wanted), cluster.groups.commits(wanted)
     places = {place for of_group in wanted.values() for place in of_group}
-    logs = {
-        place: TargetLog(DownstreamOffset(log.log_start), DownstreamOffset(log.log_end))
-        for place, log in cluster.bounds(places).items()
-    }
+    logs = {place: target_log(bounds) for place, bounds in cluster.bounds(places).items()}
     plans = (
         plan_import(group, of_group, before[group], logs, standing[group], allow_rewind=allow_rewind)
         for group, of_group in sorted(wanted.items())

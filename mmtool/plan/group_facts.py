@@ -108,6 +108,11 @@ class GroupSelection:
         """Whether the command line names any group at all."""
         return bool(self.names) or self.matching is not None or self.everything
 
+    @property
+    def is_one(self) -> bool:
+        """Whether exactly one group is named: Kafka's reset file then has no column for it."""
+        return len(self.names) == 1 and self.matching is None and not self.everything
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedGroups:

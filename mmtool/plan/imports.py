@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.group_facts import ABSENT, Commit
 from mmtool.plan.offsets import Direction, GroupPlan, Verdict
 from mmtool.translation.answers import Exact
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def plan_import(
     group: str,
     wanted: Mapping[TopicPartition, int],
     before: Mapping[TopicPartition, Commit],
-    logs: Mapping[TopicPartition, TargetLog],
+    logs: Mapping[TopicPartition, TargetLog | Unknown],
     standing: GroupStanding = ABSENT,
     *,
     allow_rewind: bool = False,
@@ -47,7 +48,9 @@ def plan_import(
             place,
             offset,
             before.get(place),
-            _refusal(offset, before.get(place), logs.get(place), standing, allow_rewind=allow_rewind),
+            _refusal(
+                offset, before.get(place), logs.get(place, UNKNOWN), standing, allow_rewind=allow_rewind
+            ),
         )
         for place, offset in sorted(wanted.items())
     ]
@@ -63,9 +66,14 @@ def _verdict(
 
 
 def _refusal(
-    offset: int, before: Commit | None, log: TargetLog | None, standing: GroupStanding, *, allow_rewind: bool
+    offset: int,
+    before: Commit | None,
+    log: TargetLog | Unknown,
+    standing: GroupStanding,
+    *,
+    allow_rewind: bool,
 ) -> Reason | None:
-    if log is None:
+    if log is UNKNOWN:
         return Reason.PARTITION_MISSING
     if offset < log.log_start:
         return Reason.TARGET_LOG_START_PASSED
