@@ -11,6 +11,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._wiring import connect, one_flow, require_selector, selection
+from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ Reverse = Annotated[
     bool,
     typer.Option(
         "--reverse", help="From the target's commits to source offsets; -s and -t name the original flow."
+    ),
+]
+Refine = Annotated[
+    bool,
+    typer.Option(
+        "--refine",
+        help="Of flows that MirrorMaker 2 runs: read the records around a position on both sides, where its topics"
+        " tell it only within bounds.",
     ),
 ]
 Csv = Annotated[
@@ -56,6 +65,20 @@ COLUMNS = (
 )
 
 
+def _around(proof: object) -> str:
+    """A record before and one after, as ``1041=980:9f86d081``: offsets on both sides, and how the digest begins."""
+    pairs = proof.items() if isinstance(proof, dict) else ()
+    said = [
+        f"{side} {pair['upstream_offset']}={pair['downstream_offset']}:{pair['upstream_sha256'][:8]}"
+        for side, pair in pairs
+        if pair is not None
+    ]
+    return " ".join(said)
+
+
+PROOF = Column("proof", essential=False, human=_around)
+
+
 def translate_offsets(
     *,
     config: options.Config = None,
@@ -66,6 +89,7 @@ def translate_offsets(
     all_groups: options.AllGroups = False,
     topic: options.Topic = None,
     reverse: Reverse = False,
+    refine: Refine = False,
     csv: Csv = None,
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
@@ -82,15 +106,17 @@ def translate_offsets(
     chosen = selection(group, groups, all_groups=all_groups)
     if execute:
         require_selector(chosen, "--execute")
+    if refine and reverse:
+        raise UsageError("--refine places commits of the source", remedy="leave out --refine, or --reverse")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
     flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
-    found = translate_groups(flow, chosen, rules)
+    found = translate_groups(flow, chosen, rules, refine=refine)
     if csv is not None:
         _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
     if execute and found.writable:
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
-        ended = moved(found if yes else translate_groups(flow, chosen, rules))
+        ended = moved(found if yes else translate_groups(flow, chosen, rules, refine=refine))
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
@@ -116,7 +142,7 @@ def _columns(found: Translation) -> tuple[Column, ...]:
     from mmtool.plan.offsets import Direction
 
     if found.rules.direction is Direction.FORWARD:
-        return COLUMNS
+        return (*COLUMNS, PROOF) if found.has_proof else COLUMNS
     clusters = found.flow.clusters
     titles = {"upstream_offset": clusters.source.alias, "downstream_offset": clusters.target.alias}
     return tuple(

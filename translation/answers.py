@@ -54,6 +54,8 @@ class Knowledge(StrEnum):
     """MirrorMaker 2's pairs of offsets, some hundred records apart: bounded between them."""
     CHECKPOINTS = "checkpoints"
     """MirrorMaker 2's translations of groups' positions, where no sync can be read."""
+    RECORDS = "records"
+    """The records of both logs, compared from the sync before the commit on (``--refine``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,14 @@ class SyncMap:
         step = bisect_left(self.copies, downstream, key=_place)
         return self.copies[step].downstream if step < len(self.copies) else None
 
+    def around(self, downstream: int) -> tuple[_Copy | None, _Copy | None]:
+        """The last copy at or before a position of the target's log, and the one after that."""
+        step = bisect_right(self.copies, downstream, key=_place)
+        return (
+            self.copies[step - 1] if step else None,
+            self.copies[step] if step < len(self.copies) else None,
+        )
+
     def repeated_below(self, commit: int, downstream: int) -> int:
         """How many records below a commit may be copied again from a position of the target's log on."""
         return sum(max(0, commit - c.upstream) for c in self.repeating if c.downstream >= downstream)

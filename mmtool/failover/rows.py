@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, assert_never
 from mmtool.plan.offsets import Direction
 from mmtool.plan.reset_csv import ResetLine
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
+from mmtool.translation.lockstep import NO_PROOF
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.translation.lockstep import Copied, Proof
     from mmtool.translation.types import TopicPartition
 
 Row = dict[str, object]
@@ -46,6 +48,23 @@ def _row(plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, Topic
         "knowledge": verdict.knowledge,
         "target_offset_before": verdict.before and verdict.before.offset,
         "written": place is not None and (plan.group, place) in written,
+        "proof": _proof(verdict.proof),
+    }
+
+
+def _proof(proof: Proof) -> Row | None:
+    """The records around an answer: offset and digest on both sides."""
+    return None if proof == NO_PROOF else {"before": _copied(proof.before), "after": _copied(proof.after)}
+
+
+def _copied(pair: Copied | None) -> Row | None:
+    if pair is None:
+        return None
+    return {
+        "upstream_offset": pair.upstream.offset,
+        "upstream_sha256": pair.upstream.digest.hex(),
+        "downstream_offset": pair.downstream.offset,
+        "downstream_sha256": pair.downstream.digest.hex(),
     }
 
 

@@ -17,12 +17,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, UsageError
+from mmtool.insight.refining import refined
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
 from mmtool.plan.words import counted
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -120,6 +122,11 @@ class Translation:
         """Whether there is anything to write."""
         return any(plan.to_write() for plan in self.plans)
 
+    @property
+    def has_proof(self) -> bool:
+        """Whether an answer was told by the records themselves."""
+        return any(verdict.proof != NO_PROOF for plan in self.plans for verdict in plan.verdicts)
+
 
 def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
     """Ask both clusters, at the same time, who they are and what the flow mirrors.
@@ -187,8 +194,16 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
     return UsageError(f"{flow.name} matches no topic of {here}", remedy="check topics and topics.exclude")
 
 
-def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> Translation:
+def translate_groups(
+    flow: FlowNow, selection: GroupSelection, rules: Rules, *, refine: bool = False
+) -> Translation:
     """Plans for the selected groups, from what both clusters say now.
+
+    Args:
+        flow: Which flow.
+        selection: Whose commits.
+        rules: The direction, and what is allowed.
+        refine: Place by the records what MM2's syncs tell only within bounds.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster stopped answering, or denies a part.
@@ -197,7 +212,10 @@ def translate_groups(flow: FlowNow, selection: GroupSelection, rules: Rules) -> 
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
     warnings = list(selection_warnings(selected))
-    plans = plan_groups(flow, groups, rules, warnings)
+    partitions = partition_facts(flow, rules.direction, warnings)
+    plans = plans_by(flow, groups, partitions, rules)
+    if refine:
+        plans = plans_by(flow, groups, refined(flow, partitions, plans, warnings), rules)
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
     return Translation(flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), tuple(warnings))
 

@@ -13,6 +13,7 @@ from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.clients import librdkafka_config
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.log_parts import read_parts
 from mmtool.kafka.patience import ask, result
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.codec import topic_id_from_bytes
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.ports import LogPart
+    from mmtool.translation.lockstep import Seen
 
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 5_000
@@ -96,6 +99,9 @@ class KafkaCluster:
         starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
         ends = self._offsets(list(starts), OffsetSpec.latest(), committed=committed)
         return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}
+
+    def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
+        return read_parts(self._settings, parts, self._seconds, read_committed=committed)
 
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""

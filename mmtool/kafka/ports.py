@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mmtool.plan.status import FlowMember
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
+    from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair, SyncMap
     from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -45,6 +46,20 @@ class FirstMissing(NamedTuple):
     topic_id: TopicId
     partition: int
     offset: int
+
+
+class LogPart(NamedTuple):
+    """Some records of a log.
+
+    Attributes:
+        offsets: Where they are; what is not there (any more) is left out.
+        most: How many of them, from the first on.
+    """
+
+    place: TopicPartition
+    topic_id: TopicId
+    offsets: range
+    most: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +145,17 @@ class ClusterPort(Protocol):
         Args:
             partitions: Of which.
             committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
+        """
+
+    def records(self, parts: Collection[LogPart], *, committed: bool) -> Mapping[LogPart, list[Seen]]:
+        """What is in some parts of logs, told by digests.
+
+        Args:
+            parts: Which.
+            committed: Without the records of aborted transactions.
+
+        Raises:
+            BatchError: A batch that cannot be read.
         """
 
     def offsets_retention_seconds(self) -> float:

@@ -8,7 +8,7 @@ C  what is writable lies within the log's bounds, and moves nobody back unless t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from mmtool.plan.group_facts import Commit, GroupFacts
 from mmtool.translation.answers import Answer, Knowledge, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.clamp import clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
@@ -56,6 +57,7 @@ class PartitionFacts:
         back: The map of the way back into the source's partition, where records are born on both sides of it.
         has_others: Records that neither map tells of may be among those that a group has read.
         synced: What MM2's topics tell of it, where the flow has not stored all itself.
+        placed: Commits on the source that were placed by the records of both logs (``--refine``).
     """
 
     source: TopicPartition
@@ -66,6 +68,7 @@ class PartitionFacts:
     back: PartitionMap | None = None
     has_others: bool = False
     synced: SyncMap | None = None
+    placed: Mapping[int, Placed] = field(default_factory=dict)
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
@@ -89,6 +92,7 @@ class Verdict:
         blocks: Whether the refusal keeps the whole group from being written.
         before: What is committed now where it would be written.
         knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
+        proof: The records around the answer, where it was told by them.
     """
 
     group: str
@@ -100,6 +104,7 @@ class Verdict:
     blocks: bool = False
     before: Commit | None = None
     knowledge: Knowledge | None = None
+    proof: Proof = NO_PROOF
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +208,8 @@ def _inside(
     before = group.before.get(facts.other(rules.direction))
     answer, knowledge = _answer(facts, commit, rules)
     verdict = Verdict(group.group, facts.source, facts.target, commit, before=before, knowledge=knowledge)
+    if knowledge is Knowledge.RECORDS:
+        verdict = replace(verdict, proof=facts.placed[commit.offset].proof)
     if isinstance(answer, Refused):
         return replace(verdict, refusal=answer.reason, blocks=True)
     refusal = _guard(group, answer.offset, before, rules)
@@ -227,6 +234,8 @@ def _answer(
         if facts.synced is None or not before:
             return by_runs, Knowledge.OFFSET_RUNS
     assert facts.synced is not None
+    if commit.offset in facts.placed and rules.direction is Direction.FORWARD:
+        return facts.placed[commit.offset].answer, Knowledge.RECORDS
     return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
 
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.errors import MmtoolError
-    from mmtool.kafka.ports import FirstMissing
+    from mmtool.kafka.ports import FirstMissing, LogPart
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.status import FlowMember
     from mmtool.translation.blocks import Block
+    from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair
 
@@ -116,6 +117,7 @@ class FakeCluster:
     ids: dict[str, TopicId] = field(default_factory=dict)
     logs: dict[TopicPartition, Bounds] = field(default_factory=dict)
     failure: MmtoolError | None = None
+    contents: dict[TopicPartition, list[Seen]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -144,6 +146,16 @@ class FakeCluster:
         self._answer()
         del committed  # no transactions in here
         return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
+
+    def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
+        self._answer()
+        del committed  # no transactions in here
+        return {
+            part: [seen for seen in self.contents.get(part.place, []) if seen.offset in part.offsets][
+                : part.most
+            ]
+            for part in parts
+        }
 
     def offsets_retention_seconds(self) -> float:
         self._answer()

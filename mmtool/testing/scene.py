@@ -11,6 +11,7 @@ from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity
 from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
 from mmtool.testing.maps import about_of, map_of
+from mmtool.translation.lockstep import Seen
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
@@ -78,6 +79,11 @@ class Scene:
         pairs = [OffsetPair(UpstreamOffset(up), DownstreamOffset(down), 0) for up, down in syncs]
         self.mm2.syncs[TopicPartition(topic, partition)] = pairs
         self.target.logs[TopicPartition(self.settings.remote_topic(topic), partition)] = Bounds(0, end)
+
+    def holds(self, cluster: FakeCluster, topic: str, records: Iterable[tuple[int, str]]) -> None:
+        """The records of a topic's first partition: offset and content."""
+        seen = [Seen(offset, content.encode(), 0) for offset, content in records]
+        cluster.contents[TopicPartition(topic, 0)] = seen
 
     def commits(self, group: str, topic: str, *offsets: int, cluster: FakeCluster | None = None) -> None:
         """A group has committed on the source (or ``cluster``), one offset for each partition from 0."""

@@ -63,6 +63,49 @@ def test_the_way_back_is_told_as_well(rows, scene):
     assert rows("--reverse")[:2] == [("offset_syncs", 150, "bounded", 48), ("offset_runs", 150, "exact", 0)]
 
 
+def test_refined_by_the_records_a_position_is_exact_and_its_neighbours_are_the_proof(mmtool, scene):
+    """Ten records of the source were gone when MM2 came to them; so the target lies ten behind."""
+    scene.holds(scene.source, "orders", [(n, f"{n}") for n in range(300) if not 110 <= n < 120])
+    scene.holds(
+        scene.target, "east.orders", [(n - 10 * (n >= 120), f"{n}") for n in range(300) if not 110 <= n < 120]
+    )
+    scene.mirrored_by_mm2("orders", 0, 300, (0, 0), (101, 101), (202, 192))
+    scene.commits("app", "orders", 150)
+    (row, *_) = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json").rows
+    assert (row["knowledge"], row["exactness"], row["downstream_offset"]) == ("records", "exact", 140)
+    assert [(pair["upstream_offset"], pair["downstream_offset"]) for pair in row["proof"].values()] == [
+        (149, 139),
+        (150, 140),
+    ]
+    assert f"before 149=139:{b'149'.hex()[:8]} after 150=140" in str(
+        mmtool("translate-offsets", "-c", scene.config, "--refine").stdout
+    )
+
+
+def test_refined_where_a_sync_is_about_another_record_the_position_is_ambiguous(mmtool, scene):
+    """The target topic was made anew, and MM2 has not told of the new one yet."""
+    scene.holds(scene.source, "orders", [(n, f"{n}") for n in range(300)])
+    scene.holds(scene.target, "east.orders", [(n, f"{n + 1}") for n in range(300)])
+    scene.commits("app", "orders", 150)
+    (row, *_) = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json").rows
+    assert (row["exactness"], row["reason"]) == ("refused", "ambiguous")
+
+
+def test_a_stretch_too_long_to_be_held_in_memory_is_left_bounded_and_said(mmtool, scene):
+    scene.has("orders", 900_000, 300, 300)
+    scene.mirrored_by_mm2("orders", 0, 900_000, (0, 0), (800_000, 800_000))
+    scene.commits("app", "orders", 500_000)
+    ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json")
+    assert (ended.rows[0]["exactness"], ended.rows[0]["reread_max"]) == ("bounded", 499_999)
+    assert "1 position left bounded: more than 200,000 records" in ended.stderr
+
+
+def test_only_commits_of_the_source_can_be_refined(mmtool, scene):
+    ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "--reverse")
+    assert ended.code == 2
+    assert "--refine places commits of the source" in ended.stderr
+
+
 def test_a_partition_that_nobody_tells_of_was_never_mirrored(rows, scene):
     scene.mm2.syncs.clear()
     scene.commits("app", "orders", 150)

@@ -27,6 +27,7 @@ KEYS = [
     "knowledge",
     "target_offset_before",
     "written",
+    "proof",
 ]
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -163,6 +164,30 @@ def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
         known = maps[TopicPartition(topic, partition)]
         assert list(truth.wrong_forward(known)) == []
         assert list(truth.wrong_back(known)) == []
+
+
+def test_refined_by_the_records_every_answer_is_exact_and_carries_its_proof(mirrored):
+    """The records before and after each boundary are the same on both sides."""
+    rows = mirrored.run("translate-offsets", "--refine", "-o", "json").rows
+    told_by = Counter(row["knowledge"] for row in rows)
+    assert {row["exactness"] for row in rows} == {"exact"}
+    assert told_by.keys() == {"offset_syncs", "records"}
+    assert told_by["records"] == sum(row["exactness"] == "bounded" for row in mirrored.rows)
+    for row in rows:
+        truth, commit, answer = (
+            mirrored.truth[row["topic"], row["partition"]],
+            row["upstream_offset"],
+            row["downstream_offset"],
+        )
+        assert truth.skipped(commit, answer) == []
+        assert truth.read_again(commit, answer) == 0
+        for side, pair in (row["proof"] or {}).items():
+            if pair is not None:
+                assert pair["upstream_sha256"] == pair["downstream_sha256"]
+                assert (pair["upstream_offset"] < commit) == (side == "before")
+                assert (pair["downstream_offset"] < answer) == (side == "before")
+    assert sum(None not in (row["proof"] or {"": None}).values() for row in rows) > len(rows) / 2
+    assert all((row["proof"] is not None) == (row["knowledge"] == "records") for row in rows)
 
 
 def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(mirrored, tmp_path):

@@ -113,10 +113,12 @@ async def read_range(
     stop: int,
     *,
     read_committed: bool,
+    fetch_bytes: int = _FETCH_BYTES,
 ) -> AsyncIterator[BatchView]:
     """Every batch from ``start`` (the whole batch around it) up to ``stop``, or up to the end that can be read.
 
-    With ``read_committed`` aborted and control batches are left out; without, everything is given.
+    With ``read_committed`` aborted and control batches are left out; without, everything is given. A fetch asks for
+    ``fetch_bytes``.
 
     Raises:
         NotAuthorisedError: without READ on the topic.
@@ -124,8 +126,8 @@ async def read_range(
     """
     position, quiet = start, 0
     while position < stop and quiet < _ROUNDS:
-        place = FetchPartition(topic, topic_id, partition, position, _FETCH_BYTES)
-        request = FetchRequest([place], 200, 1, _FETCH_BYTES, read_committed=read_committed)
+        place = FetchPartition(topic, topic_id, partition, position, fetch_bytes)
+        request = FetchRequest([place], 200, 1, fetch_bytes, read_committed=read_committed)
         answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
         part = answer.partitions[0]
         if part.error_code in RETRY_AFTER_METADATA:

@@ -1,0 +1,103 @@
+"""Bounded answers made exact by the records of both logs (``--refine``), while the source is there to be read."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.ports import LogPart
+from mmtool.plan.words import counted
+from mmtool.translation.answers import Bounded, Knowledge
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.lockstep import Placed, Sides, Stretch, stretch_of
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+    from mmtool.translation.types import TopicPartition
+
+_LONGEST = 200_000
+"""Records of one stretch that are held in memory, on either side."""
+
+
+class _Search:
+    """One commit that is to be placed."""
+
+    def __init__(
+        self, flow: FlowNow, facts: PartitionFacts, commit: int, told: Bounded, stretch: Stretch
+    ) -> None:
+        self.facts, self.commit, self.told, self.stretch = facts, UpstreamOffset(commit), told, stretch
+        known = flow.topics[facts.source.topic].topic_id
+        self.here = LogPart(facts.source, known, stretch.upstream, stretch.most)
+        there = flow.target_ids[facts.target.topic]
+        self.there = LogPart(facts.target, there, stretch.downstream, len(stretch.downstream))
+
+
+def refined(
+    flow: FlowNow,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    plans: Iterable[GroupPlan],
+    warnings: list[str],
+) -> dict[TopicPartition, PartitionFacts]:
+    """The same facts, with the places of commits that MM2's syncs told only within bounds.
+
+    Args:
+        flow: Which flow.
+        partitions: By the place on the source.
+        plans: What the syncs alone told.
+        warnings: Where it is said what was not looked at.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A log cannot be read.
+    """
+    searches = list(_searches(flow, partitions, plans))
+    near = [search for search in searches if len(search.stretch.downstream) <= _LONGEST]
+    if len(near) < len(searches):
+        far = counted(len(searches) - len(near), "position")
+        warnings.append(
+            f"{far} left bounded: more than {_LONGEST:,} records from the sync before to the one after"
+        )
+    placed = _placed(flow, near)
+    return {
+        at: replace(facts, placed=placed[at]) if at in placed else facts for at, facts in partitions.items()
+    }
+
+
+def _searches(
+    flow: FlowNow, partitions: Mapping[TopicPartition, PartitionFacts], plans: Iterable[GroupPlan]
+) -> Iterator[_Search]:
+    """Each commit once, however many groups stand there."""
+    asked = {
+        (verdict.source, verdict.commit.offset): verdict.answer
+        for plan in plans
+        for verdict in plan.verdicts
+        if verdict.knowledge is Knowledge.OFFSET_SYNCS
+        and verdict.commit is not None
+        and verdict.source is not None
+        and isinstance(verdict.answer, Bounded)
+    }
+    # asked after the target's ends: of what is there by then no copy looks like a stranger's record
+    ends = flow.clusters.source.bounds({place for place, _ in asked})
+    for (place, commit), told in asked.items():
+        facts = partitions[place]
+        if facts.synced is None or facts.target_log is UNKNOWN or place not in ends:
+            continue
+        end, there = ends[place].log_end, facts.target_log.log_end
+        stretch = stretch_of(facts.synced, UpstreamOffset(commit), told, source_end=end, target_end=there)
+        if stretch is not None:
+            yield _Search(flow, facts, commit, told, stretch)
+
+
+def _placed(flow: FlowNow, searches: Collection[_Search]) -> dict[TopicPartition, dict[int, Placed]]:
+    committed = flow.clusters.settings.reads_committed
+    there = flow.clusters.target.records([search.there for search in searches], committed=True)
+    here = flow.clusters.source.records([search.here for search in searches], committed=committed)
+    found: dict[TopicPartition, dict[int, Placed]] = defaultdict(dict)
+    for search in searches:
+        sides = Sides(search.stretch, here[search.here], there[search.there])
+        found[search.facts.source][search.commit] = sides.place(search.commit, search.told)
+    return found

@@ -1,0 +1,81 @@
+"""Parts of logs read record by record, for comparing: each record as its offset, its time and a digest."""
+
+from __future__ import annotations
+
+import asyncio
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.batches import raw_records
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.patience import AT_ONCE
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import read_range
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.lockstep import Seen
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.ports import LogPart
+    from mmtool.kafka.wire.cluster import WireCluster
+
+_FETCH_BYTES = 256 << 10
+"""A hundred records of 1 KB and as many again: parts between two syncs are small, and there may be thousands."""
+
+
+def read_parts(
+    cluster: ClusterSettings, parts: Collection[LogPart], seconds: float, *, read_committed: bool
+) -> dict[LogPart, list[Seen]]:
+    """See `ClusterPort.records`; ``seconds`` are for one part."""
+    wire = WireBeside(wire_cluster(cluster, "records", role="consumer"), seconds)
+    found: dict[LogPart, list[Seen]] = {}
+    left = list(dict.fromkeys(parts))
+    while left:
+        some, left = left[:AT_ONCE], left[AT_ONCE:]
+
+        async def read(there: WireCluster, some: list[LogPart] = some) -> list[list[Seen]]:
+            await there.refresh({part.place.topic for part in some})
+            return await asyncio.gather(*(_read(there, part, read_committed=read_committed) for part in some))
+
+        try:
+            found |= zip(some, wire.ask(read, "reading records"), strict=True)
+        except ConnectionLostError as lost:
+            raise UnreachableError(
+                f"records of cluster {cluster.alias} could not be read: {lost}",
+                remedy="check that every partition of the topics has a leader",
+            ) from lost
+    return found
+
+
+async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:
+    (topic, partition), found = part.place, list[Seen]()
+    start, stop = part.offsets.start, part.offsets.stop
+    views = read_range(
+        cluster,
+        topic,
+        part.topic_id,
+        partition,
+        start,
+        stop,
+        read_committed=read_committed,
+        fetch_bytes=_FETCH_BYTES,
+    )
+    async for view in views:
+        found += (seen for seen in _seen(view) if start <= seen.offset < stop)
+        if len(found) >= part.most:
+            break
+    return found[: part.most]
+
+
+def _seen(view: BatchView) -> Iterator[Seen]:
+    if view.header.is_control:
+        return
+    keeps_time = not view.header.is_log_append_time
+    for record in raw_records(view):
+        told = keeps_time and record.timestamp >= 0
+        yield Seen(record.offset, sha256(record.body).digest(), record.timestamp if told else UNKNOWN)

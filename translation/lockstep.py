@@ -1,0 +1,234 @@
+"""Two logs walked beside each other between two syncs of MirrorMaker 2: a commit's place by the records themselves.
+
+MM2 copies in order. From one of its syncs to the next the target holds copies of the source's records in the source's
+order, each once: a restart, which copies some again, has a sync of its own. Records may be gone since, on either side,
+and some may look alike. So for each record on the target two bounds are kept of where the one is that it is a copy of:
+it is not behind the last record of the source with its content to which MM2 can have come by then (each copy takes an
+offset), and not before the first one behind the record before. The upper bound says that a group may go on behind the
+record, the lower one that it has not read it.
+
+N  never skips: what is passed is certain to be a copy of a record below the commit
+R  an exact answer: what lies at or after it is certain not to be, down to twins: of records alike in key, value,
+   headers and timestamp one that is left stands for one that is gone
+M  monotone: a later commit never gets an earlier answer
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.translation.answers import Answer, Bounded, Exact, Refused
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.translation.sync_map import SyncMap
+
+
+class Seen(NamedTuple):
+    """One record of a log.
+
+    Attributes:
+        digest: SHA-256 of key, value and headers.
+        timestamp_ms: The producer's; UNKNOWN where it gave none, or where the log has put its own in its place.
+    """
+
+    offset: int
+    digest: bytes
+    timestamp_ms: int | Unknown
+
+
+class Copied(NamedTuple):
+    """A record on the source and its copy on the target."""
+
+    upstream: Seen
+    downstream: Seen
+
+
+class Proof(NamedTuple):
+    """The records around an answer, on both sides; None where none is there on both.
+
+    Attributes:
+        before: The last one that the group has read.
+        after: The first one that it goes on with.
+    """
+
+    before: Copied | None
+    after: Copied | None
+
+
+class Placed(NamedTuple):
+    """A commit's place by the records."""
+
+    answer: Answer
+    proof: Proof
+
+
+NO_PROOF = Proof(None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What has to be read of both logs to place a commit: from a sync to the next one.
+
+    Attributes:
+        upstream: Source offsets, from the sync's own record on.
+        downstream: Target offsets, likewise; up to the next sync's record, with it where that goes on in order.
+        closed: Whether the next sync is of what was copied next, so that the commit's place is in it for certain.
+        repeated: How many records below the commit may be on the target again behind it.
+    """
+
+    upstream: range
+    downstream: range
+    closed: bool
+    repeated: int
+
+    @property
+    def most(self) -> int:
+        """How many records of the source are enough to be read: the target's part cannot hold copies of more."""
+        return len(self.downstream) + 1
+
+
+def stretch_of(
+    known: SyncMap, commit: UpstreamOffset, told: Bounded, *, source_end: int, target_end: int
+) -> Stretch | None:
+    """Where to look for a commit's place.
+
+    Args:
+        known: The syncs.
+        commit: Next offset to read on the source.
+        told: What the syncs alone answer.
+        source_end: The source log's end, asked after the target's.
+        target_end: The target log's end.
+
+    Returns:
+        None where the answer rests on no sync (but on a checkpoint): nothing says where to begin.
+    """
+    here, following = known.around(told.offset)
+    if here is None or here.upstream > commit or not (here.settled or commit >= here.reach):
+        return None
+    if following is None:
+        upstream, downstream = range(here.upstream, source_end), range(here.downstream, target_end)
+        return Stretch(upstream, downstream, closed=False, repeated=0)
+    closed = not following.begins
+    return Stretch(
+        range(here.upstream, following.upstream + 1 if closed else source_end),
+        range(here.downstream, following.downstream + (1 if closed else 0)),
+        closed,
+        known.repeated_below(commit, following.downstream),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A record on the target: of which records of the source (by their number) it is a copy, at least and at most."""
+
+    record: Seen
+    least: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The records of a stretch, in order; one that is gone is left out.
+
+    Attributes:
+        source: The first `Stretch.most` of them.
+        target: All of them.
+    """
+
+    stretch: Stretch
+    source: list[Seen]
+    target: list[Seen]
+
+    def place(self, commit: UpstreamOffset, told: Bounded) -> Placed:
+        """Where a group with this commit goes on: at or after where the syncs told.
+
+        ``ambiguous`` when the sync's own records are not the same: it is about other logs than those that are there.
+        """
+        if self._contradict():
+            return Placed(Refused(Reason.AMBIGUOUS), NO_PROOF)
+        unread = bisect_left(self.source, commit, key=_upstream)
+        passed: _Label | None = None
+        certain = unsure = 0
+        for record, label in self._labels():
+            if label is None:
+                unsure += record.offset >= told.offset
+            elif label.most < unread:
+                certain += record.offset >= told.offset
+                passed, unsure = label, 0
+            elif label.least >= unread:
+                return self._placed(told, passed, unsure + self.stretch.repeated, label)
+            else:
+                return self._placed(told, passed, told.reread_max - certain, None)
+        missing = 0 if self.stretch.closed else self._not_copied(commit, unread, passed)
+        return self._placed(told, passed, unsure + self.stretch.repeated + missing, None)
+
+    def _placed(self, told: Bounded, passed: _Label | None, again: int, following: _Label | None) -> Placed:
+        offset = told.offset if passed is None else max(told.offset, passed.record.offset + 1)
+        again = min(again, told.reread_max)
+        proof = Proof(self._copied(passed), self._copied(following))
+        return Placed(Bounded(offset, again) if again else Exact(offset), proof)
+
+    def _copied(self, label: _Label | None) -> Copied | None:
+        if label is None or label.least != label.most:
+            return None
+        return Copied(self.source[label.least], label.record)
+
+    def _not_copied(self, commit: UpstreamOffset, unread: int, passed: _Label | None) -> int:
+        """How many records below the commit are not on the target yet, and would be read again once they are."""
+        seen_to = self.source[-1].offset + 1 if self.source else self.stretch.upstream.start
+        not_looked_at = commit - seen_to if len(self.source) >= self.stretch.most else 0
+        return max(0, not_looked_at) + unread - (0 if passed is None else passed.least + 1)
+
+    def _labels(self) -> Iterator[tuple[Seen, _Label | None]]:
+        """None for a record that is gone from the source, or of somebody else."""
+        floor = ceiling = 0
+        expected = self.stretch.downstream.start
+        if not self._has_sync:
+            expected += 1
+        for record in self.target:
+            ceiling += max(0, record.offset - expected)  # as many more may have been copied, and be gone
+            expected = record.offset + 1
+            numbers = self._numbers[self._content(record)]
+            first, end = bisect_left(numbers, floor), bisect_right(numbers, ceiling)
+            if first == end:
+                yield record, None
+                continue
+            label = _Label(record, numbers[first], numbers[end - 1])
+            floor, ceiling = label.least + 1, label.most + 1
+            yield record, label
+
+    @property
+    def _has_sync(self) -> bool:
+        return bool(self.source) and self.source[0].offset == self.stretch.upstream.start
+
+    def _contradict(self) -> bool:
+        if not self._has_sync or not self.target or self.target[0].offset != self.stretch.downstream.start:
+            return False
+        return self._content(self.source[0]) != self._content(self.target[0])
+
+    @cached_property
+    def _numbers(self) -> defaultdict[tuple[object, ...], list[int]]:
+        found: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+        for number, record in enumerate(self.source):
+            found[self._content(record)].append(number)
+        return found
+
+    @cached_property
+    def _timed(self) -> bool:
+        return all(record.timestamp_ms is not UNKNOWN for record in (*self.source, *self.target))
+
+    def _content(self, record: Seen) -> tuple[object, ...]:
+        return (record.digest, record.timestamp_ms) if self._timed else (record.digest,)
+
+
+def _upstream(record: Seen) -> UpstreamOffset:
+    return UpstreamOffset(record.offset)
