@@ -10,6 +10,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
+from mmtool.commands._undo import say_undo
 from mmtool.commands._wiring import connect, loaded, one_flow, selection
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, write
@@ -17,7 +18,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, writ
 if TYPE_CHECKING:
     from mmtool.failover.exchange import Imported
     from mmtool.failover.rows import Row
-    from mmtool.insight.translation import FlowNow, Translation
+    from mmtool.insight.translation import FlowClusters, FlowNow, Translation
     from mmtool.plan.group_facts import GroupSelection
 
 app = typer.Typer(no_args_is_help=True)
@@ -195,20 +196,49 @@ def import_(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Commit the offsets of Kafka's reset file on the target, checked first and read back."""
-    from mmtool.failover.exchange import check_import, import_rows, read_reset_file
+    """Commit the offsets of Kafka's reset file on the target, checked first and read back.
 
+    FILE may also be one that mmtool has kept of what it replaced: that is put back, and what had no commit before is
+    deleted.
+    """
+    from mmtool.failover.exchange import check_import, import_rows, read_reset_file
+    from mmtool.failover.undo_files import is_undo
+
+    if is_undo(file):
+        _undo(file, connect(one_flow(config, source, target), timeout), output, execute=execute, yes=yes)
+        return
     wanted = read_reset_file(file, group)
-    cluster = connect(one_flow(config, source, target), timeout).target
+    flow = one_flow(config, source, target)
+    cluster = connect(flow, timeout).target
     found = check_import(cluster, wanted, allow_rewind=allow_rewind)
     if execute and found.writable:
         consent(_question(found), yes=yes, about=lambda: _imported(import_rows(found.plans)))
         ended = (found if yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write()
+        say_undo(ended, flow, config)
         finish(_imported(ended.rows, applied=True), output, ended.error)
     else:
         finish(_imported(import_rows(found.plans)), output, found.refusal)
         if found.writable:
             talk("nothing was changed; add --execute to write these offsets")
+
+
+def _undo(file: Path, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
+    from mmtool.failover.undo import check_undo
+    from mmtool.failover.undo_files import read_undo
+
+    kept, places = read_undo(file), (clusters.target, clusters.source)
+    found = check_undo(places, kept)
+    if execute and found.writable:
+        consent(found.question, yes=yes, about=lambda: _imported(found.rows()))
+        ended = (found if yes else check_undo(places, kept)).write()
+        finish(_imported(ended.rows, applied=True), output, ended.error)
+    else:
+        finish(_imported(found.rows()), output, found.refusal)
+        talk(
+            f"nothing was changed; add --execute to {found.question}"
+            if found.writable
+            else "nothing to put back"
+        )
 
 
 def _question(found: Imported) -> str:

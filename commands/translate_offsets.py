@@ -10,6 +10,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
+from mmtool.commands._undo import say_undo
 from mmtool.commands._wiring import connect, one_flow, require_selector, selection
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
@@ -117,6 +118,7 @@ def translate_offsets(
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
         ended = moved(found if yes else translate_groups(flow, chosen, rules, refine=refine))
+        say_undo(ended, found.flow.clusters.settings, config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))

@@ -56,6 +56,14 @@ def _slowness(item: pytest.Item) -> tuple[bool, bool]:
     return folder not in _SLOW, item.get_closest_marker("spark") is not None
 
 
+@pytest.fixture(autouse=True, scope="session")
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What commands keep of what they replace is kept for the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
     """``mmtool("status", "-o", "json")`` as a shell would run it, without a terminal.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.applying import apply
 from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import Row, offset_of
-from mmtool.failover.writing import failure_of_writing, write_groups
 from mmtool.insight.translation import Translation, plan_groups, target_log
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.imports import plan_import
@@ -103,10 +103,9 @@ class Imported:
         return refusal_of(self.plans)
 
     def write(self) -> Moved:
-        """Commit, group by group; blocked groups are left as they are."""
-        ended = write_groups(self.cluster.groups, self.plans)
-        written = {(result.group, place) for result in ended for place in result.written}
-        return Moved(import_rows(self.plans, written), failure_of_writing(ended))
+        """Commit what the plans say; raises as `apply`."""
+        applied = apply(self.cluster, self.plans)
+        return Moved(import_rows(self.plans, applied.written), applied.error, applied.undo)
 
 
 def check_import(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.failover.applying import apply
 from mmtool.failover.rows import Row, reset_lines, translation_rows
-from mmtool.failover.writing import failure_of_writing, write_groups
 from mmtool.plan.reset_csv import write_reset_csv
 from mmtool.plan.words import counted, few
 
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Rows as they stand now, and the error to end with, if any."""
+    """Rows as they stand now, the error to end with, if any, and where what was replaced is kept."""
 
     rows: list[Row]
     error: MmtoolError | None
+    undo: Path | None = None
 
 
 def rehearsed(found: Translation) -> list[Row]:
@@ -34,11 +35,9 @@ def rehearsed(found: Translation) -> list[Row]:
 
 
 def moved(found: Translation) -> Moved:
-    """Commit what the plans say, group by group; blocked groups are left as they are."""
-    clusters = found.flow.clusters
-    ended = write_groups(clusters.written_at(found.rules.direction).groups, found.plans)
-    written = {(result.group, place) for result in ended for place in result.written}
-    return Moved(translation_rows(found.plans, written), failure_of_writing(ended))
+    """Commit what the plans say; raises as `apply`."""
+    applied = apply(found.flow.clusters.written_at(found.rules.direction), found.plans)
+    return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 
 
 def refusal(found: Translation) -> RefusedError | None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError, MmtoolError, RefusedError
 from mmtool.failover import operation
+from mmtool.failover.clearance import clear
 from mmtool.failover.writing import Outcome, commit, failure_of_writing, settle
 from mmtool.insight.translation import plan_groups, read_groups, selected_groups, selection_warnings
 from mmtool.plan.failover import (
@@ -225,6 +226,7 @@ class _Steps:
         now = self._read()
         _refuse(active_guards(now, _names(self.flow)))
         _refuse(moved_meanwhile(self.groups, now))
+        clear(self.flow.clusters.target, self.found.plans)
 
     def write(self) -> None:
         """All groups; one that is refused in part is put back before the next one is begun."""

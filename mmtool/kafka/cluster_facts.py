@@ -32,7 +32,9 @@ _PER_REQUEST = 5_000
 """Topics or partitions in one call: the library sends one request to each broker for all of them."""
 _WORD = 1 << 64
 _RETENTION = "offsets.retention.minutes"
-_DEFAULT_RETENTION_SECONDS = 7 * 86_400.0
+_DEFAULT_RETENTION_MINUTES = 7 * 24 * 60
+_METADATA = "offset.metadata.max.bytes"
+_DEFAULT_METADATA = 4096
 
 
 class KafkaCluster:
@@ -105,13 +107,20 @@ class KafkaCluster:
 
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""
+        return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
+
+    def longest_metadata(self) -> int:
+        """See `ClusterPort.longest_metadata`; as above."""
+        return int(self._broker_number(_METADATA, _DEFAULT_METADATA))
+
+    def _broker_number(self, name: str, default: float) -> float:
         metadata = self._metadata("listing brokers")
         broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
         try:
             (future,) = self._client.describe_configs([broker], request_timeout=self._seconds).values()
-            return 60.0 * float(future.result(self._seconds + _SPARE_SECONDS)[_RETENTION].value)
+            return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
         except (KafkaException, KeyError, TimeoutError):
-            return _DEFAULT_RETENTION_SECONDS
+            return default
 
     def _offsets(
         self, partitions: Collection[TopicPartition], spec: Any, *, committed: bool

@@ -29,6 +29,7 @@ from mmtool.kafka.wire.groups import (
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.group_offsets import DeletedOffsets, FetchedOffsets
     from mmtool.kafka.wire.groups import DescribedGroup, ListedGroup
     from mmtool.kafka.wire.request import WireRequest
+    from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
 
 A = TypeVar("A")
@@ -151,6 +153,24 @@ class KafkaGroups:
 
     # --- writing ------------------------------------------------------------------------------------------
 
+    def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
+        described = self._of_each(
+            wanted,
+            "asking for the rights on group",
+            lambda group: DescribeGroupsRequest([group], with_rights=True),
+            lambda _, answer: answer[0].rights,
+        )
+        topics = {place.topic for places in wanted.values() for place in places}
+        found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "asking for rights")
+        return [
+            *(f"READ on group {name}" for name, of in sorted(described.items()) if _may_not_read(of)),
+            *(
+                f"READ on topic {name}"
+                for name, topic in sorted(found.items())
+                if _may_not_read(topic.rights)
+            ),
+        ]
+
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         wanted = {place: (commit.offset, commit.metadata) for place, commit in offsets.items()}
         try:
@@ -252,6 +272,10 @@ class _RefusedError(Exception):
     def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
         super().__init__(str(next(iter(problems.values()))))
         self.problems = problems
+
+
+def _may_not_read(rights: Rights | Unknown) -> bool:
+    return rights is not UNKNOWN and not rights.may_read
 
 
 def _problem(code: int) -> Problem:

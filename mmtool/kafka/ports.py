@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.group_facts import Commit, GroupStanding
@@ -101,6 +101,12 @@ class GroupsPort(Protocol):
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupStanding]:
         """Each group's state and members; one that does not exist is `ABSENT`."""
 
+    def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> Sequence[str]:
+        """What commits of these groups would be refused for, as ``READ on topic orders``; asked, and nothing tried.
+
+        Of what a broker does not tell beforehand (before 2.3) nothing is said.
+        """
+
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, Problem]:
         """Commit for a group without members, never with a leader epoch; what failed, by partition.
 
@@ -146,6 +152,9 @@ class ClusterPort(Protocol):
             partitions: Of which.
             committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
         """
+
+    def longest_metadata(self) -> int:
+        """How many characters a commit's metadata may have (``offset.metadata.max.bytes``)."""
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> Mapping[LogPart, list[Seen]]:
         """What is in some parts of logs, told by digests.

@@ -36,7 +36,8 @@ class FakeGroups:
         committed: Group to partition to commit.
         members: Group to who is in it.
         exists: Which partitions the cluster has; a commit for another one fails.
-        denied: Partitions for which a commit is refused (no READ on the topic).
+        denied: Partitions for which a commit is refused, as by a broker that does not tell rights beforehand.
+        rights_missing: What a broker tells beforehand.
         failure: Raised by every call, for a cluster that has gone away.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
     """
@@ -45,6 +46,7 @@ class FakeGroups:
     committed: dict[str, dict[TopicPartition, Commit]] = field(default_factory=dict)
     members: dict[str, tuple[Member, ...]] = field(default_factory=dict)
     denied: set[TopicPartition] = field(default_factory=set)
+    rights_missing: list[str] = field(default_factory=list)
     failure: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
 
@@ -67,6 +69,11 @@ class FakeGroups:
     def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
         self._answer()
         return {group: self._standing(group) for group in groups}
+
+    def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
+        self._answer()
+        del wanted
+        return self.rights_missing
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         self._answer()
@@ -146,6 +153,10 @@ class FakeCluster:
         self._answer()
         del committed  # no transactions in here
         return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
+
+    def longest_metadata(self) -> int:
+        self._answer()
+        return 4096
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         self._answer()

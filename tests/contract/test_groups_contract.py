@@ -120,6 +120,15 @@ def test_what_is_committed_is_read_back_with_its_metadata(side, topic, group):
     assert side.cluster.groups.fresh().commits([group]) == {group: offsets}
 
 
+def test_where_everything_is_allowed_no_right_is_missing(side, topic, group):
+    assert list(side.cluster.groups.missing_rights({group: [at(topic)]})) == []
+
+
+def test_metadata_is_as_long_as_the_broker_says(side, topic, group):
+    longest = side.cluster.longest_metadata()
+    assert (longest, side.cluster.groups.alter(group, {at(topic): Commit(0, "é" * longest)})) == (4096, {})
+
+
 def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
     groups = side.cluster.groups
     groups.alter(group, {at(topic): Commit(1)})

@@ -19,7 +19,10 @@ from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench
+from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -117,6 +120,24 @@ def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operat
     assert (answer.code, len(errors)) == (9, 1), answer.stderr
     assert [word for word in words if word not in errors[0]] == []
     assert answer.seconds < 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "right"),
+    [
+        (ResourceType.TOPIC, "READ on topic rights-commit"),
+        (ResourceType.GROUP, "READ on group rights-commit"),
+    ],
+    ids=["topic", "group"],
+)
+def test_a_right_that_a_commit_needs_is_known_before_it_is_tried(bench, deny, kind, right):
+    bootstrap = bench.fleet["target"].bootstrap
+    name = f"rights-commit-{kind.name.lower()}"
+    create_topic(bootstrap, name, 1)
+    deny(kind, name, AclOperation.READ)
+    groups, place = groups_of(bootstrap), TopicPartition(name, 0)
+    assert list(groups.missing_rights({name: [place]})) == [f"{right}-{kind.name.lower()}"]
+    assert groups.alter(name, {place: Commit(0)}).keys() == {place}
 
 
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"

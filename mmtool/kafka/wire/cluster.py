@@ -101,19 +101,21 @@ class WireCluster:
     def identify(self) -> ClusterId:
         return self.cluster_id  # type: ignore[return-value]  # the one place where a cluster names itself
 
-    async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata]:
+    async def refresh(
+        self, topics: Iterable[str] | None, *, with_rights: bool = False
+    ) -> dict[str, TopicMetadata]:
         """Metadata of ``topics`` (None: of all), asked of any broker that answers; leaders are remembered.
 
         Raises:
             ConnectionLostError: when no broker answers.
         """
-        names = None if topics is None else sorted(set(topics))
+        request = MetadataRequest(None if topics is None else sorted(set(topics)), with_rights)
         for node in list(self._brokers):
             with suppress(ConnectionLostError):
-                return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
+                return self._keep(await self.send(node, request, purpose="metadata"))
         await self._restart()
         for node in self._brokers:
-            return self._keep(await self.send(node, MetadataRequest(names), purpose="metadata"))
+            return self._keep(await self.send(node, request, purpose="metadata"))
         raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, string
 from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +86,7 @@ class DescribedGroup(NamedTuple):
     Attributes:
         state: Kafka's word, as Stable or Empty; Dead for a group that is not there.
         protocol_type: ``consumer``, ``connect``, or whatever its members call it.
+        rights: What we may do with it, where that was asked for and the broker tells it.
     """
 
     group: str
@@ -91,19 +94,23 @@ class DescribedGroup(NamedTuple):
     state: str
     protocol_type: str
     members: tuple[GroupMember, ...]
+    rights: Rights | Unknown = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
 class DescribeGroupsRequest(WireRequest[list[DescribedGroup]]):
-    """States and members of ``groups``; asked of their coordinator."""
+    """States and members of ``groups``, and what we may do with them (KIP-430); asked of their coordinator."""
 
     API_KEY = 15
     VERSIONS = (2, 4)
 
     groups: Sequence[str]
+    with_rights: bool = False
 
     def body(self, version: int) -> bytes:
-        return array(map(string, self.groups)) + (int8(0) if version >= _WITH_INSTANCE else b"")
+        return array(map(string, self.groups)) + (
+            int8(self.with_rights) if version >= _WITH_INSTANCE else b""
+        )
 
     def answer(self, version: int, cursor: Cursor) -> list[DescribedGroup]:
         cursor.int32()
@@ -114,9 +121,8 @@ def _group(version: int, cursor: Cursor) -> DescribedGroup:
     error, group = cursor.int16(), cursor.string() or ""
     state, protocol_type, _protocol = (cursor.string() or "" for _ in range(3))
     members = tuple(cursor.array(lambda: _member(version, cursor)))
-    if version >= _WITH_INSTANCE:
-        cursor.int32()  # authorised operations
-    return DescribedGroup(group, error, state, protocol_type, members)
+    rights = rights_of(cursor) if version >= _WITH_INSTANCE else UNKNOWN
+    return DescribedGroup(group, error, state, protocol_type, members, rights)
 
 
 def _member(version: int, cursor: Cursor) -> GroupMember:

@@ -17,6 +17,8 @@ from mmtool.kafka.wire.codec import (
     uvarint,
 )
 from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
@@ -43,12 +45,17 @@ class PartitionLeader(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic; brokers older than 2.8 know no ids, and the name stands for it."""
+    """One topic; brokers older than 2.8 know no ids, and the name stands for it.
+
+    Attributes:
+        rights: What we may do with it, where that was asked for and the broker tells it.
+    """
 
     name: str
     topic_id: TopicId
     error_code: int
     partitions: list[PartitionLeader]
+    rights: Rights | Unknown = UNKNOWN
 
 
 class MetadataAnswer(NamedTuple):
@@ -61,23 +68,28 @@ class MetadataAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest(WireRequest[MetadataAnswer]):
-    """Metadata of ``topics``, or of every topic that we may see when it is None; never creates one."""
+    """Metadata of ``topics``, or of every topic that we may see when it is None; never creates one.
+
+    ``with_rights``: and what we may do with them (KIP-430).
+    """
 
     API_KEY = 3
     VERSIONS = (7, 12)
     FLEXIBLE_FROM = 9
 
     topics: Sequence[str] | None
+    with_rights: bool = False
 
     def body(self, version: int) -> bytes:
-        no = int8(0)
+        never_create = int8(0)
+        if version < self.FLEXIBLE_FROM:
+            wanted = int32(-1) if self.topics is None else array(map(string, self.topics))
+            return wanted + never_create
         if self.topics is None:
-            return uvarint(0) + no + no + NO_TAGS if version >= self.FLEXIBLE_FROM else int32(-1) + no
-        if version >= self.FLEXIBLE_FROM:
-            return (
-                compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics) + no + no + NO_TAGS
-            )
-        return array(map(string, self.topics)) + no
+            wanted = uvarint(0)
+        else:
+            wanted = compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics)
+        return wanted + never_create + int8(self.with_rights) + NO_TAGS
 
     def answer(self, version: int, cursor: Cursor) -> MetadataAnswer:
         cursor.int32()  # throttle
@@ -102,9 +114,9 @@ def _topic_flexible(cursor: Cursor) -> TopicMetadata:
     error, name, topic_id = cursor.int16(), cursor.compact_string() or "", cursor.topic_id()
     cursor.boolean()  # internal
     partitions = cursor.compact_array(lambda: _partition_flexible(cursor))
-    cursor.int32()  # authorised operations
+    rights = rights_of(cursor)
     cursor.tags()
-    return TopicMetadata(name, topic_id, error, partitions)
+    return TopicMetadata(name, topic_id, error, partitions, rights)
 
 
 def _partition_flexible(cursor: Cursor) -> PartitionLeader:

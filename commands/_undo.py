@@ -1,0 +1,23 @@
+"""What an operator is told who has just written offsets: how to take it back."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from mmtool.output import talk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.moving import Moved
+
+
+def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
+    """The command that puts back what was replaced; nothing where nothing was."""
+    if ended.undo is None:
+        return
+    file = [] if config is None else ["-c", str(config)]
+    words = ["mmtool", "groups", "import", *file, "-s", flow.source.alias, "-t", flow.target.alias]
+    talk(f"what was replaced is kept; to put it back: {shlex.join([*words, str(ended.undo), '--execute'])}")

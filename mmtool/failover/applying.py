@@ -1,0 +1,58 @@
+"""Plans written to a cluster: looked at once more, what they replace kept, committed, read back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.failover.clearance import clear
+from mmtool.failover.undo_files import keep
+from mmtool.failover.writing import failure_of_writing, write_groups
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.writing import Written
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How it ended.
+
+    Attributes:
+        ended: Each group.
+        undo: Where what was replaced is kept; None where nothing was.
+    """
+
+    ended: tuple[Written, ...]
+    undo: Path | None
+
+    @property
+    def written(self) -> set[tuple[str, TopicPartition]]:
+        """Groups and partitions whose new offset stands."""
+        return {(result.group, place) for result in self.ended for place in result.written}
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What the command ends with."""
+        return failure_of_writing(self.ended)
+
+
+def apply(cluster: ClusterPort, plans: Collection[GroupPlan]) -> Applied:
+    """Commit what the plans say, group by group; blocked groups are left as they are.
+
+    Raises:
+        MmtoolError: As `clear` and `keep`; nothing was written.
+    """
+    clear(cluster, plans)
+    undo = keep(cluster, plans)
+    applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
+    if undo is not None and not applied.written:
+        undo.unlink(missing_ok=True)
+        return Applied(applied.ended, None)
+    return applied

@@ -1,0 +1,102 @@
+"""The last look before the first commit: what would be refused, or would overwrite somebody's work, is told now.
+
+A commit that a broker takes only in part is put back (`mmtool.failover.writing`); here it is seen that it need not come
+to that. Offsets and their bounds have been checked by the plan.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.plan.group_facts import ABSENT
+from mmtool.plan.words import few
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
+
+    Wanted = Mapping[str, Mapping[TopicPartition, Commit]]
+
+_NAMED = 3
+
+
+def clear(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> None:
+    """Ask the cluster that is written to whether it will take everything that the plans would commit.
+
+    Raises:
+        NotAuthorisedError: A right is missing.
+        RefusedError: A commit's metadata is longer than the brokers take; or a group has members by now, or stands
+            elsewhere than when the plan was made.
+        UnreachableError: The cluster does not answer.
+    """
+    writing = [plan for plan in plans if plan.to_write()]
+    if not writing:
+        return
+    wanted = {plan.group: plan.to_write() for plan in writing}
+    _check_rights(cluster, wanted)
+    _check_metadata(cluster, wanted)
+    _check_standing(cluster, writing)
+
+
+def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
+    missing = cluster.groups.missing_rights(wanted)
+    if missing:
+        raise NotAuthorisedError(
+            f"{cluster.alias} would not take these commits without {few(missing, _NAMED)}; nothing was written",
+            remedy=f"grant it on {cluster.alias} to the user of the properties file",
+        )
+
+
+def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
+    lengths = {
+        (group, place): _length(commit.metadata)
+        for group, of_group in wanted.items()
+        for place, commit in of_group.items()
+        if commit.metadata
+    }
+    longest = max(lengths, key=lambda key: lengths[key], default=None)
+    if longest is None:
+        return
+    limit = cluster.longest_metadata()
+    if lengths[longest] > limit:
+        group, place = longest
+        raise RefusedError(
+            f"group {group} has committed {lengths[longest]} characters of metadata for {place}, and {cluster.alias}"
+            f" takes {limit}; nothing was written",
+            remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
+            code="metadata_too_large",
+        )
+
+
+def _length(metadata: str) -> int:
+    """As Java's ``String.length`` counts, which is what brokers compare."""
+    return len(metadata.encode("utf-16-le")) // 2
+
+
+def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
+    """Seconds or minutes may have passed since the plan was made, and somebody may have been asked."""
+    names = [plan.group for plan in writing]
+    standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
+    for plan in writing:
+        there = standing.get(plan.group, ABSENT)
+        if not there.idle:
+            by_now = f"group {plan.group} has members on {cluster.alias} by now: {there.sentence}"
+            raise _at_work(by_now, "stop them first")
+        before = plan.before()
+        moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
+        if moved:
+            raise _at_work(
+                f"group {plan.group} commits on {cluster.alias}, in {moved[0]}, although nobody is in it: a consumer"
+                " that was given its partitions (assign()), or another tool",
+                "stop whoever commits for it, then run the same command again",
+            )
+
+
+def _at_work(message: str, remedy: str) -> RefusedError:
+    return RefusedError(f"{message}; nothing was written", remedy=remedy, code=Reason.ACTIVE_ON_TARGET)

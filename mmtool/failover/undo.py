@@ -1,0 +1,113 @@
+"""Putting back what a command has replaced, from the file that it kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, RefusedError
+from mmtool.failover.moving import Moved
+from mmtool.failover.writing import Outcome, Written, failure_of_writing
+from mmtool.plan.undo import plan_undo
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.failover.rows import Row
+    from mmtool.kafka.ports import ClusterPort, GroupsPort
+    from mmtool.plan.undo import Undo, UndoGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """What is to be put back, checked against the cluster."""
+
+    cluster: ClusterPort
+    groups: tuple[UndoGroup, ...]
+
+    @property
+    def writable(self) -> bool:
+        return any(group.has_work for group in self.groups)
+
+    @property
+    def question(self) -> str:
+        """What would be done, as one sentence."""
+        work = [group for group in self.groups if group.has_work]
+        restored, deleted = sum(len(g.restore) for g in work), sum(len(g.delete) for g in work)
+        return (
+            f"put back {counted(restored, 'offset')} and delete {deleted} of {counted(len(work), 'group')}"
+            f" on {self.cluster.alias}"
+        )
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        reasons = Counter(reason for group in self.groups for reason in group.refused.values())
+        if not reasons:
+            return None
+        said = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+        names = [group.group for group in self.groups if group.refused]
+        return RefusedError(
+            f"refused: {said} (of {counted(len(names), 'group')}: {', '.join(names[:3])})",
+            remedy="a group that has members, or has gone on since, is not put back",
+            code=next(iter(reasons)) if len(reasons) == 1 else "refused",
+        )
+
+    def rows(self, written: Iterable[Written] = ()) -> list[Row]:
+        """One row for each commit; ``offset`` is None where it is to be deleted."""
+        done = {(result.group, place) for result in written for place in result.written}
+        return [
+            {
+                "group": group.group,
+                "topic": place.topic,
+                "partition": place.partition,
+                "offset": group.restore[place].offset if place in group.restore else None,
+                "reason": group.refused.get(place, ""),
+                "offset_before": group.now[place].offset if place in group.now else None,
+                "written": (group.group, place) in done,
+            }
+            for group in self.groups
+            for place in group.places
+        ]
+
+    def write(self) -> Moved:
+        """Group by group; one that is refused is left as it is."""
+        ended = [_undone(self.cluster.groups, group) for group in self.groups if group.places]
+        return Moved(self.rows(ended), failure_of_writing(ended))
+
+
+def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
+    """Find the cluster that the file is about, and ask what stands in the way.
+
+    Raises:
+        RefusedError: It is about none of these.
+        UnreachableError, NotAuthorisedError: One does not answer, or not us.
+    """
+    for cluster in clusters:
+        if cluster.probe() == undo.cluster_id:
+            names = list(dict.fromkeys(one.group for one in undo.replaced))
+            standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
+            return Undoing(cluster, tuple(plan_undo(undo, now, standing)))
+    raise RefusedError(
+        f"the file is about cluster {undo.cluster_id}, which is none of the flow's",
+        remedy="name the flow that was moved, with -s and -t",
+        code="wrong_cluster",
+    )
+
+
+def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
+    if plan.refused:
+        reasons = sorted({reason.sentence for reason in plan.refused.values()})
+        return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
+    failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
+    failed |= groups.forget(plan.group, plan.delete) if plan.delete else {}
+    try:
+        found = groups.fresh().commits([plan.group])[plan.group]
+    except MmtoolError as error:
+        return Written(plan.group, Outcome.DIFFERENT, problems=(f"not read back: {error.message}",))
+    stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
+    problems = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
+    if stands == set(plan.places):
+        return Written(plan.group, Outcome.WRITTEN, stands)
+    return Written(plan.group, Outcome.PARTLY if stands else Outcome.REFUSED, stands, problems)

@@ -1,0 +1,159 @@
+"""What ``--execute`` replaces is kept on this host and can be put back, on clusters in memory."""
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.testing.scene import half_read
+from mmtool.translation.types import ClusterId, TopicPartition
+
+REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """``app`` has a commit in one of the two partitions on the target."""
+    made = half_read(tmp_path)
+    made.commits("app", "east.orders", 4, cluster=made.target)
+    for command in ("translate_offsets", "groups"):
+        monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return made
+
+
+@pytest.fixture
+def move(mmtool, scene):
+    def run(*arguments):
+        return mmtool("translate-offsets", "-c", scene.config, "-g", "app", "--execute", "--yes", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def undo(mmtool, move):
+    """Runs the command that moving has printed, with other options in place of ``--execute``."""
+
+    def run(*arguments):
+        (said,) = [line for line in move().stderr.splitlines() if "to put it back" in line]
+        return lambda: mmtool(*shlex.split(said.split(": mmtool ")[1])[:-1], *arguments)
+
+    return run
+
+
+def committed(scene):
+    return scene.target.groups.committed["app"]
+
+
+def test_what_was_replaced_is_put_back_and_what_was_not_there_is_deleted(undo, scene):
+    put_back = undo("--execute", "--yes", "-o", "json")
+    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
+    ended = put_back()
+    assert [(row["offset_before"], row["offset"], row["written"]) for row in ended.rows] == [
+        (11, 4, True),
+        (10, None, True),
+    ]
+    assert (ended.code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
+
+
+def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
+    ended = undo()()
+    assert (ended.code, committed(scene)[REMOTE[0]]) == (0, Commit(11))
+    assert "add --execute to put back 1 offset and delete 1 of 1 group on west" in ended.stderr
+
+
+def test_a_group_that_has_gone_on_since_is_not_put_back(undo, scene):
+    put_back = undo("--execute", "--yes", "-o", "json")
+    committed(scene)[REMOTE[1]] = Commit(9)
+    ended = put_back()
+    assert (ended.code, [row["reason"] for row in ended.rows]) == (3, ["", "would_rewind"])
+    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(9)}
+
+
+def test_a_group_with_members_is_not_put_back(undo, scene):
+    put_back = undo("--execute", "--yes")
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    assert (put_back().code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
+
+
+def test_what_is_back_already_is_no_work(undo, scene):
+    put_back = undo("--execute", "--yes")
+    assert put_back().code == 0
+    ended = put_back()
+    assert (ended.code, ended.stdout) == (0, "")
+    assert "nothing to put back" in ended.stderr
+
+
+def test_of_another_cluster_nothing_is_put_back(undo, scene):
+    put_back = undo("--execute", "--yes")
+    scene.target.cluster_id = ClusterId("somebody-else")
+    ended = put_back()
+    assert (ended.code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
+    assert "the file is about cluster west-id, which is none of the flow's" in ended.stderr
+
+
+@pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"11", b"12")])
+def test_a_damaged_file_is_refused(undo, scene, tmp_path, damage):
+    put_back = undo("--execute", "--yes")
+    (kept,) = (tmp_path / "state" / "mmtool" / "undo").iterdir()
+    kept.write_bytes(damage(kept.read_bytes()))
+    ended = put_back()
+    assert (ended.code, str(kept) in ended.stderr) == (2, True)
+    assert committed(scene)[REMOTE[0]] == Commit(11)
+
+
+def test_nothing_is_written_where_what_is_replaced_cannot_be_kept(move, scene, tmp_path):
+    (tmp_path / "state").write_text("no folder")
+    ended = move()
+    assert (ended.code, committed(scene)) == (2, {REMOTE[0]: Commit(4)})
+    assert "set XDG_STATE_HOME to a folder that can be written" in ended.stderr
+
+
+def test_where_nothing_is_replaced_nothing_is_kept(move, scene):
+    committed(scene).update({REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
+    ended = move()
+    assert (ended.code, "put it back" in ended.stderr) == (0, False)
+
+
+# --- the last look before the first commit -----------------------------------------------------------------
+
+
+def test_metadata_that_the_target_would_not_take_is_refused_before_anything_is_written(move, scene):
+    place = TopicPartition("orders", 1)
+    read = scene.source.groups.committed["app"]
+    read[place] = replace(read[place], metadata="é" * 4097)
+    ended = move("-o", "json")
+    assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(4)})
+    assert (
+        "group app has committed 4097 characters of metadata for east.orders-1, and west takes 4096"
+        in ended.stderr
+    )
+
+
+def test_a_missing_right_is_named_before_anything_is_written(move, scene):
+    scene.target.groups.rights_missing = ["READ on topic east.orders"]
+    ended = move()
+    assert (ended.code, committed(scene)) == (9, {REMOTE[0]: Commit(4)})
+    assert "without READ on topic east.orders; nothing was written" in ended.stderr
+
+
+@pytest.mark.parametrize("somebody", ["commits", "joins"])
+def test_whoever_is_at_work_on_the_target_by_then_is_left_alone(move, scene, monkeypatch, somebody):
+    """Without members it is a consumer that was given its partitions (``assign()``), or another tool."""
+
+    def meanwhile(wanted):
+        del wanted
+        if somebody == "commits":
+            committed(scene)[REMOTE[0]] = Commit(5)
+        else:
+            scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+        return []
+
+    monkeypatch.setattr(scene.target.groups, "missing_rights", meanwhile)
+    ended = move()
+    assert (ended.code, REMOTE[1] in committed(scene)) == (3, False)
+    said = (
+        "although nobody is in it" if somebody == "commits" else "has members on west by now: Stable: app-1"
+    )
+    assert said in ended.stderr
