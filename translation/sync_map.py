@@ -6,7 +6,8 @@ for each. An answer is therefore never before the one that MM2 gives from the sa
 
 A sync says that the *record* ``u`` was written at ``d``: MM2 copies in order, so records below ``u`` are below ``d``,
 and those after it after ``d``. In positions: ``u`` is at ``d`` and ``u + 1`` at ``d + 1`` (KAFKA-12468's rule, which
-adds one and never interpolates). A restart copies some records again, further down, and its first record has a sync.
+adds one and never interpolates). A restart copies some records again, further down; its first sync may be of a later
+one of them, as a task of MM2 sends ten at a time for all of its partitions and drops what is owed when a newer one is.
 The later copies serve once they reach as far as the ones before: MM2 itself trusts them at once, and a group would skip
 what was not copied again when MM2 or its source dies then. A target that was made anew shows as a downstream offset
 that is not above the one before: all that was told until then is about a log that is gone.
@@ -15,6 +16,7 @@ N  never skips: each surviving record at or after the commit is at or after the 
 R  at most ``reread_max`` records below the commit are at or after the answer; an exact answer re-reads none
 M  monotone: a later commit never gets an earlier answer
 W  never worse than MM2: at or after what its `OffsetSyncStore` answers from the same topic, where that skips nothing
+   and each restart's first record has a sync
 """
 
 from __future__ import annotations
@@ -89,8 +91,9 @@ class _Copy(NamedTuple):
 
     Attributes:
         reach: How far upstream records may have been copied before it (an exclusive end).
-        begins: Whether a restart began to copy with it what had been copied before.
+        begins: Whether a restart copied it, or some before it, for the second time.
         settled: Whether the copies from here on reach as far as the ones before.
+        since: Behind the synced record before it.
     """
 
     upstream: int
@@ -98,12 +101,17 @@ class _Copy(NamedTuple):
     reach: int
     begins: bool
     settled: bool
+    since: int
 
     def positions(self) -> Iterator[tuple[int, int]]:
         """The record, and the one after it; from a repetition that is not complete, what was never copied before."""
         for more in (0, 1):
             upstream = self.upstream + more
             yield upstream if self.settled else max(upstream, self.reach), self.downstream + more
+
+    def told_below(self, commit: int) -> int:
+        """How many records below a commit a repetition may hold from this record on."""
+        return 0 if self.settled else max(0, commit - self.upstream)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +123,16 @@ class SyncMap:
         back: Positions downstream to positions upstream, of syncs alone: a checkpoint says what is not before a
             position, and not what is.
         copies: Of the syncs, in the order of the log.
-        repeating: Those with which a repetition began that is not complete; seldom any.
+        told: The records that they are of, ascending.
+        begun: Those that were copied, or had others before them copied, a second time; seldom any.
         first: The copy of the lowest record; None when no sync is left.
     """
 
     forward: _Stairs
     back: _Stairs
     copies: list[_Copy]
-    repeating: list[_Copy]
+    told: list[int]
+    begun: list[_Copy]
     first: _Copy | None
 
     @classmethod
@@ -152,17 +162,23 @@ class SyncMap:
             return None
         forward = [position for copy in copies for position in copy.positions()] + held
         back = [(copy.downstream + more, copy.upstream + more) for copy in copies for more in (0, 1)]
-        repeating = [copy for copy in copies if copy.begins and not copy.settled]
-        return cls(_Stairs.of(forward), _Stairs.of(back), copies, repeating, min(copies, default=None))
+        return cls(
+            _Stairs.of(forward),
+            _Stairs.of(back),
+            copies,
+            sorted({copy.upstream for copy in copies}),
+            [copy for copy in copies if copy.begins],
+            min(copies, default=None),
+        )
 
     @property
     def knowledge(self) -> Knowledge:
         return Knowledge.OFFSET_SYNCS if self.copies else Knowledge.CHECKPOINTS
 
-    def next_copy(self, downstream: int) -> int | None:
-        """Where the first one at or after a position of the target's log is."""
+    def next_copy(self, downstream: int) -> _Copy | None:
+        """The first one at or after a position of the target's log."""
         step = bisect_left(self.copies, downstream, key=_place)
-        return self.copies[step].downstream if step < len(self.copies) else None
+        return self.copies[step] if step < len(self.copies) else None
 
     def around(self, downstream: int) -> tuple[_Copy | None, _Copy | None]:
         """The last copy at or before a position of the target's log, and the one after that."""
@@ -174,7 +190,22 @@ class SyncMap:
 
     def repeated_below(self, commit: int, downstream: int) -> int:
         """How many records below a commit may be copied again from a position of the target's log on."""
-        return sum(max(0, commit - c.upstream) for c in self.repeating if c.downstream >= downstream)
+        return sum(
+            self.hidden_below(commit, copy, downstream) + copy.told_below(commit)
+            for copy in self.begun
+            if copy.downstream >= downstream
+        )
+
+    def hidden_below(self, commit: int, copy: _Copy, downstream: int) -> int:
+        """The same of what a restart copied again before the first record that was synced of it, if any was.
+
+        There is that much room; those at or after the commit that were copied as well are in it.
+        """
+        if not copy.begins:
+            return 0
+        room = copy.downstream - max(copy.since, downstream)
+        others = bisect_left(self.told, copy.upstream) - bisect_left(self.told, commit)
+        return max(0, room - max(0, others))
 
     def reach_at(self, downstream: int) -> int:
         """How far upstream records may have been copied below a position of the target's log (an exclusive end)."""
@@ -187,7 +218,7 @@ _place = attrgetter("downstream")
 
 def _copies(syncs: Sequence[OffsetPair], *, exactly_once: bool) -> list[_Copy]:
     """Without exactly-once each slot between two syncs holds a record, though maybe one that was copied again later."""
-    ends = [0]
+    ends, since = [0], [s.downstream + 1 for s in syncs]
     ends += [
         s.upstream + 1 if exactly_once else s.upstream + after.downstream - s.downstream
         for s, after in pairwise(syncs)
@@ -195,8 +226,8 @@ def _copies(syncs: Sequence[OffsetPair], *, exactly_once: bool) -> list[_Copy]:
     reaches = accumulate(ends, max)
     furthest = list(accumulate((sync.upstream for sync in reversed(syncs)), max))[::-1]
     return [
-        _Copy(sync.upstream, sync.downstream, reach, begins=sync.upstream < end, settled=newest + 1 >= reach)
-        for sync, end, reach, newest in zip(syncs, ends, reaches, furthest, strict=False)
+        _Copy(*sync[:2], reach, begins=sync.upstream < end, settled=newest + 1 >= reach, since=behind)
+        for sync, end, reach, newest, behind in zip(syncs, ends, reaches, furthest, [0, *since], strict=False)
     ]
 
 
@@ -275,19 +306,17 @@ def _read_again(
     known: SyncMap, commit: UpstreamOffset, answer: int, target: TargetLog, source: SourceLog | Unknown
 ) -> int:
     """How many records below the commit are at or after the answer, at most: the least of what is known."""
-    bounds: list[int] = [commit]
-    below = known.back.last(answer)
-    if below is not None and below <= commit:
-        bounds.append(commit - below)
-    following = known.next_copy(answer)
-    if (
-        following is not None
-    ):  # what the group has read is before the next synced record, which it has not read
-        bounds.append(following - answer)
+    below, following = known.back.last(answer), known.next_copy(answer)
+    once = commit - below if below is not None and below <= commit else commit
     repeated = known.repeated_below(commit, answer)
+    again = once + repeated
+    if following is not None:
+        # what the group has read is before the next synced record, which it has not read
+        room = following.downstream - answer - known.hidden_below(commit, following, answer)
+        again = min(again, room + repeated)
     if source is UNKNOWN:  # nothing arrives any more
-        return min(min(bounds) + repeated, target.log_end - answer)
-    return min(bounds) + repeated
+        return min(again, target.log_end - answer)
+    return again
 
 
 def translate_back_by_syncs(

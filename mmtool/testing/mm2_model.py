@@ -20,11 +20,17 @@ MARKER = -1
 
 @dataclass
 class Copying:
-    """MM2 copying one partition: a source log with holes, a target log with copies and markers, and its syncs."""
+    """MM2 copying one partition: a source log with holes, a target log with copies and markers, and its syncs.
+
+    Attributes:
+        tells_of_restarts: The first sync of a task is of its first record. It is seen to be of a later one where other
+            partitions of the task hold all permits; what was copied again is then less than the room that it took.
+    """
 
     source: list[int]
     offset_lag_max: int
     exactly_once: bool
+    tells_of_restarts: bool = True
     target: list[int] = field(default_factory=list)
     syncs: list[OffsetPair] = field(default_factory=list)
     checkpoints: list[OffsetPair] = field(default_factory=list)
@@ -43,14 +49,23 @@ class Copying:
 
     def copy(self, count: int, *, busy: bool) -> None:
         """``busy``: no permit is free until this is done, so that only its last sync is sent."""
-        for upstream in self.source[self.next_record : self.next_record + count]:
+        copied = self.source[self.next_record : self.next_record + count]
+        tells = self.tells_of_restarts or not self._shows_repetition(copied)
+        for upstream in copied:
             self._emitter.acked(UpstreamOffset(upstream), DownstreamOffset(len(self.target)), 1)
             self.target.append(upstream)
             self.next_record += 1
-            if self._is_new or not busy:
+            if not busy or (self._is_new and tells):
                 self._send()
             self._is_new = False
         self._send()
+
+    def _shows_repetition(self, copied: list[int]) -> bool:
+        """Whether a sync of the last of these records will be of less than there was room for."""
+        if not self.syncs or not copied:
+            return False
+        last, place = self.syncs[-1], len(self.target) + len(copied) - 1
+        return copied[-1] - last.upstream < place - last.downstream
 
     def commit(self) -> None:
         """The periodic flush."""
@@ -135,18 +150,20 @@ def _apart(newer: OffsetPair, older: OffsetPair, j: int) -> bool:
 
 
 @st.composite
-def copyings(draw: st.DrawFn, *, loses_target: bool = False) -> Copying:
+def copyings(draw: st.DrawFn, *, loses_target: bool = False, tells_of_restarts: bool = True) -> Copying:
     """Histories of up to some hundred records: holes, restarts, transactions, busy moments, checkpoints.
 
     Args:
         draw: Hypothesis's.
         loses_target: The target topic is made anew once, and MM2 goes on where it was.
+        tells_of_restarts: As for `Copying`; without it, sometimes.
     """
     source, at = [], draw(st.integers(0, 5))
     for step in draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 3, 9]), min_size=30, max_size=120)):
         source.append(at)
         at += step
-    history = Copying(source, draw(st.sampled_from([0, 1, 4, 9])), draw(st.booleans()))
+    lag, once = draw(st.sampled_from([0, 1, 4, 9])), draw(st.booleans())
+    history = Copying(source, lag, once, tells_of_restarts or draw(st.booleans()))
     _go_on(draw, history)
     if loses_target:
         history.lose_target()
