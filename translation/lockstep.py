@@ -1,11 +1,11 @@
 """Two logs walked beside each other between two syncs of MirrorMaker 2: a commit's place by the records themselves.
 
 MM2 copies in order. From one of its syncs to the next the target holds copies of the source's records in the source's
-order, each once: a restart, which copies some again, has a sync of its own. Records may be gone since, on either side,
-and some may look alike. So for each record on the target two bounds are kept of where the one is that it is a copy of:
-it is not behind the last record of the source with its content to which MM2 can have come by then (each copy takes an
-offset), and not before the first one behind the record before. The upper bound says that a group may go on behind the
-record, the lower one that it has not read it.
+order, each once, unless the next one tells that some were copied again in between. Records may be gone since, on either
+side, and some may look alike. So for each record on the target two bounds are kept of where the one is that it is a
+copy of: it is not behind the last record of the source with its content to which MM2 can have come by then (each copy
+takes an offset), and not before the first one behind the record before. The upper bound says that a group may go on
+behind the record, the lower one that it has not read it.
 
 N  never skips: what is passed is certain to be a copy of a record below the commit
 R  an exact answer: what lies at or after it is certain not to be, down to twins: of records alike in key, value,
@@ -82,12 +82,14 @@ class Stretch:
         upstream: Source offsets, from the sync's own record on.
         downstream: Target offsets, likewise; up to the next sync's record, with it where that goes on in order.
         closed: Whether the next sync is of what was copied next, so that the commit's place is in it for certain.
+        repeats: Whether a restart copied some of it again, so that the order is broken somewhere.
         repeated: How many records below the commit may be on the target again behind it.
     """
 
     upstream: range
     downstream: range
     closed: bool
+    repeats: bool
     repeated: int
 
     @property
@@ -116,12 +118,13 @@ def stretch_of(
         return None
     if following is None:
         upstream, downstream = range(here.upstream, source_end), range(here.downstream, target_end)
-        return Stretch(upstream, downstream, closed=False, repeated=0)
+        return Stretch(upstream, downstream, closed=False, repeats=False, repeated=0)
     closed = not following.begins
     return Stretch(
         range(here.upstream, following.upstream + 1 if closed else source_end),
         range(here.downstream, following.downstream + (1 if closed else 0)),
         closed,
+        following.begins,
         known.repeated_below(commit, following.downstream),
     )
 
@@ -157,19 +160,24 @@ class Sides:
             return Placed(Refused(Reason.AMBIGUOUS), NO_PROOF)
         unread = bisect_left(self.source, commit, key=_upstream)
         passed: _Label | None = None
+        following: _Label | None = None
         certain = unsure = 0
         for record, label in self._labels():
-            if label is None:
+            if following is not None:
+                # what a restart copied again may come from before the stretch: its content alone does not tell
+                unsure += self.stretch.repeats or (label is not None and label.least < unread)
+            elif label is None:
                 unsure += record.offset >= told.offset
             elif label.most < unread:
                 certain += record.offset >= told.offset
                 passed, unsure = label, 0
             elif label.least >= unread:
-                return self._placed(told, passed, unsure + self.stretch.repeated, label)
+                following = label
             else:
                 return self._placed(told, passed, told.reread_max - certain, None)
-        missing = 0 if self.stretch.closed else self._not_copied(commit, unread, passed)
-        return self._placed(told, passed, unsure + self.stretch.repeated + missing, None)
+        known = self.stretch.closed or following is not None
+        missing = 0 if known else self._not_copied(commit, unread, passed)
+        return self._placed(told, passed, unsure + self.stretch.repeated + missing, following)
 
     def _placed(self, told: Bounded, passed: _Label | None, again: int, following: _Label | None) -> Placed:
         offset = told.offset if passed is None else max(told.offset, passed.record.offset + 1)
@@ -199,12 +207,14 @@ class Sides:
             expected = record.offset + 1
             numbers = self._numbers[self._content(record)]
             first, end = bisect_left(numbers, floor), bisect_right(numbers, ceiling)
-            if first == end:
+            if not end:
                 yield record, None
-                continue
-            label = _Label(record, numbers[first], numbers[end - 1])
-            floor, ceiling = label.least + 1, label.most + 1
-            yield record, label
+            elif first == end:  # nothing that comes next: it was copied again
+                yield record, _Label(record, numbers[0], numbers[end - 1])
+            else:
+                label = _Label(record, numbers[first], numbers[end - 1])
+                floor, ceiling = (0 if self.stretch.repeats else label.least + 1), label.most + 1
+                yield record, label
 
     @property
     def _has_sync(self) -> bool:
