@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,14 @@ from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
 from mmtool.commands._wiring import connect, loaded, one_flow, selection
-from mmtool.errors import UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, write
+from mmtool.errors import UnreachableError, UsageError
+from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, watch, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mmtool.failover.exchange import Imported
+    from mmtool.failover.group_sync import GroupSync, SyncTurn
     from mmtool.failover.rows import Row
     from mmtool.insight.translation import FlowClusters, FlowNow, Translation
     from mmtool.plan.group_facts import GroupSelection
@@ -60,6 +64,24 @@ OneGroup = Annotated[
     ),
 ]
 
+Once = Annotated[bool, typer.Option("--once", help="One turn, now, and its verdict as the exit code.")]
+Every = Annotated[
+    float | None,
+    typer.Option(
+        "--every",
+        metavar="SECONDS",
+        min=0.1,
+        help="From one turn to the next; by default sync.group.offsets.interval.seconds.",
+    ),
+]
+
+
+def _age(seconds: object) -> str:
+    from mmtool.output.human import duration
+
+    return duration(seconds if isinstance(seconds, int | float) else None)
+
+
 AUDITED = (
     Column("source", essential=False),
     Column("target", essential=False),
@@ -80,6 +102,17 @@ IMPORTED = (
     Column("reason"),
     Column("offset_before", essential=False),
     Column("written", essential=False),
+)
+SYNCED = (
+    Column("source", essential=False),
+    Column("target", essential=False),
+    Column("group"),
+    Column("state"),
+    Column("partitions"),
+    Column("written"),
+    Column("refused"),
+    Column("freshness_seconds", title="FRESHNESS", human=_age),
+    Column("reason"),
 )
 
 
@@ -116,6 +149,60 @@ def audit(
         headlines=[of.headline for of in found],
     )
     finish(result, output, error)
+
+
+@app.command()
+def sync(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    topic: options.Topic = None,
+    once: Once = False,
+    every: Every = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Keep groups ready on the target: commit there where they stand, again and again, until stopped.
+
+    Never moves a group back, never touches one with members, and shows how fresh what stands there is. Works for
+    flows that MirrorMaker 2 runs as well.
+    """
+    from mmtool.failover.group_sync import GroupSync
+
+    chosen, flow = selection(group, groups, all_groups=all_groups), one_flow(config, source, target)
+    synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
+    first = synced.turn()
+    if once:
+        finish(_synced(first), output, first.error)
+    else:
+        seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
+        watch(_turns(synced, _synced(first)), output, seconds)
+
+
+def _turns(synced: GroupSync, first: Result) -> Iterator[Result]:
+    """Result after result; while a cluster is away, the last one and what is the matter."""
+    last = first
+    while True:
+        yield last
+        try:
+            last = _synced(synced.turn())
+        except UnreachableError as error:
+            last = replace(last, errors=[error])
+
+
+def _synced(turn: SyncTurn) -> Result:
+    return Result(
+        "groups sync",
+        turn.documents(),
+        SYNCED,
+        warnings=turn.warnings,
+        headlines=[turn.headline],
+        applied=any(row.written for row in turn.rows),
+    )
 
 
 @app.command()

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from time import gmtime, strftime
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import UsageError
+from mmtool.folders import state_root
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.offsets import GroupPlan
-
-
-def state_root() -> Path:
-    """``$XDG_STATE_HOME/mmtool``, by default below ``~/.local/state``."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool"
 
 
 def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from mmtool.caches import cache_root, one_at_a_time
 from mmtool.errors import MmtoolError
+from mmtool.folders import cache_root, one_at_a_time
 from mmtool.lab.java import java_binary
 
 KAFKA_VERSION = "4.3.1"

@@ -10,13 +10,14 @@ import fcntl
 import json
 import os
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UsageError
+from mmtool.folders import state_root
 from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import IO
 
     from mmtool.lab.fleet import Fleet
@@ -146,7 +147,7 @@ def _flock(handle: IO[bytes], kind: int) -> bool:
 
 def default_directory() -> Path:
     """``$XDG_STATE_HOME/mmtool/lab``, by default below ``~/.local/state``."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool" / "lab"
+    return state_root() / "lab"
 
 
 def state_of(fleet: Fleet, kafka_version: str) -> LabState:

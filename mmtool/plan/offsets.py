@@ -206,7 +206,7 @@ def _inside(
         gone = _outside(group, place, rules)
         return replace(gone, refusal=_gone(rules.direction), blocks=True)
     before = group.before.get(facts.other(rules.direction))
-    answer, knowledge = _answer(facts, commit, rules)
+    answer, knowledge = answer_of(facts, commit, rules)
     verdict = Verdict(group.group, facts.source, facts.target, commit, before=before, knowledge=knowledge)
     if knowledge is Knowledge.RECORDS:
         verdict = replace(verdict, proof=facts.placed[commit.offset].proof)
@@ -220,7 +220,7 @@ def _gone(direction: Direction) -> Reason:
     return Reason.BEYOND_SOURCE_END if direction is Direction.FORWARD else Reason.PARTITION_MISSING
 
 
-def _answer(
+def answer_of(
     facts: PartitionFacts, commit: Commit, rules: Rules
 ) -> tuple[Answer | Skipping, Knowledge | None]:
     """By the flow's own offset runs where it has them, and by MM2's topics where those do not reach back."""

@@ -15,8 +15,8 @@ import sys
 from importlib.metadata import distribution
 from typing import TYPE_CHECKING
 
-from mmtool.caches import cache_root, one_at_a_time
 from mmtool.errors import MmtoolError
+from mmtool.folders import cache_root, one_at_a_time
 from mmtool.lab.class_archive import ClassArchive
 
 if TYPE_CHECKING:

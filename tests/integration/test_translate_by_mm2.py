@@ -190,6 +190,23 @@ def test_refined_by_the_records_every_answer_is_exact_and_carries_its_proof(mirr
     assert all((row["proof"] is not None) == (row["knowledge"] == "records") for row in rows)
 
 
+def test_groups_are_synced_without_mmtool_s_own_mirror(mirrored):
+    target = groups_of(mirrored.fleet["target"].bootstrap)
+    (synced,) = {
+        (row["state"], row["refused"]) for row in mirrored.run("groups", "sync", "--once", "-o", "json").rows
+    }
+    stands = {
+        (group, at): commit.offset
+        for group, of in target.commits(mirrored.groups).items()
+        for at, commit in of.items()
+    }
+    assert synced == ("synced", 0)
+    assert stands == {
+        (row["group"], TopicPartition(row["target_topic"], row["partition"])): row["downstream_offset"]
+        for row in mirrored.rows
+    }
+
+
 def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(mirrored, tmp_path):
     """Group names with blanks, quotes and commas, and long ones."""
     target = mirrored.fleet["target"].bootstrap

@@ -89,10 +89,25 @@ def test_nothing_is_committed_outside_the_target_s_log(target):
     assert target.groups.committed["app"] == {REMOTE[1]: Commit(100, "m")}
 
 
+def test_a_group_that_is_moved_back_by_somebody_who_is_not_in_it_is_left_alone_for_a_minute(target):
+    """A consumer that was given its partitions (``assign()``) commits without being a member."""
+    duty = duty_for(target, ("app", 0, 50))
+    duty.follower.now = lambda: clock[0]
+    clock = [1000.0]
+    turn(duty)
+    for seconds, reads, stands in ((5, 7, 7), (30, 8, 8), (59, None, 8), (91, None, 60)):
+        clock[0] = 1000.0 + seconds
+        if reads is not None:
+            target.groups.committed["app"] = {REMOTE[0]: Commit(reads)}
+        move(duty, "app", 0, 60)
+        turn(duty)
+        assert target.groups.committed["app"][REMOTE[0]].offset == stands
+
+
 def test_a_commit_that_the_target_has_forgotten_comes_back(target):
     duty = duty_for(target, ("app", 0, 5))
     turn(duty)
     target.groups.committed.clear()
-    duty._everything_at = 0.0  # a minute later
+    duty.follower._everything_at = 0.0  # a minute later
     turn(duty)
     assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}

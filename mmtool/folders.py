@@ -1,4 +1,4 @@
-"""What mmtool keeps on disk between runs because it is slow to make: nothing there is missed when it is deleted."""
+"""Where mmtool keeps things on disk: what is slow to make and not missed when it is deleted, and what would be."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 def cache_root() -> Path:
     """``$XDG_CACHE_HOME/mmtool``, by default below ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmtool"
+
+
+def state_root() -> Path:
+    """``$XDG_STATE_HOME/mmtool``, by default below ``~/.local/state``: what would be missed, unlike a cache."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool"
 
 
 @contextlib.contextmanager

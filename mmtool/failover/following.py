@@ -1,0 +1,165 @@
+"""Groups kept ready to go on on another cluster: their positions are committed there as often as they move (KIP-545).
+
+F  a group is never moved back, never touched while somebody is in it, and never again for a minute once somebody else
+   has moved it
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.plan.checkpoints import plan_group_sync
+from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.kafka.ports import ClusterPort
+
+Offsets = dict[TopicPartition, Commit]
+
+_AT_ONCE = 8
+_EVERYTHING_SECONDS = 60.0
+_RENEWALS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What a turn came to for one group.
+
+    Attributes:
+        there: Its state on the target.
+        stands: Partitions of the target where it stands as it should.
+        written: How many of those were committed in this turn.
+        ahead: Partitions where it stands further on.
+        others: Whether somebody else commits for it, though nobody is in it.
+        problem: What was refused, in a sentence; empty when nothing was.
+    """
+
+    there: GroupStanding
+    stands: frozenset[TopicPartition] = frozenset()
+    written: int = 0
+    ahead: frozenset[TopicPartition] = frozenset()
+    others: bool = False
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Follower:
+    """Commits for groups that nobody uses on the target, and renews what Kafka would forget.
+
+    A group whose position has changed, or that is at work on the target, is looked at in the next turn, all of them
+    once a minute.
+
+    Attributes:
+        target: Where to commit.
+        now: Seconds.
+    """
+
+    target: ClusterPort
+    now: Callable[[], float] = time.monotonic
+    _done: dict[str, Offsets] = field(default_factory=dict)
+    _renewed: dict[str, float] = field(default_factory=dict)
+    _moved_at: dict[str, float] = field(default_factory=dict)
+    _everything_at: float | None = None
+    _retention_seconds: float = 0.0
+
+    def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+        """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
+
+        Raises:
+            MmtoolError: The target does not answer, or not us.
+        """
+        due = self._due(wanted)
+        if not due:
+            return {}
+        self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
+        standing, before = self.target.groups.describe(due), self.target.groups.commits(due)
+        facts = [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in due]
+        planned = self._inside({group.group: self._planned(group, wanted[group.group]) for group in facts})
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            problems = list(pool.map(self._commit, planned, planned.values()))
+        return {
+            group.group: self._followed(group, wanted[group.group], planned[group.group], problem)
+            for group, problem in zip(facts, problems, strict=True)
+        }
+
+    def _planned(self, group: GroupFacts, wanted: Offsets) -> Offsets:
+        if self._is_moved_by_others(group):
+            return {}
+        return plan_group_sync(group, wanted, renew=self._is_old(group.group))
+
+    def _is_moved_by_others(self, group: GroupFacts) -> bool:
+        """A consumer that was given its partitions (``assign()``) is in no group, and commits all the same.
+
+        Other tools that follow the source (MirrorMaker 2) never move a group back from where it stood.
+        """
+        stood = self._done.get(group.group, {})
+        back = any(
+            before is not None and before.offset < commit.offset
+            for place, commit in stood.items()
+            if (before := group.before.get(place)) != commit
+        )
+        if back:
+            self._moved_at[group.group] = self.now()
+            self._done[group.group] = {at: group.before.get(at, commit) for at, commit in stood.items()}
+        return self.now() - self._moved_at.get(group.group, -_EVERYTHING_SECONDS) < _EVERYTHING_SECONDS
+
+    def _due(self, wanted: Mapping[str, Offsets]) -> list[str]:
+        if self._everything_at is not None and self.now() < self._everything_at:
+            return [group for group, offsets in wanted.items() if self._done.get(group) != offsets]
+        self._everything_at = self.now() + _EVERYTHING_SECONDS
+        return list(wanted)
+
+    def _is_old(self, group: str) -> bool:
+        """Whether what stands there may be forgotten soon; nobody knows how old it is when we begin."""
+        last = self._renewed.get(group)
+        return last is None or self.now() - last > self._retention_seconds / _RENEWALS
+
+    def _inside(self, planned: Mapping[str, Offsets]) -> dict[str, Offsets]:
+        """Without what the target's log does not hold any more: retention may have passed a position."""
+        places = {place for offsets in planned.values() for place in offsets}
+        bounds = self.target.bounds(places) if places else {}
+        return {
+            group: {
+                place: commit
+                for place, commit in offsets.items()
+                if place in bounds and bounds[place].log_start <= commit.offset <= bounds[place].log_end
+            }
+            for group, offsets in planned.items()
+        }
+
+    def _commit(self, group: str, offsets: Offsets) -> Mapping[TopicPartition, str]:
+        """One request for the group; what went wrong, by partition."""
+        if not offsets:
+            return {}
+        try:
+            problems = self.target.groups.alter(group, offsets)
+        except MmtoolError as error:
+            return dict.fromkeys(offsets, error.message)
+        return {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
+
+    def _followed(
+        self, group: GroupFacts, wanted: Offsets, sent: Offsets, problems: Mapping[TopicPartition, str]
+    ) -> Followed:
+        now, name = self.now(), group.group
+        others = now - self._moved_at.get(name, -_EVERYTHING_SECONDS) < _EVERYTHING_SECONDS
+        if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
+            self._done[name] = wanted
+            self._renewed[name] = now if sent else self._renewed.get(name, now)
+        written = sent.keys() - problems.keys()
+        before = {place: found.offset for place, found in group.before.items()}
+        stands = {
+            place
+            for place, commit in wanted.items()
+            if place in written or before.get(place) == commit.offset
+        }
+        ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
+        told = "; ".join(dict.fromkeys(problems.values()))
+        problem = f"group {name} {told}" if told else ""
+        return Followed(group.there, frozenset(stands), len(written), frozenset(ahead), others, problem)

@@ -1,0 +1,169 @@
+"""``groups sync``: a flow's groups kept ready on the target, turn by turn, and how fresh what stands there is."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
+from mmtool.failover.following import Followed, Follower
+from mmtool.insight.translation import look, partition_facts, selected_groups, selection_warnings
+from mmtool.output import human
+from mmtool.plan.group_facts import GroupFacts
+from mmtool.plan.group_sync import SyncRow, SyncState, lead, percentile
+from mmtool.plan.offsets import Direction
+from mmtool.plan.words import counted, few
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.translation import FlowClusters
+    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.group_sync import Led
+    from mmtool.translation.types import TopicPartition
+
+_WINDOW_SECONDS = 300.0
+_OTHERS = "its commits move back, and nobody is in it: a consumer that was given its partitions (assign()), or a tool"
+
+
+@dataclass(frozen=True, slots=True)
+class SyncTurn:
+    """What a turn came to.
+
+    Attributes:
+        rows: By group.
+        unknown: Groups that were named and are not on the source.
+        ages: Of the last minutes: how old each partition's position on the target was before it was renewed, seconds.
+    """
+
+    flow: FlowSettings
+    rows: tuple[SyncRow, ...]
+    unknown: tuple[str, ...]
+    ages: tuple[float, ...]
+    warnings: tuple[str, ...]
+
+    def documents(self) -> list[dict[str, object]]:
+        """The rows with the flow's aliases."""
+        aliases = {"source": self.flow.source.alias, "target": self.flow.target.alias}
+        return [aliases | asdict(row) for row in self.rows]
+
+    @property
+    def headline(self) -> str:
+        """How many groups stand how, and how fresh that is."""
+        counts = Counter(row.state for row in self.rows)
+        said = [f"{counts[state]} {state}" for state in SyncState if counts[state]]
+        written = sum(row.written for row in self.rows)
+        found = ", ".join([*said, f"{counted(written, 'offset')} written"])
+        half, most = (human.duration(percentile(self.ages, share)) for share in (0.5, 0.99))
+        fresh = f"; freshness p50 {half}, p99 {most}" if self.ages else ""
+        return f"{self.flow.name}: {counted(len(self.rows), 'group')}; {found}{fresh}"
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What one forced turn ends with: groups that could not be brought to where they should stand."""
+        short = [row for row in self.rows if row.state in (SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET)]
+        names = [*self.unknown, *(row.group for row in short)]
+        if not names:
+            return None
+        kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
+        return kind(f"not (wholly) synced: {few(names)}", remedy="the rows say why")
+
+
+@dataclass(slots=True)
+class GroupSync:
+    """Turn after turn of one flow.
+
+    Attributes:
+        clusters: The flow.
+        selection: Which groups; those that appear later as well.
+        topics: ``--topic``.
+        now: Seconds.
+    """
+
+    clusters: FlowClusters
+    selection: GroupSelection
+    topics: Collection[str] = ()
+    now: Callable[[], float] = time.monotonic
+    _follower: Follower = field(init=False)
+    _followed: dict[str, Followed] = field(default_factory=dict)
+    _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
+    _ages: deque[tuple[float, float]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._follower = Follower(self.clusters.target, self.now)
+
+    def turn(self) -> SyncTurn:
+        """Read the groups' commits on the source, and commit on the target where they lead.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or not us.
+            UsageError, RefusedError: As `look`, and stored state that cannot be read.
+        """
+        warnings = list[str]()
+        flow = look(self.clusters, self.topics)
+        selected = selected_groups(flow, self.selection, Direction.FORWARD)
+        read_at = self.now()
+        commits = self.clusters.source.groups.commits(selected.known)
+        partitions = partition_facts(flow, Direction.FORWARD, warnings)
+        led = {name: lead(GroupFacts(name, commits[name]), partitions) for name in selected.known}
+        before = {name: replace(of, written=0) for name, of in self._followed.items()}
+        self._followed = before | self._follower.turn(
+            {name: of.wanted for name, of in led.items() if of.wanted}
+        )
+        self._renew(led, read_at)
+        rows = tuple(self._row(name, of) for name, of in led.items())
+        ages = tuple(age for _, age in self._ages)
+        said = (*selection_warnings(selected), *warnings)
+        return SyncTurn(self.clusters.settings, rows, selected.unknown, ages, said)
+
+    def _renew(self, led: dict[str, Led], read_at: float) -> None:
+        now = self.now()
+        for name, of in led.items():
+            followed = self._followed.get(name)
+            for place in (*of.wanted, *of.refused):
+                before = self._told.get((name, place))
+                if before is not None:
+                    self._ages.append((now, now - before))
+                if followed is not None and place in followed.stands and place in of.wanted:
+                    self._told[name, place] = read_at
+        while self._ages and now - self._ages[0][0] > _WINDOW_SECONDS:
+            self._ages.popleft()
+
+    def _row(self, name: str, led: Led) -> SyncRow:
+        followed = self._followed.get(name)
+        places = [*led.wanted, *led.refused]
+        state, reason = _judged(followed, led)
+        told = [self._told.get((name, place)) for place in places]
+        since = None if None in told or not told else min(moment for moment in told if moment is not None)
+        running = state in (SyncState.ACTIVE_ON_TARGET, SyncState.AHEAD)
+        short = len(places) - (
+            0 if followed is None else len((followed.stands | followed.ahead) & led.wanted.keys())
+        )
+        return SyncRow(
+            name,
+            state,
+            len(places),
+            0 if followed is None else followed.written,
+            short,
+            None if since is None or running else self.now() - since,
+            reason,
+        )
+
+
+def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:
+    refused = ", ".join(f"{number} {why}" for why, number in sorted(Counter(led.refused.values()).items()))
+    if followed is None or not led.wanted:
+        return (SyncState.BEHIND, refused) if refused else (SyncState.NO_COMMIT, "")
+    if not followed.there.idle:
+        return SyncState.ACTIVE_ON_TARGET, followed.there.sentence
+    if followed.others:
+        return SyncState.ACTIVE_ON_TARGET, _OTHERS
+    short = led.wanted.keys() - followed.stands - followed.ahead
+    gone = f"{len(short)} {Reason.TARGET_LOG_START_PASSED}" if short and not followed.problem else ""
+    if why := ", ".join(filter(None, (followed.problem, refused, gone))):
+        return SyncState.BEHIND, why
+    return (SyncState.AHEAD if followed.ahead else SyncState.SYNCED), ""

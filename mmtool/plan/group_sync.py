@@ -1,0 +1,98 @@
+"""Groups that are kept ready on the target: where each is to stand, and how one turn went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.group_facts import Commit
+from mmtool.plan.offsets import Direction, Rules, answer_of
+from mmtool.translation.answers import Refused, Skipping
+from mmtool.translation.clamp import clamp_ahead
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.plan.group_facts import GroupFacts
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.answers import Answer
+    from mmtool.translation.types import TopicPartition
+
+
+class SyncState(StrEnum):
+    """How a group stands on the target after a turn."""
+
+    SYNCED = "synced"
+    AHEAD = "ahead"
+    """Further on than the source's commits lead; it is never moved back."""
+    BEHIND = "behind"
+    """Some of its partitions could not be told, or not be written."""
+    ACTIVE_ON_TARGET = "active_on_target"
+    NO_COMMIT = "no_commit"
+    """It has committed nothing in the flow's topics."""
+
+
+class Led(NamedTuple):
+    """Where a group's commits lead on the target: commits to be made there, and why others are not."""
+
+    wanted: dict[TopicPartition, Commit]
+    refused: dict[TopicPartition, Reason]
+
+
+def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Led:
+    """Each commit of the flow's topics by itself: one partition that cannot be told keeps no other one back.
+
+    A group that has read more than was mirrored stands at the mirror's end.
+    """
+    led = Led({}, {})
+    for place, commit in group.commits.items():
+        facts = partitions.get(place)
+        if facts is None:
+            continue
+        answer = _ahead_too(facts, commit)
+        if isinstance(answer, Refused):
+            led.refused[facts.target] = answer.reason
+        else:
+            led.wanted[facts.target] = Commit(answer.offset, commit.metadata)
+    return led
+
+
+def _ahead_too(facts: PartitionFacts, commit: Commit) -> Answer:
+    answer, _ = answer_of(facts, commit, Rules(Direction.FORWARD))
+    assert not isinstance(answer, Skipping)
+    beyond = answer == Refused(Reason.BEYOND_MIRROR) and facts.back is None
+    if beyond and facts.map is not None and facts.target_log is not UNKNOWN:
+        return clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
+    return answer
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRow:
+    """One group after a turn.
+
+    Attributes:
+        partitions: In how many of the flow's partitions it has committed on the source.
+        written: How many offsets were committed for it in this turn.
+        refused: How many partitions could not be told, or were not taken.
+        freshness_seconds: How long ago the source's commit was read that it stands for on the target, of its oldest
+            partition: since then it may have read on. None while a partition stands for nothing there.
+    """
+
+    group: str
+    state: SyncState
+    partitions: int
+    written: int
+    refused: int
+    freshness_seconds: float | None
+    reason: str
+
+
+def percentile(values: Collection[float], share: float) -> float | None:
+    """The smallest of them that at least ``share`` of them do not exceed; None of none."""
+    ordered = sorted(values)
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None

@@ -1,0 +1,169 @@
+"""``groups sync``, turn by turn, on clusters in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.failover.group_sync import GroupSync
+from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.group_sync import percentile
+from mmtool.testing.scene import half_read
+from mmtool.translation.types import TopicPartition
+
+REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
+
+
+class Turns:
+    """A flow's groups synced every so many seconds of a clock that the test moves."""
+
+    def __init__(self, directory):
+        self.scene = half_read(directory)
+        self.clock = 1000.0
+        self.sync = GroupSync(self.scene.clusters, GroupSelection(), now=lambda: self.clock)
+
+    def after(self, seconds):
+        self.clock += seconds
+        return self.sync.turn()
+
+    def row(self, seconds=0.0, group="app"):
+        (row,) = [row for row in self.after(seconds).rows if row.group == group]
+        return row
+
+    @property
+    def committed(self):
+        found = self.scene.target.groups.committed.get("app", {})
+        return [None if at not in found else found[at].offset for at in REMOTE]
+
+
+@pytest.fixture
+def turns(tmp_path):
+    return Turns(tmp_path)
+
+
+def told(row):
+    return str(row.state), row.written, row.refused, row.freshness_seconds
+
+
+def test_a_group_is_followed(turns):
+    assert told(turns.row()) == ("synced", 2, 0, 0.0)
+    turns.scene.commits("app", "orders", 15, 10)
+    assert told(turns.row(5)) == ("synced", 1, 0, 0.0)
+    assert turns.committed == [14, 10]
+    assert told(turns.row(5)) == ("synced", 0, 0, 0.0)
+
+
+def test_a_group_that_has_read_more_than_was_mirrored_stands_at_the_mirror_s_end(turns):
+    turns.scene.source.add_topic("orders", "id-orders", 40, 10)
+    turns.scene.commits("app", "orders", 30, 10)
+    assert told(turns.row()) == ("synced", 2, 0, 0.0)
+    assert turns.committed == [20, 10]
+
+
+def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old(turns):
+    turns.row()
+    turns.scene.commits("app", "orders", 50, 10)
+    assert told(turns.row(5)) == ("behind", 0, 1, 5.0)
+    assert turns.committed == [11, 10]
+    row = turns.row(5)
+    assert (told(row), row.reason) == (("behind", 0, 1, 10.0), "1 beyond_source_end")
+
+
+def test_a_group_that_runs_on_the_target_is_named_and_left_alone(turns):
+    turns.scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    row = turns.row()
+    assert told(row) == ("active_on_target", 0, 2, None)
+    assert row.reason == "Stable: app-1 on 10.0.0.7"
+    assert turns.committed == [None, None]
+
+
+def test_a_group_that_is_further_on_the_target_is_never_moved_back(turns):
+    turns.scene.commits("app", "east.orders", 18, 10, cluster=turns.scene.target)
+    assert turns.row().state == "ahead"
+    assert turns.committed == [18, 10]
+
+
+def test_who_commits_without_being_in_the_group_is_told_of(turns):
+    turns.row()
+    turns.scene.commits("app", "east.orders", 3, 10, cluster=turns.scene.target)
+    turns.scene.commits("app", "orders", 15, 10)
+    row = turns.row(5)
+    assert row.state == "active_on_target"
+    assert "assign()" in row.reason
+    assert turns.committed == [3, 10]
+
+
+def test_a_group_that_appears_later_is_followed_as_well(turns):
+    turns.row()
+    turns.scene.commits("late", "orders", 7)
+    assert told(turns.row(5, "late")) == ("synced", 1, 0, 0.0)
+
+
+def test_a_group_without_commits_in_the_flow_s_topics_has_none(turns):
+    turns.scene.commits("other", "elsewhere", 7)
+    assert told(turns.row(group="other")) == ("no_commit", 0, 0, None)
+
+
+def test_freshness_is_the_age_that_positions_reached_before_they_were_renewed(turns):
+    for seconds in (0, 2, 2, 2, 8):
+        turn = turns.after(seconds)
+    assert sorted(turn.ages) == [2, 2, 2, 2, 2, 2, 8, 8]
+    assert "freshness p50 2.0s, p99 8.0s" in turn.headline
+
+
+def test_a_flow_that_mm2_runs_is_followed_by_what_mm2_has_told(turns):
+    """A group between two syncs stands at the first of them: never a skip."""
+    turns.scene.state.stored.clear()
+    turns.scene.mirrored_by_mm2("orders", 0, 20, (0, 0), (12, 11))
+    turns.scene.mirrored_by_mm2("orders", 1, 10, (0, 0))
+    turns.scene.commits("app", "orders", 15, 10)
+    assert told(turns.row()) == ("synced", 2, 0, 0.0)
+    assert turns.committed == [12, 1]
+
+
+def test_percentiles_are_values_that_were_seen():
+    assert [percentile(range(1, 101), share) for share in (0.5, 0.99)] == [50, 99]
+    assert [percentile([7.0], 0.5), percentile([], 0.5)] == [7.0, None]
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def once(mmtool, turns, monkeypatch):
+    scene = turns.scene
+    monkeypatch.setattr("mmtool.commands.groups.connect", lambda flow, timeout, **_: scene.clusters)
+
+    def run(*arguments):
+        return mmtool("groups", "sync", "-c", scene.config, "--once", *arguments)
+
+    return run
+
+
+def test_a_forced_turn_writes_and_ends_with_0(once, turns):
+    ended = once("-o", "json")
+    assert (ended.code, [row["state"] for row in ended.rows], turns.committed) == (0, ["synced"], [11, 10])
+
+
+def test_a_forced_turn_that_leaves_groups_behind_ends_with_3_or_6(once, turns):
+    turns.scene.commits("app", "orders", 50, 50)
+    assert once().code == 3
+    turns.scene.commits("app", "orders", 15, 50)
+    assert (once().code, turns.committed) == (6, [14, None])
+
+
+def test_a_group_that_nobody_knows_ends_with_3(once):
+    ended = once("-g", "nobody")
+    assert ended.code == 3
+    assert "not (wholly) synced: nobody" in ended.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_9(once, turns):
+    turns.scene.target.go_away(UnreachableError("cluster west does not answer"))
+    assert once().code == 9
+
+
+def test_metadata_goes_along(once, turns):
+    turns.scene.source.groups.committed["app"][TopicPartition("orders", 0)] = Commit(12, "stream-time")
+    once()
+    assert turns.scene.target.groups.committed["app"][REMOTE[0]] == Commit(11, "stream-time")
