@@ -12,7 +12,9 @@ from mmtool.testing.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_of
+from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import SyncMap, translate_by_syncs
+from mmtool.translation.types import UpstreamOffset
 
 
 @dataclass
@@ -124,3 +126,36 @@ def test_where_nothing_is_gone_and_all_was_copied_once_every_commit_is_placed_ex
     contents = {at: 0 if alike else number for number, at in enumerate(history.source)}
     placed = Mirror(history, contents, frozenset(), frozenset()).answers()
     assert all(isinstance(answer, Exact) for commit, _, answer in placed if commit <= copied[-1] + 1)
+
+
+def placed(commit: int, source: str, target: str, told: int = 1) -> Answer:
+    """Records with their content, from a sync of the first one on; a blank is one that is gone."""
+    sides = [
+        [Seen(at, content.encode(), UNKNOWN) for at, content in enumerate(log) if content != " "]
+        for log in (source, target)
+    ]
+    stretch = Stretch(range(len(source)), range(len(target)), closed=False, repeats=False, repeated=0)
+    return Sides(stretch, *sides).place(UpstreamOffset(commit), Bounded(told, commit - told)).answer
+
+
+def test_what_the_mirror_has_not_come_to_yet_is_counted_because_it_arrives_behind_the_group():
+    assert placed(7, "abcdefghij", "abcde") == Bounded(5, 2)
+
+
+def test_what_was_copied_again_and_not_told_of_yet_is_counted():
+    assert placed(4, "abcdefghij", "abcdefcdef") == Bounded(4, 2)
+
+
+def test_records_that_look_alike_are_told_apart_until_one_of_them_may_be_gone():
+    assert placed(4, "aaaaaaaa", "aaaaaaaa") == Exact(4)
+    assert placed(4, "aaaaaaaa", "aa aaaaa") == Bounded(4, 1)
+    assert placed(4, "abcdefgh", "ab  efgh") == Exact(2)
+
+
+def test_copies_of_what_is_gone_from_the_source_follow_from_their_neighbours():
+    assert placed(6, "abcd  gh", "abcdefgh") == Bounded(4, 2)
+    assert placed(6, "abc  fgh", "abcdefgh") == Exact(6)
+
+
+def test_a_sync_about_other_records_is_no_place_to_begin():
+    assert placed(4, "abcdefgh", "xbcdefgh") == Refused(Reason.AMBIGUOUS)
