@@ -87,13 +87,18 @@ def decode_column(data: bytes, count: int) -> Offsets:
 
 
 def _gathered(octets: np.typing.NDArray[np.uint8], ends: Offsets) -> Offsets:
+    """The first septet of each value, then the next one of those that go on, and so forth: soon there are few."""
     starts = np.concatenate([[0], ends[:-1] + 1])
-    lengths = ends - starts + 1
-    longest = int(lengths.max())
+    longest = int((ends - starts).max()) + 1
     if longest > _LONGEST:
         raise UnreadableStateError("varint column", f"a value of {longest} bytes")
-    values: Offsets = (octets[starts] & 0x7F).astype(np.int64)
+    septets = (octets & 0x7F).astype(np.int64)
+    values = septets.take(starts)
+    going = np.flatnonzero(starts != ends)
+    at = starts.take(going)
     for place in range(1, longest):
-        here = np.flatnonzero(lengths > place)
-        values[here] |= (octets[starts[here] + place] & 0x7F).astype(np.int64) << (7 * place)
+        at += 1
+        values[going] |= septets.take(at) << (7 * place)
+        further = at < ends.take(going)
+        going, at = going[further], at[further]
     return values
