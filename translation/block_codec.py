@@ -8,13 +8,14 @@ varints each: the gap to the end of the run before on the source, the same on th
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, TypeVar, assert_never
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, assert_never
 from zlib import crc32
 
 import numpy as np
 
 from mmtool.translation.blocks import (
     FIRST_BLOCK,
+    MAX_RUNS,
     Block,
     BlockKey,
     FirstBlock,
@@ -32,10 +33,10 @@ from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.runs import Offsets, RunMap
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
-from mmtool.translation.varints import decode_column, encode_column, put_varint, take_varint
+from mmtool.translation.varints import decode_columns, encode_column, put_varint, take_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 KEY_VERSION: Final = 1
 BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id
@@ -98,10 +99,25 @@ def decode_block(data: bytes) -> Block:
     Raises:
         UnreadableStateError: Unknown version, wrong checksum, cut off, or parts that contradict each other.
     """
-    reader = _Reader(_VALUE, _unframed(_VALUE, BLOCK_VERSION, data))
-    block = reader.whole(lambda: _take_block(reader))
-    block.check()
+    (block,) = decode_blocks([data])
     return block
+
+
+def decode_blocks(values: Sequence[bytes]) -> list[Block]:
+    """The blocks in some record values, in their order: of many at once each costs a third less.
+
+    Raises:
+        UnreadableStateError: As `decode_block`, of any of them.
+    """
+    heads = [_head(value) for value in values]
+    try:
+        maps = _decode_runs([head.octets for head in heads], [head.runs for head in heads])
+    except InvariantError as broken:
+        raise UnreadableStateError(_VALUE, str(broken)) from broken
+    blocks = [head.block(runs) for head, runs in zip(heads, maps, strict=True)]
+    for block in blocks:
+        block.check()
+    return blocks
 
 
 def _framed(version: int, body: bytes) -> bytes:
@@ -201,13 +217,34 @@ def _gaps(starts: Offsets, counts: Offsets) -> Offsets:
     return gaps
 
 
-def _decode_runs(data: bytes, count: int) -> RunMap:
-    gaps = decode_column(data, 3 * count).reshape(-1, 3)
-    counts = np.ascontiguousarray(gaps[:, 2])
-    before = np.cumsum(counts) - counts
-    runs = RunMap(np.cumsum(gaps[:, 0]) + before, np.cumsum(gaps[:, 1]) + before, counts)
-    runs.check_invariants()
-    return runs
+def _decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
+    """The runs of several blocks. The first of each stands where its gaps say, whatever the block before holds."""
+    gaps = decode_columns(parts, [3 * count for count in counts]).reshape(-1, 3)
+    number = np.ascontiguousarray(gaps[:, 2])
+    firsts = np.cumsum([0, *counts])[:-1]
+    upstream, downstream = (_starts(gaps[:, side], number, firsts, counts) for side in (0, 1))
+    rows = [slice(first, first + count) for first, count in zip(firsts.tolist(), counts, strict=True)]
+    maps = [RunMap(upstream[of], downstream[of], number[of]) for of in rows]
+    if not _obey(gaps, firsts[np.array(counts, dtype=np.int64) > 0]):
+        for runs in maps:
+            runs.check_invariants()
+    return maps
+
+
+def _obey(gaps: Offsets, firsts: Offsets) -> bool:
+    """Whether A and D hold in every block; B and C hold of any gaps, which have no sign."""
+    moves = (gaps[:, 0] | gaps[:, 1]) > 0
+    moves[firsts] = True
+    return bool(moves.all() and (gaps[:, 2] > 0).all())
+
+
+def _starts(gaps: Offsets, counts: Offsets, firsts: Offsets, lengths: Sequence[int]) -> Offsets:
+    """Where each run starts: behind all gaps up to it, and all runs before it, of its own block."""
+    starts: Offsets = np.cumsum(gaps + counts) - counts
+    if len(lengths) > 1:
+        before = np.concatenate([[0], starts + counts])[firsts]
+        starts -= np.repeat(before, lengths)
+    return starts
 
 
 class _Reader:
@@ -229,6 +266,10 @@ class _Reader:
         return value
 
     def number(self) -> int:
+        byte = self._body[self._at]
+        if byte < 0x80:  # most are: a call for each would take as long as all the rest of a block's head
+            self._at += 1
+            return byte
         value, self._at = take_varint(self._body, self._at)
         return value
 
@@ -256,7 +297,20 @@ class _Reader:
         return SeenOffset(self.upstream(), self.number())
 
 
-def _take_block(reader: _Reader) -> Block:
+class _Head(NamedTuple):
+    """A block whose ``runs`` (so many) are still ``octets``."""
+
+    block: Callable[[RunMap], Block]
+    runs: int
+    octets: bytes
+
+
+def _head(data: bytes) -> _Head:
+    reader = _Reader(_VALUE, _unframed(_VALUE, BLOCK_VERSION, data))
+    return reader.whole(lambda: _take_head(reader))
+
+
+def _take_head(reader: _Reader) -> _Head:
     about = _take_about(reader)
     flags = reader.number()
     if flags & ~_ALL_FLAGS:
@@ -267,9 +321,15 @@ def _take_block(reader: _Reader) -> Block:
     tail = _take_tail(reader, flags)
     number = reader.number() if flags & _GAPS else 0
     gaps = tuple(Gap(reader.upstream(), reader.upstream()) for _ in range(number))
+    sealed = bool(flags & _SEALED)
     count = reader.number()
-    runs = _decode_runs(reader.rest(), count)
-    return Block(about, block_start, start, previous, runs, tail, sealed=bool(flags & _SEALED), gaps=gaps)
+    if count > MAX_RUNS:
+        raise ValueError(f"{count} runs, more than {MAX_RUNS}")
+
+    def block(runs: RunMap) -> Block:
+        return Block(about, block_start, start, previous, runs, tail, sealed, gaps)
+
+    return _Head(block, count, reader.rest())
 
 
 def _take_about(reader: _Reader) -> MirroredPartition:

@@ -199,10 +199,8 @@ class Block:
             self._refuse(f"{len(self.runs)} runs, more than {MAX_RUNS}")
         if isinstance(end, MirroredTo) != bool(len(self.runs)):
             self._refuse("its end and its runs disagree on whether anything was mirrored")
-        if len(self.runs) and end.position != self.runs.last.downstream_end:
-            self._refuse(
-                f"ends at downstream {end.position}, its last run at {self.runs.last.downstream_end}"
-            )
+        if len(self.runs) and end.position != self.runs.downstream_end:
+            self._refuse(f"ends at downstream {end.position}, its last run at {self.runs.downstream_end}")
         if self.tail.upstream_frontier < self._mapped_end():
             self._refuse(f"frontier {self.tail.upstream_frontier} below {self._mapped_end()}")
         passed = self.block_start
@@ -212,7 +210,7 @@ class Block:
             passed = gap.end
 
     def _mapped_end(self) -> UpstreamOffset:
-        return self.runs.last.upstream_end if len(self.runs) else self.block_start
+        return self.runs.upstream_end if len(self.runs) else self.block_start
 
     def _refuse(self, why: str) -> None:
         raise UnreadableStateError(describe(self.key), why)

@@ -99,5 +99,5 @@ def _check_link(before: Block, after: Block) -> None:
         raise UnreadableStateError(what, "another start of the mirror than the block before")
     if isinstance(after.previous, FirstBlock) or isinstance(before.tail.downstream_end, NothingMirrored):
         raise UnreadableStateError(what, "a first block, but not the first one")
-    if after.previous != Follows(before.block_start, before.runs.last.upstream_end):
+    if after.previous != Follows(before.block_start, before.runs.upstream_end):
         raise UnreadableStateError(what, f"does not follow {describe(before.key)}: a block is missing")

@@ -202,7 +202,7 @@ class MapRecorder:
 
     def _seal(self, next_start: UpstreamOffset) -> None:
         block = self._block(sealed=True)
-        before = block.runs.last.upstream_end
+        before = block.runs.upstream_end
         if next_start < before:
             raise InvariantError("B", f"upstream {next_start} after {before - 1}")
         self._sealed.append(block)

@@ -149,7 +149,7 @@ class RunMap:
         """
         maps = [part for part in parts if len(part)]
         for before, after in pairwise(maps):
-            _check_follows(before.last, after.first)
+            _check_follows(before, after)
         return cls(*_fused(maps))
 
     def __len__(self) -> int:
@@ -184,9 +184,14 @@ class RunMap:
         return self[0]
 
     @property
-    def last(self) -> Run:
-        """The highest run. Raises IndexError when there is none."""
-        return self[-1]
+    def upstream_end(self) -> UpstreamOffset:
+        """The offset after the last record. Raises IndexError when there is none."""
+        return UpstreamOffset(int(self.upstream[-1]) + int(self.counts[-1]))
+
+    @property
+    def downstream_end(self) -> DownstreamOffset:
+        """The offset after the last record. Raises IndexError when there is none."""
+        return DownstreamOffset(int(self.downstream[-1]) + int(self.counts[-1]))
 
     @property
     def records(self) -> int:
@@ -266,11 +271,11 @@ def _find_ascending(
     return others[run] + np.where(past, 0, into), found
 
 
-def _check_follows(before: Run, after: Run) -> None:
-    if after.upstream_start < before.upstream_end:
-        raise InvariantError("B", f"upstream {after.upstream_start} after {before.upstream_end - 1}")
-    if after.downstream_start < before.downstream_end:
-        raise InvariantError("C", f"downstream {after.downstream_start} after {before.downstream_end - 1}")
+def _check_follows(before: RunMap, after: RunMap) -> None:
+    if after.upstream[0] < before.upstream_end:
+        raise InvariantError("B", f"upstream {after.upstream[0]} after {before.upstream_end - 1}")
+    if after.downstream[0] < before.downstream_end:
+        raise InvariantError("C", f"downstream {after.downstream[0]} after {before.downstream_end - 1}")
 
 
 def _fused(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:

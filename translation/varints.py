@@ -9,7 +9,7 @@ import numpy as np
 from mmtool.translation.errors import UnreadableStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from mmtool.translation.runs import Offsets
 
@@ -77,13 +77,23 @@ def decode_column(data: bytes, count: int) -> Offsets:
     Raises:
         UnreadableStateError: Too few, too many, cut off, or over-long.
     """
-    octets = np.frombuffer(data, dtype=np.uint8)
+    return decode_columns([data], [count])
+
+
+def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
+    """The values of several columns, one behind the other: each part holds its own count, and fills its bytes.
+
+    Raises:
+        UnreadableStateError: A part does not; which one is not told.
+    """
+    octets = np.frombuffer(b"".join(parts), dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
-    if len(ends) != count or (count and ends[-1] != len(octets) - 1) or (not count and len(octets)):
-        raise UnreadableStateError("varint column", f"{len(ends)} values in {len(octets)} bytes, not {count}")
-    if not count:
-        return np.zeros(0, dtype=np.int64)
-    return _gathered(octets, ends)
+    last = np.cumsum(np.array(counts, dtype=np.int64))  # values up to and with each part
+    total = int(last[-1]) if len(last) else 0
+    bounds = np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
+    if len(ends) != total or not np.array_equal(np.concatenate([[-1], ends])[last] + 1, bounds):
+        raise UnreadableStateError("varint column", f"{len(ends)} values in {len(octets)} bytes, not {total}")
+    return _gathered(octets, ends) if total else np.zeros(0, dtype=np.int64)
 
 
 def _gathered(octets: np.typing.NDArray[np.uint8], ends: Offsets) -> Offsets:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, UsageError
 from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.state_log import newest_records, partition_maps, read_blocks, read_control, take_block
+from mmtool.kafka.state_log import newest_records, partition_maps, read_control, read_maps, take_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,7 +33,7 @@ class KafkaFlowState:
         self._target = target
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
-        return partition_maps(read_blocks(self._target, identity).values())
+        return read_maps(self._target, identity)
 
     def control(self, identity: FlowIdentity) -> ControlView:
         """The flow's control topic, read whole."""

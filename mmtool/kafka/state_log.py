@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,19 +23,21 @@ from mmtool.plan.documents import (
 )
 from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.pauses import Pauses
-from mmtool.translation.block_codec import decode_block, decode_key
+from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
+
+    Place = tuple[TopicId, int]
 
 
 @dataclass(slots=True)
@@ -160,14 +163,57 @@ def read_blocks(
     return blocks
 
 
-def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
+def read_maps(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, PartitionMap]:
+    """Every mirrored partition's map.
+
+    Raises:
+        RefusedError: as `read_blocks`, or blocks that contradict each other.
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    return maps_of(read_log(cluster, identity.runs_topic), identity)
+
+
+def maps_of(records: Iterable[LogRecord], identity: FlowIdentity) -> dict[Place, PartitionMap]:
+    """The maps that the runs topic's records make up.
+
+    One partition after the other is decoded and joined: months of runs are in memory once, and not as blocks as well.
+
+    Raises:
+        RefusedError: as `read_maps`.
+    """
+    stored: dict[Place, dict[BlockKey, LogRecord]] = {}
+    for record in newest_records(records):
+        if record.value is not None:
+            key = _key_of(record, identity)
+            stored.setdefault((key.topic_id, key.partition), {})[key] = record
+    return {place: _map_of(stored.pop(place), identity) for place in list(stored)}
+
+
+def _map_of(records: Mapping[BlockKey, LogRecord], identity: FlowIdentity) -> PartitionMap:
+    """All at once; where something is wrong, one by one, to say which record it is."""
+    with suppress(UnreadableStateError):
+        blocks = decode_blocks([record.value for record in records.values() if record.value is not None])
+        if all(_is_in_place(block, key, identity) for block, key in zip(blocks, records, strict=True)):
+            return join_blocks(blocks)
+    found: dict[BlockKey, Block] = {}
+    for record in records.values():
+        take_block(found, record, identity)
+    (whole,) = partition_maps(found.values()).values()
+    return whole
+
+
+def _is_in_place(block: Block, key: BlockKey, identity: FlowIdentity) -> bool:
+    return block.key == key and block.belongs_to(identity.source_id, identity.target_id)
+
+
+def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, Block]:
     """The last block of each partition, which says where it stands; the others are not decoded.
 
     Raises:
         RefusedError: as `read_blocks`, of these blocks.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
-    newest: dict[tuple[TopicId, int], tuple[int, LogRecord]] = {}
+    newest: dict[Place, tuple[int, LogRecord]] = {}
     for record in newest_records(read_log(cluster, identity.runs_topic)):
         if record.value is not None:
             key = _key_of(record, identity)
@@ -204,8 +250,8 @@ class RunsLog:
     """
 
     blocks: dict[BlockKey, Block] = field(default_factory=dict)
-    keys: dict[tuple[TopicId, int], list[bytes]] = field(default_factory=dict)
-    broken: dict[tuple[TopicId, int], str] = field(default_factory=dict)
+    keys: dict[Place, list[bytes]] = field(default_factory=dict)
+    broken: dict[Place, str] = field(default_factory=dict)
     strays: dict[int, list[bytes]] = field(default_factory=dict)
 
 
@@ -219,7 +265,7 @@ def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
     for record in newest_records(read_log(cluster, identity.runs_topic)):
         if record.value is not None:
             _take_whatever(found, record, identity)
-    grouped: dict[tuple[TopicId, int], list[Block]] = {}
+    grouped: dict[Place, list[Block]] = {}
     for key, block in sorted(found.blocks.items()):
         grouped.setdefault((key.topic_id, key.partition), []).append(block)
     for place, of in grouped.items():
@@ -265,14 +311,18 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
         raise unreadable(
             identity.runs_topic, record.partition, record.offset, "it belongs to another pair of clusters"
         )
+    elif block.key != key:
+        raise unreadable(
+            identity.runs_topic, record.partition, record.offset, "its key is that of another block"
+        )
     else:
         blocks[key] = block
     return key
 
 
-def newest_blocks(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], Block]:
+def newest_blocks(blocks: Iterable[Block]) -> dict[Place, Block]:
     """The block to go on with, for each partition."""
-    newest: dict[tuple[TopicId, int], Block] = {}
+    newest: dict[Place, Block] = {}
     for block in blocks:
         place = (block.about.topic_id, block.about.partition)
         if place not in newest or newest[place].block_start < block.block_start:
@@ -280,13 +330,13 @@ def newest_blocks(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], Block]:
     return newest
 
 
-def partition_maps(blocks: Iterable[Block]) -> dict[tuple[TopicId, int], PartitionMap]:
+def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
     """All blocks, joined per partition.
 
     Raises:
         RefusedError: blocks that contradict each other.
     """
-    grouped: dict[tuple[TopicId, int], list[Block]] = {}
+    grouped: dict[Place, list[Block]] = {}
     for block in blocks:
         grouped.setdefault((block.about.topic_id, block.about.partition), []).append(block)
     try:

@@ -118,7 +118,7 @@ async def derive_partition(
     if not len(runs):
         return Derived(about, before, refusal=Reason.AMBIGUOUS)
     recorder = _recorder(about, runs, gaps_between(source, runs))
-    recorder.passed(next_record(source, runs.last.upstream_end, UpstreamOffset(bounds[1])))
+    recorder.passed(next_record(source, runs.upstream_end, UpstreamOffset(bounds[1])))
     now_ms = int(time.time() * 1000)
     seen = [SeenOffset(UpstreamOffset(at), now_ms) for at in reversed(bounds)]
     recorder.saw_source(*seen)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.state_log import partition_maps, read_blocks
+from mmtool.kafka.state_log import read_maps
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.plan.identity import FlowIdentity
 from mmtool.translation.answers import Bounded, Exact, SourceLog, TargetLog
@@ -44,8 +44,7 @@ def flow_identity(source: Cluster, target: Cluster) -> FlowIdentity:
 
 def stored_maps(flow: FlowSettings, source: Cluster, target: Cluster) -> dict[tuple[str, int], PartitionMap]:
     """The offset runs that a flow stored, by source topic and partition."""
-    blocks = read_blocks(flow.target, flow_identity(source, target))
-    maps = partition_maps(blocks.values()).values()
+    maps = read_maps(flow.target, flow_identity(source, target)).values()
     return {(m.about.source_topic, m.about.partition): m for m in maps}
 
 

@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.testing.runs import ORDERS, ModelMirror, mirrors
-from mmtool.translation.block_codec import decode_block, decode_key, encode_block, encode_key
+from mmtool.translation.block_codec import (
+    decode_block,
+    decode_blocks,
+    decode_key,
+    encode_block,
+    encode_key,
+)
 from mmtool.translation.blocks import (
     MAX_RUNS,
     Block,
@@ -51,6 +57,22 @@ def test_each_block_comes_back_from_its_bytes(mirror: ModelMirror):
     mirror.flush()
     blocks = list(mirror.stored.values())
     assert [decode_block(encode_block(one)) for one in blocks] == blocks
+
+
+@given(st.lists(mirrors(), max_size=3))
+def test_blocks_of_any_chains_come_back_together_as_one_by_one(several: list[ModelMirror]):
+    for mirror in several:
+        mirror.flush()
+    blocks = [block for mirror in several for block in mirror.stored.values()]
+    assert decode_blocks([encode_block(one) for one in blocks]) == blocks
+
+
+def test_no_block_takes_a_run_from_the_next_one():
+    short, long = bytearray(encode_block(block(2))[5:]), bytearray(encode_block(block(2))[5:])
+    long += short[-3:]
+    del short[-3:]
+    with pytest.raises(UnreadableStateError):
+        decode_blocks([framed(2, bytes(short)), framed(2, bytes(long))])
 
 
 @given(mirrors())

@@ -1,0 +1,83 @@
+"""The runs topic's records as maps, and records that are not to be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.log_reader import LogRecord
+from mmtool.kafka.state_log import maps_of
+from mmtool.plan.identity import FlowIdentity
+from mmtool.testing.maps import blocks_of
+from mmtool.testing.runs import ORDERS
+from mmtool.translation.block_codec import encode_block, encode_key
+from mmtool.translation.blocks import MAX_RUNS
+from mmtool.translation.partition_map import join_blocks
+from mmtool.translation.types import ClusterId
+
+FLOW = FlowIdentity(ORDERS.source_cluster_id, ORDERS.target_cluster_id, "east", "west")
+OTHER = replace(ORDERS, partition=8)
+
+
+def blocks(about=ORDERS, runs=MAX_RUNS + 1):
+    return blocks_of(about, [(11 * i, 10 * i, 10) for i in range(runs)], 11 * runs)
+
+
+def record(offset, block, *, key=None, value=None):
+    return LogRecord(0, offset, key or encode_key(block.key), value or encode_block(block), 0)
+
+
+def records(*blocks):
+    return [record(offset, block) for offset, block in enumerate(blocks)]
+
+
+def why(*stored):
+    with pytest.raises(RefusedError) as refused:
+        maps_of(stored, FLOW)
+    assert refused.value.code == "unreadable_state"
+    return refused.value.message
+
+
+def test_each_partition_has_the_map_of_its_blocks():
+    ours, theirs = blocks(), blocks(OTHER, 2)
+    found = maps_of(records(*theirs, *ours), FLOW)
+    assert found == {
+        (about.topic_id, about.partition): join_blocks(of) for about, of in ((ORDERS, ours), (OTHER, theirs))
+    }
+
+
+def test_the_last_record_of_a_key_counts_and_a_tombstone_takes_it_away():
+    first, second = blocks()
+    struck_out = LogRecord(0, 3, encode_key(second.key), None, 0)
+    (known,) = maps_of([*records(first, second), record(2, first), struck_out], FLOW).values()
+    assert known == join_blocks([first])
+
+
+def test_no_record_is_no_map():
+    assert maps_of([], FLOW) == {}
+
+
+def test_of_many_blocks_the_one_that_cannot_be_read_is_named():
+    first, second = blocks()
+    assert "internal-0 offset 1 cannot be read: checksum" in why(
+        record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00")
+    )
+
+
+def test_a_block_under_another_block_s_key_is_refused():
+    first, second = blocks()
+    assert "offset 1 cannot be read: its key is that of another block" in why(
+        record(0, first), record(1, first, key=encode_key(second.key))
+    )
+
+
+def test_a_block_of_other_clusters_is_refused():
+    (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
+    assert "offset 0 cannot be read: it belongs to another pair of clusters" in why(record(0, block))
+
+
+def test_a_missing_block_is_refused():
+    first, _, third = blocks(runs=2 * MAX_RUNS + 1)
+    assert "a block is missing" in why(*records(first, third))
