@@ -15,12 +15,17 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
-from mmtool.kafka.patience import AT_ONCE, NotNowError, again
+from mmtool.kafka.patience import AT_ONCE, NotNowError, again, handfuls
 from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.group_offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from mmtool.kafka.wire.group_offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchOfGroupsRequest,
+    OffsetFetchRequest,
+)
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
     Coordinated,
@@ -32,7 +37,7 @@ from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -46,6 +51,10 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _SPARE_SECONDS = 5.0
+_PER_REQUEST = 100
+"""Groups whose commits are in one answer: at 1,000 partitions each some 4 MB."""
+_PER_QUESTION = 1_000
+"""Groups that have the time of one question together, however many there are."""
 _OF_CONSUMERS = frozenset({"", "consumer"})
 """Protocol types: a group that only ever had commits has none; Connect's, share and streams groups have others."""
 _DEAD = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
@@ -100,26 +109,31 @@ class KafkaGroups:
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, Commit]]:
-        return self._of_each(
-            groups,
-            "reading the commits of group",
-            lambda group: OffsetFetchRequest(group, stable),
-            self._commits_of,
-        )
+        what = "reading the commits of group"
+        try:
+            return self._of_all(
+                groups, what, lambda some: OffsetFetchOfGroupsRequest(some, stable), self._commits_of
+            )
+        except UnsupportedByBrokerError:  # before Kafka 3.0
+            return self._of_each(
+                groups, what, lambda group: OffsetFetchRequest(group, stable), self._commits_of
+            )
 
     def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
         self._check(answer.error_code, f"reading the commits of group {group}")
         for place, partition in answer.partitions.items():
-            what = f"{place.topic}-{place.partition}"
-            if partition.error_code == Code.UNSTABLE_OFFSET_COMMIT:
-                # one that has just been committed is open for a moment more
-                raise NotNowError(self._unstable(group, what))
-            self._check(partition.error_code, f"reading group {group}'s commit of {what}")
+            if partition.error_code != Code.NONE:
+                self._refuse_commit(group, f"{place.topic}-{place.partition}", partition.error_code)
         return {
             place: Commit(partition.offset, partition.metadata)
             for place, partition in answer.partitions.items()
             if partition.offset >= 0  # Kafka's own word for "no commit" in this answer is -1
         }
+
+    def _refuse_commit(self, group: str, place: str, code: int) -> None:
+        if code == Code.UNSTABLE_OFFSET_COMMIT:  # one that has just been committed is open for a moment more
+            raise NotNowError(self._unstable(group, place))
+        self._check(code, f"reading group {group}'s commit of {place}")
 
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(
@@ -140,12 +154,11 @@ class KafkaGroups:
             return found
 
     def _described(
-        self, groups: Collection[str], request: Callable[[list[str]], WireRequest[list[DescribedGroup]]]
+        self, groups: Collection[str], request: Callable[[list[str]], WireRequest[dict[str, DescribedGroup]]]
     ) -> dict[str, GroupStanding]:
-        return self._of_each(groups, "describing group", lambda group: request([group]), self._standing_of)
+        return self._of_all(groups, "describing group", request, self._standing_of)
 
-    def _standing_of(self, group: str, answer: list[DescribedGroup]) -> GroupStanding:
-        (described,) = answer
+    def _standing_of(self, group: str, described: DescribedGroup) -> GroupStanding:
         if described.error_code in _DEAD:
             return ABSENT
         self._check(described.error_code, f"describing group {group}")
@@ -154,11 +167,11 @@ class KafkaGroups:
     # --- writing ------------------------------------------------------------------------------------------
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
-        described = self._of_each(
+        described = self._of_all(
             wanted,
             "asking for the rights on group",
-            lambda group: DescribeGroupsRequest([group], with_rights=True),
-            lambda _, answer: answer[0].rights,
+            lambda groups: DescribeGroupsRequest(groups, with_rights=True),
+            lambda _, answer: answer.rights,
         )
         topics = {place.topic for places in wanted.values() for place in places}
         found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "asking for rights")
@@ -215,6 +228,87 @@ class KafkaGroups:
 
     # --- asking -------------------------------------------------------------------------------------------
 
+    def _of_all(
+        self,
+        groups: Collection[str],
+        what: str,
+        request: Callable[[list[str]], WireRequest[dict[str, A]]],
+        take: Callable[[str, A], B],
+    ) -> dict[str, B]:
+        """Each group's part of its coordinator's answer, made into a value; many groups share a request.
+
+        Raises:
+            UnsupportedByBrokerError: a broker does not know of such a request.
+        """
+        found: dict[str, B] = {}
+        for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
+
+            async def asked(wire: WireCluster, some: list[str] = some) -> dict[str, B]:
+                return await self._together(wire, some, what, request, take)
+
+            found |= self._wire.ask(asked, f"{what}s")
+        return found
+
+    async def _together(
+        self,
+        wire: WireCluster,
+        groups: list[str],
+        what: str,
+        request: Callable[[list[str]], WireRequest[dict[str, A]]],
+        take: Callable[[str, A], B],
+    ) -> dict[str, B]:
+        """Asked again is only who has had no final answer."""
+        found: dict[str, B] = {}
+
+        async def attempt() -> dict[str, B]:
+            left = [group for group in groups if group not in found]
+            try:
+                answers = await self._answers(wire, left, request)
+            except ConnectionLostError as error:
+                self._forget(left)
+                raise NotNowError(unreachable(self._cluster.alias, f"{what}s", str(error))) from error
+            passing = self._taken(answers, take, found)
+            if passing is not None:
+                raise passing
+            return found
+
+        return await again(attempt, self._seconds)
+
+    async def _answers(
+        self,
+        wire: WireCluster,
+        groups: list[str],
+        request: Callable[[list[str]], WireRequest[dict[str, A]]],
+    ) -> dict[str, A]:
+        """A request for every handful of groups with one coordinator, all of them under way together."""
+        unknown = [group for group in groups if group not in self._coordinators]
+        if unknown:
+            self._coordinators |= await wire.coordinators(unknown, Coordinated.GROUP, self._seconds)
+        of: dict[int, list[str]] = {}
+        for group in groups:
+            of.setdefault(self._coordinators[group], []).append(group)
+        asked = [(node, request(some)) for node in of for some in handfuls(of[node], _PER_REQUEST)]
+        answers = await asyncio.gather(*(wire.send(node, one) for node, one in asked))
+        return {group: part for answer in answers for group, part in answer.items()}
+
+    def _taken(
+        self, answers: Mapping[str, A], take: Callable[[str, A], B], found: dict[str, B]
+    ) -> NotNowError | None:
+        """Puts each final answer into ``found``; one of those that are not final."""
+        passing: NotNowError | None = None
+        for group, answer in answers.items():
+            try:
+                found[group] = take(group, answer)
+            except NotNowError as error:
+                self._forget([group])
+                passing = error
+        return passing
+
+    def _forget(self, groups: Iterable[str]) -> None:
+        """Their coordinators may have moved."""
+        for group in groups:
+            self._coordinators.pop(group, None)
+
     def _of_each(
         self,
         groups: Collection[str],
@@ -250,7 +344,7 @@ class KafkaGroups:
             try:
                 return await attempt()
             except (NotNowError, ConnectionLostError) as error:
-                self._coordinators.pop(group, None)  # it may have moved
+                self._forget([group])
                 if isinstance(error, NotNowError):
                     raise
                 raise NotNowError(unreachable(self._cluster.alias, what, str(error))) from error

@@ -125,7 +125,7 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
 
     async def attempt() -> tuple[int, DescribedGroup]:
         node = await cluster.coordinator(group, Coordinated.GROUP)
-        (answer,) = await cluster.send(node, DescribeGroupsRequest([group]), purpose="metadata")
+        (answer,) = (await cluster.send(node, DescribeGroupsRequest([group]), purpose="metadata")).values()
         return answer.error_code, answer
 
     code, found = await retrying(attempt, what=f"group {group} on cluster {cluster.alias}")

@@ -55,7 +55,7 @@ def ask(
     left, deadline = list(keys), time.monotonic() + seconds
     while left:
         again = []
-        for some in _handfuls(left, at_once):
+        for some in handfuls(left, at_once):
             futures = send(some)
             for key in some:
                 try:
@@ -104,6 +104,7 @@ async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Valu
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:
+def handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:
+    """The keys in order, ``size`` of them at a time."""
     for start in range(0, len(keys), size):
         yield keys[start : start + size]

@@ -16,6 +16,8 @@ from mmtool.failover.writing import Outcome, write_group
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.wire.group_offsets import OffsetFetchOfGroupsRequest
+from mmtool.kafka.wire.groups import FindCoordinatorsRequest
 from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import ABSENT, Commit, Member
 from mmtool.plan.imports import plan_import
@@ -127,6 +129,33 @@ def test_where_everything_is_allowed_no_right_is_missing(side, topic, group):
 def test_metadata_is_as_long_as_the_broker_says(side, topic, group):
     longest = side.cluster.longest_metadata()
     assert (longest, side.cluster.groups.alter(group, {at(topic): Commit(0, "é" * longest)})) == (4096, {})
+
+
+def test_many_groups_are_read_at_once(side, topic, topic_name):
+    groups, names = side.cluster.groups, [topic_name(f"app-{number}") for number in range(120)]
+    offsets = {name: {at(topic): Commit(number)} for number, name in enumerate(names[:-1])}
+    for name, wanted in offsets.items():
+        assert groups.alter(name, wanted) == {}
+    assert groups.fresh().commits(names) == {**offsets, names[-1]: {}}
+    standing = groups.fresh().describe(names)
+    assert {name: standing[name].state for name in names} == {
+        **dict.fromkeys(offsets, "Empty"),
+        names[-1]: "Dead",
+    }
+
+
+def test_brokers_that_know_no_request_about_many_groups_are_asked_about_each(
+    broker, group, topic_name, monkeypatch
+):
+    """Before Kafka 3.0: every version of ours is too new for them."""
+    topic = topic_name("groups")
+    broker.create(topic, 1)
+    for request in (OffsetFetchOfGroupsRequest, FindCoordinatorsRequest):
+        monkeypatch.setattr(request, "VERSIONS", (99,))
+    groups, other = broker.cluster.groups, topic_name("other")
+    groups.alter(group, {at(topic): Commit(3)})
+    assert groups.fresh().commits([group, other]) == {group: {at(topic): Commit(3)}, other: {}}
+    assert groups.fresh().describe([group])[group].idle
 
 
 def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):

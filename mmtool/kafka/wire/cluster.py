@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import Connection
-from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
+from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from mmtool.kafka.wire.groups import Coordinator
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import ClusterId, TopicId
 
@@ -242,8 +244,7 @@ class WireCluster:
             with suppress(ConnectionLostError):
                 found = await self._ask_any(FindCoordinatorRequest(key, kind))
                 if found.error_code == Code.NONE:
-                    self._brokers.setdefault(found.node, BrokerAddress(found.node, found.host, found.port))
-                    return found.node
+                    return self._coordinates(found)
                 self.check_denied(found.error_code, f"{what} {key}")
                 reason = name_of(found.error_code)
             if asyncio.get_running_loop().time() > deadline:
@@ -253,6 +254,27 @@ class WireCluster:
                 )
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
+
+    async def coordinators(self, keys: Collection[str], kind: Coordinated, seconds: float) -> dict[str, int]:
+        """`coordinator` of each key; one request for all of them where the brokers know of such.
+
+        Raises:
+            NotAuthorisedError, UnreachableError: as `coordinator`.
+        """
+        found: dict[str, int] = {}
+        with suppress(ConnectionLostError, UnsupportedByBrokerError):
+            for key, answer in (await self._ask_any(FindCoordinatorsRequest(list(keys), kind))).items():
+                if answer.error_code == Code.NONE:
+                    found[key] = self._coordinates(answer)
+        left = [
+            key for key in keys if key not in found
+        ]  # patiently, and with the reason if that does not help
+        nodes = await asyncio.gather(*(self.coordinator(key, kind, seconds) for key in left))
+        return found | dict(zip(left, nodes, strict=True))
+
+    def _coordinates(self, found: Coordinator) -> int:
+        self._brokers.setdefault(found.node, BrokerAddress(found.node, found.host, found.port))
+        return found.node
 
     async def _ask_any(self, request: WireRequest[A]) -> A:
         for node in list(self._brokers):

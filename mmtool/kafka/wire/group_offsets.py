@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,6 +10,7 @@ from mmtool.kafka.wire.codec import (
     NO_TAGS,
     Cursor,
     by_topic,
+    compact_array,
     compact_string,
     int8,
     int32,
@@ -22,6 +24,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+_FETCHED = struct.Struct(">iqi")  # partition, offset, leader epoch
 _ALL_TOPICS = -1
 _NO_GENERATION = -1
 _NO_EPOCH = int32(-1)
@@ -72,13 +75,48 @@ class OffsetFetchRequest(WireRequest[FetchedOffsets]):
         return FetchedOffsets(cursor.int16(), found)
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetFetchOfGroupsRequest(WireRequest[dict[str, FetchedOffsets]]):
+    """Everything that many ``groups`` of one coordinator have committed, by group (KIP-709: Kafka 3.0).
+
+    ``stable`` as in `OffsetFetchRequest`.
+    """
+
+    API_KEY = 9
+    VERSIONS = (8,)
+    FLEXIBLE_FROM = 6
+
+    groups: Collection[str]
+    stable: bool
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        every_topic = uvarint(0) + NO_TAGS
+        groups = compact_array(compact_string(group) + every_topic for group in self.groups)
+        return groups + int8(int(self.stable)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> dict[str, FetchedOffsets]:
+        cursor.int32()
+        found = dict(cursor.compact_array(lambda: _fetched_group(version, cursor)))
+        cursor.tags()
+        return found
+
+
+def _fetched_group(version: int, cursor: Cursor) -> tuple[str, FetchedOffsets]:
+    group = cursor.compact_string() or ""
+    found: dict[TopicPartition, FetchedOffset] = {}
+    cursor.compact_array(lambda: _fetched(version, cursor, found))
+    answer = FetchedOffsets(cursor.int16(), found)
+    cursor.tags()
+    return group, answer
+
+
 def _fetched(version: int, cursor: Cursor, found: dict[TopicPartition, FetchedOffset]) -> None:
     flexible = version >= _WITH_STABLE
     text = cursor.compact_string if flexible else cursor.string
     topic = text() or ""
 
     def partition() -> None:
-        number, offset, _epoch = cursor.int32(), cursor.int64(), cursor.int32()
+        number, offset, _epoch = cursor.fields(_FETCHED)
         found[TopicPartition(topic, number)] = FetchedOffset(offset, text() or "", cursor.int16())
         if flexible:
             cursor.tags()

@@ -61,6 +61,35 @@ class FindCoordinatorRequest(WireRequest[Coordinator]):
         return Coordinator(error, cursor.int32(), cursor.string() or "", cursor.int32())
 
 
+@dataclass(frozen=True, slots=True)
+class FindCoordinatorsRequest(WireRequest[dict[str, Coordinator]]):
+    """The coordinators of many groups or transactional ids, by name (KIP-699: Kafka 3.0)."""
+
+    API_KEY = 10
+    VERSIONS = (4,)
+    FLEXIBLE_FROM = 3
+
+    keys: Sequence[str]
+    kind: Coordinated
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        return int8(self.kind) + compact_array(map(compact_string, self.keys)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> dict[str, Coordinator]:  # noqa: ARG002  one version
+        cursor.int32()
+        found = dict(cursor.compact_array(lambda: _coordinator(cursor)))
+        cursor.tags()
+        return found
+
+
+def _coordinator(cursor: Cursor) -> tuple[str, Coordinator]:
+    key, node = cursor.compact_string() or "", cursor.int32()
+    host, port = cursor.compact_string() or "", cursor.int32()
+    error, _message = cursor.int16(), cursor.compact_string()
+    cursor.tags()
+    return key, Coordinator(error, node, host, port)
+
+
 class GroupMember(NamedTuple):
     """One member, as it names itself and as the broker sees it.
 
@@ -98,8 +127,8 @@ class DescribedGroup(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest(WireRequest[list[DescribedGroup]]):
-    """States and members of ``groups``, and what we may do with them (KIP-430); asked of their coordinator."""
+class DescribeGroupsRequest(WireRequest[dict[str, DescribedGroup]]):
+    """States and members of ``groups``, by name, and what we may do with them (KIP-430); asked of their coordinator."""
 
     API_KEY = 15
     VERSIONS = (2, 4)
@@ -112,9 +141,9 @@ class DescribeGroupsRequest(WireRequest[list[DescribedGroup]]):
             int8(self.with_rights) if version >= _WITH_INSTANCE else b""
         )
 
-    def answer(self, version: int, cursor: Cursor) -> list[DescribedGroup]:
+    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:
         cursor.int32()
-        return cursor.array(lambda: _group(version, cursor))
+        return {found.group: found for found in cursor.array(lambda: _group(version, cursor))}
 
 
 def _group(version: int, cursor: Cursor) -> DescribedGroup:
@@ -184,8 +213,8 @@ def _listed_with_state(version: int, cursor: Cursor) -> ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumerGroupDescribeRequest(WireRequest[list[DescribedGroup]]):
-    """States and members of groups of the new protocol (KIP-848), which DescribeGroups calls dead."""
+class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]]):
+    """States and members of groups of the new protocol (KIP-848), which DescribeGroups calls dead; by name."""
 
     API_KEY = 69
     VERSIONS = (0,)
@@ -196,9 +225,9 @@ class ConsumerGroupDescribeRequest(WireRequest[list[DescribedGroup]]):
     def body(self, version: int) -> bytes:  # noqa: ARG002  one version
         return compact_array(map(compact_string, self.groups)) + int8(0) + NO_TAGS
 
-    def answer(self, version: int, cursor: Cursor) -> list[DescribedGroup]:  # noqa: ARG002  one version
+    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:  # noqa: ARG002  one version
         cursor.int32()
-        return cursor.compact_array(lambda: _consumer_group(cursor))
+        return {found.group: found for found in cursor.compact_array(lambda: _consumer_group(cursor))}
 
 
 def _consumer_group(cursor: Cursor) -> DescribedGroup:

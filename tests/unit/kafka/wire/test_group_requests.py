@@ -10,6 +10,7 @@ from mmtool.kafka.wire.group_offsets import (
     FetchedOffsets,
     OffsetCommitRequest,
     OffsetDeleteRequest,
+    OffsetFetchOfGroupsRequest,
     OffsetFetchRequest,
 )
 from mmtool.kafka.wire.groups import (
@@ -19,6 +20,7 @@ from mmtool.kafka.wire.groups import (
     DescribedGroup,
     DescribeGroupsRequest,
     FindCoordinatorRequest,
+    FindCoordinatorsRequest,
     GroupMember,
     ListedGroup,
     ListedGroups,
@@ -39,6 +41,17 @@ def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, nu
     assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
 
 
+def test_the_coordinators_of_many_groups():
+    request = FindCoordinatorsRequest(["g", "h"], Coordinated.GROUP)
+    assert request.body(4) == raw("00 03 02 67 02 68 00")
+    there = "02 67 00000001 02 78 00002384 0000 00 00"
+    gone = "02 68 ffffffff 01 ffffffff 000f 02 6d 00"
+    assert read(request, 4, "00000000 03", there, gone, "00") == (
+        {"g": Coordinator(0, 1, "x", 9092), "h": Coordinator(15, -1, "", -1)},
+        0,
+    )
+
+
 @pytest.mark.parametrize(
     ("version", "instance", "body", "rest"),
     [(2, "", "", ""), (4, "ffff", "00", "80000000")],
@@ -50,7 +63,7 @@ def test_groups_of_any_protocol_type_are_described(version, instance, body, rest
     member = "0001 6d" + instance + "0001 63 0002 2f68 00000002 0102 00000001 03"
     head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
     described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h", b"\x03"),))
-    assert read(request, version, head, member, rest) == ([described], 0)
+    assert read(request, version, head, member, rest) == ({"a-mm2": described}, 0)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +86,7 @@ def test_a_group_of_the_new_protocol():
     member = "02 6d 00 00 00000007 02 63 03 2f68 02 02 61 00" + assigned + "01 00" + "00"
     head = "00000000 02 0000 00 02 67 07 537461626c65 00000003 00000003 03 7261 02"
     described = DescribedGroup("g", 0, "Stable", "consumer", (GroupMember("c", "/h", b""),))
-    assert read(request, 0, head + member + "80000000 00" + "00")[0] == [described]
+    assert read(request, 0, head + member + "80000000 00" + "00")[0] == {"g": described}
 
 
 @pytest.mark.parametrize(
@@ -123,6 +136,17 @@ def test_all_that_a_group_has_committed(version, body, answer):
     assert request.body(version) == raw(body)
     found = {A0: FetchedOffset(5, "m", 0), A1: FetchedOffset(-1, "", 88)}
     assert read(request, version, answer)[0] == FetchedOffsets(0, found)
+
+
+def test_all_that_many_groups_have_committed():
+    request = OffsetFetchOfGroupsRequest(["g", "h"], stable=True)
+    assert request.body(8) == raw("03 02 67 00 00 02 68 00 00 01 00")
+    commits = "02 02 61 02 00000000 0000000000000005 ffffffff 02 6d 0000 00 00"
+    answer = "00000000 03 02 67" + commits + "0000 00 02 68 01 001e 00 00"
+    assert read(request, 8, answer) == (
+        {"g": FetchedOffsets(0, {A0: FetchedOffset(5, "m", 0)}), "h": FetchedOffsets(30, {})},
+        0,
+    )
 
 
 @pytest.mark.parametrize(("version", "instance", "epoch"), [(5, "", ""), (7, "ffff", "ffffffff")])
