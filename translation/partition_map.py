@@ -57,7 +57,10 @@ class PartitionMap:
 
     def gap_at(self, offset: UpstreamOffset) -> Gap | None:
         """The gap in which a commit of ``offset`` would go on; None where none is."""
-        return next((gap for gap in self.gaps if gap.start <= offset < gap.end), None)
+        for gap in self.gaps:
+            if gap.start <= offset < gap.end:
+                return gap
+        return None
 
     @classmethod
     def empty(cls, about: MirroredPartition, start: MirrorStart, tail: Tail) -> PartitionMap:

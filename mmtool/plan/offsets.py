@@ -207,13 +207,19 @@ def _inside(
         return replace(gone, refusal=_gone(rules.direction), blocks=True)
     before = group.before.get(facts.other(rules.direction))
     answer, knowledge = answer_of(facts, commit, rules)
-    verdict = Verdict(group.group, facts.source, facts.target, commit, before=before, knowledge=knowledge)
-    if knowledge is Knowledge.RECORDS:
-        verdict = replace(verdict, proof=facts.placed[commit.offset].proof)
-    if isinstance(answer, Refused):
-        return replace(verdict, refusal=answer.reason, blocks=True)
-    refusal = _guard(group, answer.offset, before, rules)
-    return replace(verdict, answer=answer, refusal=refusal, blocks=refusal is not None)
+    refusal = answer.reason if isinstance(answer, Refused) else _guard(group, answer.offset, before, rules)
+    return Verdict(
+        group.group,
+        facts.source,
+        facts.target,
+        commit,
+        answer=None if isinstance(answer, Refused) else answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=knowledge,
+        proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
+    )
 
 
 def _gone(direction: Direction) -> Reason:
