@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+_FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
+_NESTED = frozenset({dict, list})
 _QUOTE = '"'
 _NEEDS_QUOTES = frozenset(',"\r\n')
 
@@ -29,16 +31,31 @@ def json_document(
         one_line: For a stream of documents, one per line.
         secrets: Values that no warning and no error may show.
     """
-    rows = result.rows if result.data is None else result.data
+    rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
     document = {
         "command": result.command,
         "schema_version": result.schema_version,
         "generated_at": iso(now),
-        "data": [plain_row(row) for row in rows],
+        "data": rows,
         "warnings": [redacted(sentence, secrets) for sentence in result.warnings],
         "errors": [_problem(Problem.of(error), secrets) for error in result.errors],
     }
-    return json.dumps(document, indent=None if one_line else 2, allow_nan=False) + "\n"
+    if one_line:
+        return json.dumps(document, allow_nan=False) + "\n"
+    text = json.dumps({**document, "data": []}, indent=2, allow_nan=False) + "\n"
+    return text.replace('\n  "data": []', '\n  "data": ' + _indented(rows), 1)
+
+
+def _indented(rows: Sequence[dict[str, object]]) -> str:
+    """What ``json.dumps(indent=2)`` makes of them there; of flat rows in a third of its time.
+
+    The library's fast encoder knows no indent, but takes any text between two items, and no string in its output has
+    a line break.
+    """
+    if not all(row and _NESTED.isdisjoint(map(type, row.values())) for row in rows):
+        return json.dumps(rows, indent=2, allow_nan=False).replace("\n", "\n  ")
+    flat = _FLAT.encode(rows)[2:-2].replace("},\n      {", "\n    },\n    {\n      ")
+    return "[\n    {\n      " + flat + "\n    }\n  ]" if rows else "[]"
 
 
 def _problem(problem: Problem, secrets: Collection[str]) -> dict[str, str]:

@@ -12,8 +12,10 @@ from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import PurePath
+from types import NoneType
 
 UNKNOWN_CELL = "-"
+_PLAIN_ALREADY = frozenset({NoneType, bool, int, str})
 
 
 def plain(value: object) -> object:
@@ -40,7 +42,7 @@ def plain(value: object) -> object:
 
 def plain_row(row: Mapping[str, object]) -> dict[str, object]:
     """One row for JSON: ``reason`` is always a string, every other unknown is null."""
-    plained = {key: plain(value) for key, value in row.items()}
+    plained = {key: value if type(value) in _PLAIN_ALREADY else plain(value) for key, value in row.items()}
     if "reason" in plained:
         plained["reason"] = plained["reason"] or ""
     return plained

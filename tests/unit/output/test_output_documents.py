@@ -51,6 +51,22 @@ def test_one_line_documents_make_a_stream():
     assert text.count("\n") == 1
 
 
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(), _VALUES, max_size=4), max_size=4))
+def test_rows_are_indented_as_the_standard_library_would(rows):
+    text = json_document(Result("x", rows, warnings=['"data": []']), now=NOON)
+    assert text == json.dumps(json.loads(text), indent=2) + "\n"
+    assert json.loads(text)["data"] == [
+        row | {"reason": row["reason"] or ""} if "reason" in row else row for row in rows
+    ]
+
+
 def test_documents_are_ascii_whatever_the_names():
     assert json_document(Result("x", [{"group": "\u00e9\ud800"}]), now=NOON).isascii()
 
