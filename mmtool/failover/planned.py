@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import GateError, MmtoolError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.clearance import clear
-from mmtool.failover.writing import Outcome, commit, failure_of_writing, settle
+from mmtool.failover.writing import Outcome, commit_all, failure_of_writing, read_back_all
 from mmtool.insight.translation import plan_groups, read_groups, selected_groups, selection_warnings
 from mmtool.plan.failover import (
     FailoverPlan,
@@ -229,23 +229,17 @@ class _Steps:
         clear(self.flow.clusters.target, self.found.plans)
 
     def write(self) -> None:
-        """All groups; one that is refused in part is put back before the next one is begun."""
-        groups = self.flow.clusters.target.groups
-        settled = []
-        for plan in self.found.plans:
-            problems = commit(groups, plan)
-            if problems:
-                settled.append(settle(groups, plan, problems))
-        self.found.results = tuple(settled)
+        """All groups; one that is refused in part is put back at once."""
+        settled = tuple(commit_all(self.flow.clusters.target.groups, self.found.plans).values())
+        self.found.results = settled
         if len(settled) == len(self.found.plans) and all(w.outcome is Outcome.REFUSED for w in settled):
             _raise(failure_of_writing(settled))
 
     def read_back(self) -> None:
         """What is not settled yet, with another client; then the verdict on all of it."""
-        groups = self.flow.clusters.target.groups
-        settled = {result.group for result in self.found.results}
-        rest = [settle(groups, plan, {}) for plan in self.found.plans if plan.group not in settled]
-        self.found.results = (*self.found.results, *rest)
+        settled = {result.group: result for result in self.found.results}
+        results = read_back_all(self.flow.clusters.target.groups, self.found.plans, settled)
+        self.found.results = tuple(results)
         self.found.seconds = self.clock() - self.began
         _raise(failure_of_writing(self.found.results))
 

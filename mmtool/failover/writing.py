@@ -1,25 +1,39 @@
 """Committing groups' offsets: written, read back with another client, put back when only a part was taken.
 
-One group at a time: each is one request to one coordinator. Whatever the answer was (a time-out says
-nothing), another client then reads what stands. Where a part was refused, the rest is put back at once, a first
-commit by deleting it; where even that fails, the outcome says what is left.
+One group is one request to one coordinator; several are under way at a time. Whatever the answer was (a time-out says
+nothing), another client then reads what stands. Where a part of a group was refused, the rest of it is put back at
+once, a first commit by deleting it; where even that fails, the outcome says what is left.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from mmtool.errors import CheckFailedError, MmtoolError, PartlyAppliedError, RefusedError
+from mmtool.errors import (
+    CheckFailedError,
+    MmtoolError,
+    NotAuthorisedError,
+    PartlyAppliedError,
+    RefusedError,
+    UnreachableError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.kafka.ports import GroupsPort, Problem
     from mmtool.plan.group_facts import Commit
     from mmtool.plan.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
+
+    Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError
+    """What a group has committed, or why nobody could look."""
+
+_AT_ONCE = 8
+"""Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
 
 
 class Outcome(Enum):
@@ -50,33 +64,82 @@ class Written:
 
 
 def write_groups(groups: GroupsPort, plans: Iterable[GroupPlan]) -> list[Written]:
-    """`write_group` for each plan, in order."""
-    return [write_group(groups, plan) for plan in plans]
+    """Commit what plans say, and settle it: what became of each, in order.
+
+    Nothing is written of a plan that is blocked.
+    """
+    todo = list(plans)
+    return read_back_all(groups, todo, commit_all(groups, todo))
 
 
 def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
-    """Commit what a plan says, and settle it; nothing when it is blocked or has nothing to write."""
-    return settle(groups, plan, commit(groups, plan))
+    """The same of one."""
+    (written,) = write_groups(groups, [plan])
+    return written
 
 
-def commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
+def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
+    """One request for each group; what is settled by that, by group: where a part was refused, it is put back."""
+
+    def one(plan: GroupPlan) -> Written | None:
+        failed = _commit(groups, plan)
+        return _settle(groups, plan, failed) if failed else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return {done.group: done for done in pool.map(one, plans) if done is not None}
+
+
+def read_back_all(
+    groups: GroupsPort, plans: Collection[GroupPlan], settled: Mapping[str, Written]
+) -> list[Written]:
+    """What became of each plan after `commit_all`, in order: one other client reads what is not settled yet."""
+    stands = _read([plan.group for plan in plans if plan.group not in settled and plan.to_write()], groups)
+    return [
+        settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
+    ]
+
+
+def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
     """One request for all of a group's partitions; what failed. Nothing is sent for a blocked plan."""
     offsets = plan.to_write()
     return groups.alter(plan.group, offsets) if offsets else {}
 
 
-def settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
-    """Read with another client what stands after `commit`; put it back where a part has failed."""
+def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
+    """Read with another client what stands after `_commit`; put it back where a part has failed."""
+    stands = _read([plan.group], groups) if plan.to_write() else {}
+    return _judged(groups, plan, failed, stands.get(plan.group, {}))
+
+
+def _read(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
+    """What another client reads; for all of them at once, and of each where one of them cannot be read."""
+    reader = groups.fresh()
+    try:
+        return reader.commits(names)
+    except MmtoolError as error:
+        if isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError):
+            return dict.fromkeys(names, error)  # it would not tell of one either, and each would wait for it
+        return {name: _read_one(name, reader) for name in names}
+
+
+def _read_one(name: str, reader: GroupsPort) -> Stands:
+    try:
+        return reader.commits([name])[name]
+    except MmtoolError as error:
+        return error
+
+
+def _judged(
+    groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem], found: Stands
+) -> Written:
     offsets = plan.to_write()
     if plan.blocked:
         reasons = {verdict.refusal.sentence for verdict in plan.blocking if verdict.refusal is not None}
         return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
     if not offsets:
         return Written(plan.group, Outcome.WRITTEN)
-    try:
-        found = groups.fresh().commits([plan.group])[plan.group]
-    except MmtoolError as error:
-        return _unread(plan.group, offsets, failed, error)
+    if isinstance(found, MmtoolError):
+        return _unread(plan.group, offsets, failed, found)
     stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
     if failed:
         return _put_back(groups, plan, failed, stands)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover.writing import Outcome, failure_of_writing, write_group, write_groups
 from mmtool.insight.translation import translate_groups
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
@@ -75,6 +75,35 @@ def test_a_result_that_nobody_can_read_back_is_not_called_success(groups, plan):
 def test_a_blocked_group_is_not_even_tried(scene, groups, plan):
     scene.commits("app", "orders", 80)
     assert (write_group(groups, plan()).outcome, groups.committed) == (Outcome.REFUSED, {})
+
+
+def test_many_groups_are_written_and_told_of_in_the_order_of_their_plans(scene, groups):
+    names = tuple(f"app-{number:02}" for number in range(40))
+    for number, name in enumerate(names):
+        scene.commits(name, "orders", number, 100)
+    plans = translate_groups(scene.look(), GroupSelection(names), Rules()).plans
+    clients = []
+    groups.before_reading_back = lambda: clients.append(len(groups.committed))
+    results = write_groups(groups, plans)
+    assert [(w.group, w.outcome) for w in results] == [(name, Outcome.WRITTEN) for name in names]
+    assert [groups.committed[name][REMOTE[0]].offset for name in names] == list(range(40))
+    assert clients == [40]  # one reads them all back, after the last one was written
+
+
+def test_a_group_that_may_not_be_read_back_leaves_the_others_verdicts_alone(scene, groups, monkeypatch):
+    scene.commits("other", "orders", 7)
+    plans = translate_groups(scene.look(), GroupSelection(("app", "other")), Rules()).plans
+    read = groups.commits
+
+    def commits(names, **options):
+        if "other" in names:
+            raise NotAuthorisedError("no READ on group other")
+        return read(names, **options)
+
+    monkeypatch.setattr(groups, "commits", commits)
+    app, other = write_groups(groups, plans)
+    assert (app.outcome, other.outcome) == (Outcome.WRITTEN, Outcome.DIFFERENT)
+    assert other.problems == ("not read back: no READ on group other",)
 
 
 def test_exit_codes_follow_from_what_was_written(scene, groups):
