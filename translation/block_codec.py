@@ -36,10 +36,12 @@ from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, Upstr
 from mmtool.translation.varints import decode_columns, encode_column, put_varint, take_varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 KEY_VERSION: Final = 1
 BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id
+_TOGETHER_BYTES: Final = 40_000
+"""Of values that are decoded together: so many runs that the work on them stays in the processor's cache [measured]."""
 _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
@@ -104,11 +106,26 @@ def decode_block(data: bytes) -> Block:
 
 
 def decode_blocks(values: Sequence[bytes]) -> list[Block]:
-    """The blocks in some record values, in their order: of many at once each costs a third less.
+    """The blocks in some record values, in their order: of many at once each costs half.
 
     Raises:
         UnreadableStateError: As `decode_block`, of any of them.
     """
+    return [block for few in _handfuls(values) for block in _decoded_together(few)]
+
+
+def _handfuls(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    first = size = 0
+    for at, value in enumerate(values):
+        if at > first and size + len(value) > _TOGETHER_BYTES:
+            yield values[first:at]
+            first, size = at, 0
+        size += len(value)
+    if values:
+        yield values[first:]
+
+
+def _decoded_together(values: Sequence[bytes]) -> list[Block]:
     heads = [_head(value) for value in values]
     try:
         maps = _decode_runs([head.octets for head in heads], [head.runs for head in heads])

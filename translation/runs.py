@@ -142,7 +142,7 @@ class RunMap:
 
     @classmethod
     def joined(cls, parts: Iterable[RunMap]) -> Self:
-        """The parts one after the other; where two parts could be one run (D), they become one.
+        """Parts that obey A to D, one after the other; where the runs at a joint could be one run (D), they become one.
 
         Raises:
             InvariantError: B or C when a part does not follow the one before it.
@@ -150,7 +150,8 @@ class RunMap:
         maps = [part for part in parts if len(part)]
         for before, after in pairwise(maps):
             _check_follows(before, after)
-        return cls(*_fused(maps))
+        fuse = any(_continues(before, after) for before, after in pairwise(maps))
+        return cls(*(_fused(maps) if fuse else _concatenated(maps)))
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -278,16 +279,26 @@ def _check_follows(before: RunMap, after: RunMap) -> None:
         raise InvariantError("C", f"downstream {after.downstream[0]} after {before.downstream_end - 1}")
 
 
-def _fused(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
-    upstream, downstream, counts = (
-        np.concatenate([np.zeros(0, np.int64), *columns])
-        for columns in ([m.upstream for m in maps], [m.downstream for m in maps], [m.counts for m in maps])
+def _continues(before: RunMap, after: RunMap) -> bool:
+    """Whether the last run of one and the first of the next could be one run."""
+    ends = (before.upstream_end, before.downstream_end)
+    return ends == (int(after.upstream[0]), int(after.downstream[0]))
+
+
+def _concatenated(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
+    nothing = np.zeros(0, np.int64)
+    return (
+        np.concatenate([nothing, *(part.upstream for part in maps)]),
+        np.concatenate([nothing, *(part.downstream for part in maps)]),
+        np.concatenate([nothing, *(part.counts for part in maps)]),
     )
+
+
+def _fused(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
+    upstream, downstream, counts = _concatenated(maps)
     contiguous = (upstream[1:] == upstream[:-1] + counts[:-1]) & (
         downstream[1:] == downstream[:-1] + counts[:-1]
     )
-    if not contiguous.any():
-        return upstream, downstream, counts
     starts = np.flatnonzero(np.concatenate([[True], ~contiguous]))
     return upstream[starts], downstream[starts], np.add.reduceat(counts, starts)
 

@@ -9,7 +9,7 @@ import numpy as np
 from mmtool.translation.errors import UnreadableStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.translation.runs import Offsets
 
@@ -46,12 +46,29 @@ def encode_column(values: Offsets) -> bytes:
     if len(values) < _COLUMN_PAYS:
         return _encode_each(values.tolist())
     lengths = np.ones(len(values), dtype=np.int64)
-    for length in range(1, _LONGEST):
-        longer = values >> (7 * length) > 0
-        if not longer.any():
-            break
-        lengths += longer
-    return _scattered(values, lengths)
+    for going, _ in _septets_after_the_first(values):
+        lengths[going] += 1
+    starts = np.cumsum(lengths) - lengths
+    out = np.empty(int(lengths.sum()), dtype=np.uint8)
+    out[starts] = _octets(values)
+    for place, (going, rest) in enumerate(_septets_after_the_first(values), 1):
+        out[starts[going] + place] = _octets(rest)
+    return out.tobytes()
+
+
+def _septets_after_the_first(values: Offsets) -> Iterator[tuple[Offsets, Offsets]]:
+    """Which values go on, and what is left of them, place by place: soon there are few."""
+    going = np.flatnonzero(values > 0x7F)
+    rest = values[going] >> 7
+    while len(going):
+        yield going, rest
+        further = rest > 0x7F
+        going, rest = going[further], rest[further] >> 7
+
+
+def _octets(values: Offsets) -> Offsets:
+    """The lowest septet of each, marked where the value goes on."""
+    return (values & 0x7F) | ((values > 0x7F) << 7)
 
 
 def _encode_each(values: Iterable[int]) -> bytes:
@@ -59,16 +76,6 @@ def _encode_each(values: Iterable[int]) -> bytes:
     for value in values:
         put_varint(out, value)
     return bytes(out)
-
-
-def _scattered(values: Offsets, lengths: Offsets) -> bytes:
-    starts = np.cumsum(lengths) - lengths
-    out = np.zeros(int(lengths.sum()), dtype=np.uint8)
-    for place in range(int(lengths.max())):
-        here = np.flatnonzero(lengths > place)
-        septet = (values[here] >> (7 * place)) & 0x7F
-        out[starts[here] + place] = septet | np.where(lengths[here] > place + 1, 0x80, 0)
-    return out.tobytes()
 
 
 def decode_column(data: bytes, count: int) -> Offsets:
