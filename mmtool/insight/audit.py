@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.insight.translation import look, partition_facts, plans_by, read_groups
+from mmtool.insight.translation import look, partition_facts, passed_over, plans_by, read_groups
 from mmtool.plan.audit import (
     AuditRow,
     Standing,
@@ -75,9 +75,14 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         return _both(look(clusters, topics), selection)
     if source is not None and target is not None:
         raise source
-    rows = _without_target(clusters, selection) if target else _without_source(clusters, selection, now_ms)
+    warnings = [error.message for error in (source, target) if error]
+    rows = (
+        _without_target(clusters, selection)
+        if target
+        else _without_source(clusters, selection, now_ms, warnings)
+    )
     told = tuple(row for row in rows if not topics or row.topic in topics)
-    return Audit(clusters.settings, told, tuple(error.message for error in (source, target) if error))
+    return Audit(clusters.settings, told, tuple(warnings))
 
 
 def _outage(cluster: ClusterPort) -> UnreachableError | None:
@@ -133,10 +138,14 @@ def _error(settings: FlowSettings, chosen: SelectedGroups, *, ran: bool) -> Mmto
     return None
 
 
-def _without_source(clusters: FlowClusters, selection: GroupSelection, now_ms: int) -> Iterable[AuditRow]:
+def _without_source(
+    clusters: FlowClusters, selection: GroupSelection, now_ms: int, warnings: list[str]
+) -> Iterable[AuditRow]:
     """By the checkpoints on the target, whoever wrote them: what was known when the source was last heard."""
     assert clusters.synced is not None
-    held = clusters.synced.checkpoints()
+    found = clusters.synced.checkpoints()
+    held = found.checkpoints
+    warnings += passed_over(found.unreadable)
     names = select_groups(selection, held, lambda _: True).known
     committed = clusters.target.groups.commits(names)
     for name in names:

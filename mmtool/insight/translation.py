@@ -329,11 +329,16 @@ def _synced(
     if port is None or all(part is not None and part.mirror_start.upstream == 0 for part in known.values()):
         return {}
     found = port.synced()
-    warnings += [
-        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, passed over"
-        for topic, number in sorted(found.unreadable.items())
-    ]
+    warnings += passed_over(found.unreadable)
     return found.maps
+
+
+def passed_over(unreadable: Mapping[str, int]) -> list[str]:
+    """What is said of records in MM2's topics that cannot be read, by their topic."""
+    return [
+        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, passed over"
+        for topic, number in sorted(unreadable.items())
+    ]
 
 
 def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:

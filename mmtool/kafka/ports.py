@@ -75,6 +75,19 @@ class Synced:
     unreadable: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The checkpoints topic alone.
+
+    Attributes:
+        checkpoints: The last one of each group and partition of the source, whoever wrote it.
+        unreadable: As for `Synced`.
+    """
+
+    checkpoints: Mapping[str, Mapping[TopicPartition, OffsetPair]]
+    unreadable: Mapping[str, int]
+
+
 class GroupsPort(Protocol):
     """The consumer groups of one cluster.
 
@@ -203,8 +216,8 @@ class SyncedPort(Protocol):
             UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a topic.
         """
 
-    def checkpoints(self) -> Mapping[str, Mapping[TopicPartition, OffsetPair]]:
-        """The last checkpoint of each group and partition of the source, whoever wrote it. Errors as above."""
+    def checkpoints(self) -> Held:
+        """What groups were told last. Errors as above."""
 
 
 class FlowWatchPort(FlowStatePort, Protocol):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.ports import Synced
+from mmtool.kafka.ports import Held, Synced
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.kafka.log_reader import LogRecord
@@ -34,21 +34,22 @@ class KafkaSynced:
         for sync, at_ms in self._syncs(unreadable):
             pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
-        for checkpoint, at_ms in self._checkpoints(unreadable):
+        records = _of_mm2(self._flow.target, self._checkpoints_topic)
+        for checkpoint, at_ms in self._checkpoints(records, unreadable):
             at = self._on_source(checkpoint.topic_partition)
             held[at].append(OffsetPair(checkpoint.upstream, checkpoint.downstream, at_ms))
         once = self._flow.mm2_exactly_once
         found = {at: SyncMap.of(pairs[at], held[at], exactly_once=once) for at in {*pairs, *held}}
         return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
 
-    def checkpoints(self) -> dict[str, dict[TopicPartition, OffsetPair]]:
+    def checkpoints(self) -> Held:
         found: dict[str, dict[TopicPartition, OffsetPair]] = defaultdict(dict)
-        for record in read_log(self._flow.target, self._checkpoints_topic):
-            told = decode_checkpoint(record.key, record.value)
-            if isinstance(told, Checkpoint):
-                pair = OffsetPair(told.upstream, told.downstream, record.timestamp_ms)
-                found[told.group][self._on_source(told.topic_partition)] = pair
-        return dict(found)
+        unreadable: Counter[str] = Counter()
+        records = read_log(self._flow.target, self._checkpoints_topic)
+        for told, at_ms in self._checkpoints(records, unreadable):
+            pair = OffsetPair(told.upstream, told.downstream, at_ms)
+            found[told.group][self._on_source(told.topic_partition)] = pair
+        return Held(dict(found), dict(unreadable))
 
     @property
     def _checkpoints_topic(self) -> str:
@@ -63,14 +64,15 @@ class KafkaSynced:
             else:
                 unreadable[topic] += 1
 
-    def _checkpoints(self, unreadable: Counter[str]) -> Iterator[tuple[Checkpoint, int]]:
-        topic = self._checkpoints_topic
-        for record in _of_mm2(self._flow.target, topic):
+    def _checkpoints(
+        self, records: Iterable[LogRecord], unreadable: Counter[str]
+    ) -> Iterator[tuple[Checkpoint, int]]:
+        for record in records:
             checkpoint = decode_checkpoint(record.key, record.value)
             if isinstance(checkpoint, Checkpoint):
                 yield checkpoint, record.timestamp_ms
             else:
-                unreadable[topic] += 1
+                unreadable[self._checkpoints_topic] += 1
 
     def _on_source(self, remote: TopicPartition) -> TopicPartition:
         """What MM2 calls a topic there: the name before it was mirrored (`ReplicationPolicy.upstreamTopic`)."""

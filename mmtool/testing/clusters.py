@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.ports import Bounds, Problem, Synced
+from mmtool.kafka.ports import Bounds, Held, Problem, Synced
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics import TopicFacts
@@ -206,8 +206,8 @@ class FakeSynced:
         found = {at: SyncMap.of(pairs) for at, pairs in self.syncs.items()}
         return Synced({at: known for at, known in found.items() if known is not None}, self.unreadable)
 
-    def checkpoints(self) -> dict[str, dict[TopicPartition, OffsetPair]]:
-        return self.held
+    def checkpoints(self) -> Held:
+        return Held(self.held, self.unreadable)
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """``mmtool groups audit`` as a script sees it, on clusters in memory."""
 
+import json
 import time
 
 import pytest
@@ -104,6 +105,18 @@ def test_with_the_source_away_the_checkpoints_tell(mmtool, audited, scene):
     assert other[2:] == ("behind", other[3])
     ended = mmtool("groups", "audit", "-c", scene.config)
     assert (ended.code, "warning: east does not answer" in ended.stderr) == (0, True)
+
+
+def test_checkpoints_that_cannot_be_read_are_counted_with_the_source_away_as_well(mmtool, scene):
+    scene.mm2.held["app"] = {TopicPartition("orders", 0): OffsetPair(12, 11, 0)}
+    scene.mm2.unreadable["east.checkpoints.internal"] = 3
+    scene.source.go_away(UnreachableError("east does not answer"))
+    ended = mmtool("groups", "audit", "-c", scene.config, "-o", "json")
+    assert (ended.code, len(ended.rows)) == (0, 1)
+    assert json.loads(ended.stdout)["warnings"] == [
+        "east does not answer",
+        "east.checkpoints.internal: 3 records that MirrorMaker 2 cannot have written, passed over",
+    ]
 
 
 def test_with_the_target_away_the_commits_of_the_source_are_shown(audited, scene):
