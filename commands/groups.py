@@ -93,6 +93,8 @@ AUDITED = (
     Column("upstream_offset", essential=False),
     Column("downstream_offset", essential=False),
     Column("target_offset", essential=False),
+    Column("target_age_seconds", title="TARGET-AGE", essential=False, human=_age),
+    Column("expires_seconds", title="EXPIRES-IN", essential=False, human=_age),
 )
 IMPORTED = (
     Column("group"),

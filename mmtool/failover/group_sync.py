@@ -117,7 +117,7 @@ class GroupSync:
         self._renew(led, read_at)
         rows = tuple(self._row(name, of) for name, of in led.items())
         ages = tuple(age for _, age in self._ages)
-        said = (*selection_warnings(selected), *warnings)
+        said = (*selection_warnings(flow, self.selection, selected), *warnings)
         return SyncTurn(self.clusters.settings, rows, selected.unknown, ages, said)
 
     def _renew(self, led: dict[str, Led], read_at: float) -> None:

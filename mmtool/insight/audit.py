@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.translation import look, partition_facts, passed_over, plans_by, read_groups
+from mmtool.output.human import duration
 from mmtool.plan.audit import (
     AuditRow,
+    CommitAges,
     Standing,
     audit_by_checkpoints,
     audit_group,
     audit_without_target,
 )
-from mmtool.plan.group_facts import select_groups
+from mmtool.plan.group_facts import select_groups, told_of_others
 from mmtool.plan.offsets import Direction, Rules
 from mmtool.plan.words import counted
 from mmtool.translation.refusals import Reason
@@ -63,7 +65,7 @@ class Audit:
 
 
 def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[str], now_ms: int) -> Audit:
-    """Every selected group, excluded ones too; ``now_ms`` is for the age of checkpoints.
+    """Every selected group, excluded ones too; ``now_ms`` is for the ages of checkpoints and commits.
 
     Raises:
         UnreachableError, NotAuthorisedError: Neither cluster answers, or one answers no.
@@ -72,7 +74,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
     with ThreadPoolExecutor(2) as pool:
         source, target = pool.map(_outage, (clusters.source, clusters.target))
     if source is None and target is None:
-        return _both(look(clusters, topics), selection)
+        return _both(look(clusters, topics), selection, now_ms)
     if source is not None and target is not None:
         raise source
     warnings = [error.message for error in (source, target) if error]
@@ -96,20 +98,40 @@ def _outage(cluster: ClusterPort) -> UnreachableError | None:
     return None
 
 
-def _both(flow: FlowNow, selection: GroupSelection) -> Audit:
+def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     settings, warnings = flow.clusters.settings, list[str]()
     chosen = _chosen(flow.clusters.source, selection)
+    warnings += told_of_others(selection, chosen, flow.clusters.source.groups.other_groups())
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings)
+    ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
     rows = [
-        row
+        _with_age(row)
         for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
-            plan, group.there, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
+            plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
         )
     ]
     ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
     return Audit(settings, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
+
+
+def _ages(target: ClusterPort, names: Collection[str], now_ms: int) -> CommitAges:
+    times = target.commit_times(names) if names else {}
+    return CommitAges(times, now_ms, target.offsets_retention_seconds() if times else 0.0)
+
+
+_SINCE = frozenset({Standing.BEHIND, Standing.AHEAD, Standing.STALE})
+
+
+def _with_age(row: AuditRow) -> AuditRow:
+    """The reason with since when, and for how long still."""
+    said = [row.reason]
+    if row.target_age_seconds is not None and row.verdict in _SINCE:
+        said.append(f"committed {duration(row.target_age_seconds)} ago")
+    if row.expires_seconds is not None:
+        said.append(f"expires in {duration(row.expires_seconds)}")
+    return replace(row, reason=", ".join(filter(None, said)))
 
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:

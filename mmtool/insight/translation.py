@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, UsageError
 from mmtool.insight.refining import refined
-from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups
+from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
 from mmtool.plan.words import counted
@@ -211,7 +211,7 @@ def translate_groups(
     """
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
-    warnings = list(selection_warnings(selected))
+    warnings = list(selection_warnings(flow, selection, selected, rules.direction))
     partitions = partition_facts(flow, rules.direction, warnings)
     plans = plans_by(flow, groups, partitions, rules)
     if refine:
@@ -256,9 +256,15 @@ def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Directi
     return select_groups(selection, listed, flow.clusters.settings.groups.accepts)
 
 
-def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
+def selection_warnings(
+    flow: FlowNow,
+    selection: GroupSelection,
+    selected: SelectedGroups,
+    direction: Direction = Direction.FORWARD,
+) -> tuple[str, ...]:
     """What an operator should know who expected other groups."""
-    found = []
+    others = flow.clusters.read_at(direction).groups.other_groups()
+    found = list(told_of_others(selection, selected, others))
     if selected.excluded:
         names = ", ".join(selected.excluded)
         found.append(f"left out by groups and groups.exclude (name them with -g): {names}")

@@ -9,13 +9,15 @@ from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import librdkafka_config
+from mmtool.kafka.commit_log import partition_of, read_commit_times
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_parts import read_parts
 from mmtool.kafka.patience import ask, result
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codec import topic_id_from_bytes
 from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -31,6 +33,8 @@ _SPARE_SECONDS = 5.0
 _PER_REQUEST = 5_000
 """Topics or partitions in one call: the library sends one request to each broker for all of them."""
 _WORD = 1 << 64
+_LARGE = 1_000_000
+"""Records of ``__consumer_offsets``, some ten seconds of reading."""
 _RETENTION = "offsets.retention.minutes"
 _DEFAULT_RETENTION_MINUTES = 7 * 24 * 60
 _METADATA = "offset.metadata.max.bytes"
@@ -108,6 +112,20 @@ class KafkaCluster:
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's own default."""
         return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
+
+    def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
+        """See `ClusterPort.commit_times`."""
+        known = self._metadata("listing topics").topics.get(COMMITS)
+        if known is None or known.error or not groups:
+            return {}
+        partitions = {partition_of(group, len(known.partitions)) for group in groups}
+        bounds = self.bounds([TopicPartition(COMMITS, number) for number in partitions])
+        if sum(log.log_end - log.log_start for log in bounds.values()) > _LARGE:
+            return {}
+        try:
+            return read_commit_times(self._settings, COMMITS, partitions, groups)
+        except NotAuthorisedError:
+            return {}
 
     def longest_metadata(self) -> int:
         """See `ClusterPort.longest_metadata`; as above."""

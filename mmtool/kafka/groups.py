@@ -84,9 +84,14 @@ class KafkaGroups:
     # --- listing ------------------------------------------------------------------------------------------
 
     def list_groups(self) -> dict[str, str]:
-        async def listed(wire: WireCluster) -> dict[str, str]:
-            groups = await self._patiently("listing groups", lambda: self._listed(wire))
-            return {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS}
+        return {g.group: g.state or "Unknown" for g in self._all() if g.protocol_type in _OF_CONSUMERS}
+
+    def other_groups(self) -> dict[str, str]:
+        return {g.group: g.protocol_type for g in self._all() if g.protocol_type not in _OF_CONSUMERS}
+
+    def _all(self) -> list[ListedGroup]:
+        async def listed(wire: WireCluster) -> list[ListedGroup]:
+            return await self._patiently("listing groups", lambda: self._listed(wire))
 
         return self._wire.ask(listed, "listing groups")
 

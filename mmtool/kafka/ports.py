@@ -97,6 +97,9 @@ class GroupsPort(Protocol):
     def list_groups(self) -> Mapping[str, str]:
         """Every consumer group, classic and KIP-848: its name, and Kafka's word for its state."""
 
+    def other_groups(self) -> Mapping[str, str]:
+        """Groups that are no consumer groups: their names, and Kafka's word for what they are (share, streams...)."""
+
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> Mapping[str, Mapping[TopicPartition, Commit]]:
@@ -164,6 +167,12 @@ class ClusterPort(Protocol):
         Args:
             partitions: Of which.
             committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
+        """
+
+    def commit_times(self, groups: Collection[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
+        """When each group committed last, in ms since 1970; nothing where that cannot be told without effort.
+
+        By ``__consumer_offsets``: it needs READ there, and is not read where it is large.
         """
 
     def longest_metadata(self) -> int:

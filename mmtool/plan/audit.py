@@ -47,6 +47,9 @@ class AuditRow:
         upstream_offset: What the group has committed on the source; None where nothing is, or nobody can tell.
         downstream_offset: Where that is on the target; None where it is not known.
         target_offset: What the group has committed there.
+        target_age_seconds: How long ago; None where nobody tells.
+        expires_seconds: When the target forgets that at the earliest, unless somebody commits (KIP-211); None likewise,
+            and while the group has members.
     """
 
     group: str
@@ -57,23 +60,55 @@ class AuditRow:
     upstream_offset: int | None = None
     downstream_offset: int | None = None
     target_offset: int | None = None
+    target_age_seconds: float | None = None
+    expires_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAges:
+    """When groups committed on the target, as far as that is told.
+
+    Attributes:
+        times: By group and partition, ms since 1970.
+        retention_seconds: After how long the target forgets the commits of a group without members.
+    """
+
+    times: Mapping[str, Mapping[TopicPartition, int]]
+    now_ms: int
+    retention_seconds: float
+
+    def age(self, group: str, place: TopicPartition | None) -> float | None:
+        """Seconds since the last commit."""
+        at_ms = None if place is None else self.times.get(group, {}).get(place)
+        return None if at_ms is None else max(0, self.now_ms - at_ms) / 1000
+
+    def expires(self, group: str, place: TopicPartition | None) -> float | None:
+        """Seconds until it is forgotten, at the earliest: of one that had members, since they left."""
+        age = self.age(group, place)
+        return None if age is None else max(0.0, self.retention_seconds - age)
 
 
 def audit_group(
-    plan: GroupPlan, there: GroupStanding, *, excluded: str = "", unmirrored: Callable[[str], str]
+    plan: GroupPlan,
+    there: GroupStanding,
+    ages: CommitAges,
+    *,
+    excluded: str = "",
+    unmirrored: Callable[[str], str],
 ) -> list[AuditRow]:
     """The rows of one group.
 
     Args:
         plan: Where its commits lead, forward, with no rewind allowed.
         there: Its state on the target.
+        ages: Of its commits there.
         excluded: Why it is no group of the flow's; empty when it is one.
         unmirrored: Why a topic is not mirrored.
     """
     rows = []
     for verdict in plan.verdicts:
         standing, reason = (Standing.EXCLUDED, excluded) if excluded else _judged(verdict, there, unmirrored)
-        place = verdict.source
+        place, committed = verdict.source, None if verdict.before is None else verdict.target
         rows.append(
             AuditRow(
                 plan.group,
@@ -86,6 +121,8 @@ def audit_group(
                 if verdict.answer is None or isinstance(verdict.answer, Refused)
                 else verdict.answer.offset,
                 None if verdict.before is None else verdict.before.offset,
+                ages.age(plan.group, committed),
+                ages.expires(plan.group, committed) if there.idle else None,
             )
         )
     return rows

@@ -129,6 +129,31 @@ class SelectedGroups:
     excluded: tuple[str, ...] = ()
 
 
+_NO_CONSUMERS = {
+    "share": "share groups (KIP-932): brokers keep what was delivered to them, and no offset that could be translated",
+    "streams": "streams groups (KIP-1071): their offsets belong to state stores, which moving offsets alone leaves behind",
+}
+
+
+def told_of_others(
+    selection: GroupSelection, selected: SelectedGroups, others: Mapping[str, str]
+) -> tuple[str, ...]:
+    """What is said of groups that are no consumer groups, and that somebody may have expected.
+
+    Args:
+        selection: What was asked for.
+        selected: What that came to.
+        others: The cluster's groups of other kinds: name, and Kafka's word for the kind.
+    """
+    named = {name: others[name] for name in selected.unknown if name in others}
+    meant = others if selection.everything or not selection.given else named
+    return tuple(
+        f"left out: {few([name for name in sorted(meant) if meant[name] == kind])}, {sentence}"
+        for kind, sentence in _NO_CONSUMERS.items()
+        if kind in meant.values()
+    )
+
+
 def select_groups(
     selection: GroupSelection, listed: Iterable[str], passes: Callable[[str], bool]
 ) -> SelectedGroups:

@@ -38,6 +38,7 @@ class FakeGroups:
         exists: Which partitions the cluster has; a commit for another one fails.
         denied: Partitions for which a commit is refused, as by a broker that does not tell rights beforehand.
         rights_missing: What a broker tells beforehand.
+        others: Groups that are no consumer groups, and what they are.
         failure: Raised by every call, for a cluster that has gone away.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
     """
@@ -47,6 +48,7 @@ class FakeGroups:
     members: dict[str, tuple[Member, ...]] = field(default_factory=dict)
     denied: set[TopicPartition] = field(default_factory=set)
     rights_missing: list[str] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
     failure: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
 
@@ -58,6 +60,10 @@ class FakeGroups:
         self._answer()
         names = [*self.committed, *self.members]
         return {name: self._standing(name).state for name in dict.fromkeys(names)}
+
+    def other_groups(self) -> dict[str, str]:
+        self._answer()
+        return self.others
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False
@@ -125,6 +131,7 @@ class FakeCluster:
     logs: dict[TopicPartition, Bounds] = field(default_factory=dict)
     failure: MmtoolError | None = None
     contents: dict[TopicPartition, list[Seen]] = field(default_factory=dict)
+    times: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -153,6 +160,10 @@ class FakeCluster:
         self._answer()
         del committed  # no transactions in here
         return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
+
+    def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
+        self._answer()
+        return {group: self.times[group] for group in groups if group in self.times}
 
     def longest_metadata(self) -> int:
         self._answer()

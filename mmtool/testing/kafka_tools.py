@@ -16,9 +16,19 @@ def consumer_groups(bootstrap: str, *arguments: str) -> str:
     Raises:
         AssertionError: It failed.
     """
+    return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
+
+
+def join_share_group(bootstrap: str, group: str, topic: str) -> None:
+    """``kafka-console-share-consumer`` for a moment: the group is there afterwards (KIP-932); raises as above."""
+    wanted = ("--group", group, "--topic", topic, "--timeout-ms", "1000")
+    _run("org.apache.kafka.tools.consumer.ConsoleShareConsumer", bootstrap, *wanted)
+
+
+def _run(tool: str, bootstrap: str, *arguments: str) -> str:
     command = java_command(
         tools_classpath(),
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        tool,
         *("--bootstrap-server", bootstrap, *arguments),
         jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
     )

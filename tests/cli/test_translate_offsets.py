@@ -73,6 +73,23 @@ def test_without_a_selector_every_group_is_read(rows, scene):
     assert offsets(rows())[2] == ("other", 0, 3, 3)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ["-g", "fans"],
+            3,
+            "left out: fans, share groups (KIP-932): brokers keep what was delivered to them",
+        ),
+        ([], 0, "left out: words, streams groups (KIP-1071): their offsets belong to state stores"),
+    ],
+)
+def test_what_share_groups_and_streams_groups_are_is_said(translate, scene, arguments, code, said):
+    scene.source.groups.others = {"fans": "share", "words": "streams", "workers": "connect"}
+    ended = translate(*arguments)
+    assert (ended.code, said in ended.stderr, "workers" in ended.stderr) == (code, True, False), ended.stderr
+
+
 def test_a_rehearsal_writes_nothing(rows, scene):
     assert [row["written"] for row in rows("-g", "app")] == [False, False]
     assert scene.target.groups.committed == {}

@@ -22,6 +22,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.plan.group_facts import ABSENT, Commit, Member
 from mmtool.plan.imports import plan_import
 from mmtool.testing.clusters import FakeCluster
+from mmtool.testing.kafka_tools import join_share_group
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -156,6 +157,29 @@ def test_brokers_that_know_no_request_about_many_groups_are_asked_about_each(
     groups.alter(group, {at(topic): Commit(3)})
     assert groups.fresh().commits([group, other]) == {group: {at(topic): Commit(3)}, other: {}}
     assert groups.fresh().describe([group])[group].idle
+
+
+def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
+    topic = topic_name("groups")
+    broker.create(topic, 1)
+    join_share_group(broker.bootstrap, group, topic)
+    assert broker.cluster.groups.other_groups()[group] == "share"
+    assert group not in broker.cluster.groups.list_groups()
+
+
+def test_when_groups_committed_is_told(broker, group, topic_name):
+    """Of names whose Java hash is negative, or of more than ASCII, as well."""
+    topic, began = topic_name("groups"), time.time() * 1000
+    broker.create(topic, 2)
+    names = [group, f"{group}-\u00e9\U0001f600", *(f"{group}-{number}" for number in range(5))]
+    for name in names:
+        assert broker.cluster.groups.alter(name, {at(topic, 1): Commit(0)}) == {}
+    broker.cluster.groups.forget(names[-1], [at(topic, 1)])
+    times = broker.cluster.commit_times([*names, "nobody"])
+    assert {name: list(of) for name, of in times.items() if of} == {
+        name: [at(topic, 1)] for name in names[:-1]
+    }
+    assert all(began - 1 <= ms <= time.time() * 1000 for of in times.values() for ms in of.values())
 
 
 def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
