@@ -78,7 +78,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class MalformedRecord:
-    """A record that is none of MM2's, and why: a tombstone, cut off, an unknown version, not UTF-8."""
+    """A record that is none of MM2's, and why: a tombstone, cut off, an unknown version, offset -1, not UTF-8."""
 
     reason: str
 
@@ -88,7 +88,7 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync | M
 
     def read(key: _Buffer, value: _Buffer) -> OffsetSync:
         return OffsetSync(
-            key.topic_partition(), UpstreamOffset(value.int64()), DownstreamOffset(value.int64())
+            key.topic_partition(), UpstreamOffset(value.offset()), DownstreamOffset(value.offset())
         )
 
     return _decoded(read, key, value)
@@ -100,7 +100,7 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Ma
     def read(key: _Buffer, value: _Buffer) -> Checkpoint:
         value.version()
         group, topic_partition = key.string(), key.topic_partition()
-        upstream, downstream = UpstreamOffset(value.int64()), DownstreamOffset(value.int64())
+        upstream, downstream = UpstreamOffset(value.offset()), DownstreamOffset(value.offset())
         return Checkpoint(group, topic_partition, upstream, downstream, value.string())
 
     return _decoded(read, key, value)
@@ -156,6 +156,12 @@ class _Buffer:
 
     def int64(self) -> int:
         return self._take(">q")[0]
+
+    def offset(self) -> int:
+        offset = self.int64()
+        if offset < 0:
+            raise ValueError(f"offset {offset}")
+        return offset
 
     def string(self) -> str:
         (length,) = self._take(">h")

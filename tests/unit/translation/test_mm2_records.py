@@ -17,7 +17,7 @@ from mmtool.translation.mm2_records import (
 )
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
-SYNC = OffsetSync(TopicPartition("orders", 3), UpstreamOffset(258), DownstreamOffset(-1))
+SYNC = OffsetSync(TopicPartition("orders", 3), UpstreamOffset(258), DownstreamOffset(2**63 - 1))
 CHECKPOINT = Checkpoint(
     "billing", TopicPartition("east.orders", 1), UpstreamOffset(5), DownstreamOffset(7), "é"
 )
@@ -28,7 +28,7 @@ GOLDEN = [
         SYNC,
         decode_offset_sync,
         b"\x00\x06orders\x00\x00\x00\x03",
-        b"\x00\x00\x00\x00\x00\x00\x01\x02\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"\x00\x00\x00\x00\x00\x00\x01\x02\x7f\xff\xff\xff\xff\xff\xff\xff",
     ),
     (
         CHECKPOINT,
@@ -48,6 +48,7 @@ golden = pytest.mark.parametrize(("record", "decode", "key", "value"), GOLDEN)
 
 names = st.text(st.characters(codec="utf-8"), max_size=30)
 int64s = st.integers(-(2**63), 2**63 - 1)
+offsets = st.integers(0, 2**63 - 1)
 partitions = st.builds(TopicPartition, names, st.integers(-(2**31), 2**31 - 1))
 
 
@@ -78,13 +79,13 @@ def test_a_tombstone_and_a_record_without_key_are_malformed(record, decode, key,
     assert decode(None, value) == MalformedRecord("no key")
 
 
-@given(partitions, int64s, int64s)
+@given(partitions, offsets, offsets)
 def test_each_offset_sync_comes_back(topic_partition, upstream, downstream):
     sync = OffsetSync(topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream))
     assert decode_offset_sync(sync.key(), sync.value()) == sync
 
 
-@given(names, partitions, int64s, int64s, names)
+@given(names, partitions, offsets, offsets, names)
 def test_each_checkpoint_comes_back(group, topic_partition, upstream, downstream, metadata):
     point = Checkpoint(
         group, topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream), metadata
@@ -110,6 +111,8 @@ def test_no_bytes_whatever_make_a_reader_crash(decode, key, value):
         (decode_offset_sync, b"\x00\x01\xff\x00\x00\x00\x00", b"\x00" * 16, "a string that is not UTF-8"),
         (decode_heartbeat, b"\x00\x00\x00\x00", b"\x00\x01" + b"\x00" * 8, "version 1: MM2 knows 0"),
         (decode_offset_sync, b"\x00\x00\x00", b"", "cut off: 3 bytes of key, 0 of value"),
+        (decode_offset_sync, b"\x00" * 6, b"\x00" * 8 + b"\xff" * 8, "offset -1"),
+        (decode_checkpoint, b"\x00" * 8, b"\x00\x00" + b"\xff" * 8 + b"\x00" * 10, "offset -1"),
     ],
 )
 def test_a_malformed_record_says_why(decode, key, value, reason):
