@@ -131,7 +131,7 @@ class SelectedGroups:
 
 _NO_CONSUMERS = {
     "share": "share groups (KIP-932): brokers keep what was delivered to them, and no offset that could be translated",
-    "streams": "streams groups (KIP-1071): their offsets belong to state stores, which moving offsets alone leaves behind",
+    "streams": "streams groups (KIP-1071): their offsets belong to state stores, not moved with them",
 }
 
 

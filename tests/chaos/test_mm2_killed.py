@@ -6,18 +6,16 @@ import os
 
 import pytest
 
-from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.testing.beside_mm2 import offset_syncs
 from mmtool.testing.mm2_model import mm2_answer, mm2_store
-from mmtool.testing.mm2_truth import copied_partitions
+from mmtool.testing.mm2_truth import Sighted, copied_partitions
 from mmtool.testing.replicating import Bench
 from mmtool.translation.answers import Refused, TargetLog
-from mmtool.translation.mm2_records import OffsetSync, decode_offset_sync
-from mmtool.translation.sync_map import OffsetPair, translate_by_syncs
+from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
@@ -27,15 +25,6 @@ KILLED_AT = (90_000, 20_000, 60_000)
 """How many records each MM2 copies before it dies. The first one's end is reached by none of the others."""
 STEP = 997
 PATIENCE_SECONDS = 90
-
-
-def syncs_of(flow, topic):
-    found = []
-    for record in read_log(*syncs_place(flow)):
-        sync = decode_offset_sync(record.key, record.value)
-        if isinstance(sync, OffsetSync) and sync.topic_partition == TopicPartition(topic, 0):
-            found.append(OffsetPair(sync.upstream, sync.downstream, record.timestamp_ms))
-    return found
 
 
 def test_no_answer_skips_a_record_whenever_mm2_dies(fleet, measured, tmp_path):
@@ -57,14 +46,15 @@ def test_no_answer_skips_a_record_whenever_mm2_dies(fleet, measured, tmp_path):
         with MirrorMaker(properties.read_text(), tmp_path / str(number)) as mm2:
             mm2.wait_until(lambda wanted=wanted: end() >= wanted, f"{wanted} records", PATIENCE_SECONDS)
             mm2.kill()
-        truth = copied_partitions(source, target, {topic: remote})[topic, 0]
+        here, there = Sighted(source, [topic]).look(), Sighted(target, [remote]).look()
+        truth = copied_partitions(here, there, {topic: remote})[topic, 0]
         known = KafkaSynced(flow).synced().maps[TopicPartition(topic, 0)]
         log = TargetLog(0, truth.target_end)
         asked = range(0, truth.source_end, STEP)
         assert not any(isinstance(translate_by_syncs(known, c, target=log), Refused) for c in asked)
         assert list(truth.wrong_forward(known, STEP)) == []
         assert list(truth.wrong_back(known, STEP)) == []
-        store = mm2_store(syncs_of(flow, topic))
+        store = mm2_store(offset_syncs(flow)[TopicPartition(topic, 0)])
         answers = [(c, mm2_answer(store, c)) for c in asked]
         theirs += sum(answer is not None and bool(truth.skipped(c, answer)) for c, answer in answers)
     measured(

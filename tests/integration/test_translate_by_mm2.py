@@ -1,160 +1,126 @@
-"""``translate-offsets`` for a flow that the real MirrorMaker 2 runs, and mmtool does not."""
+"""``translate-offsets`` and ``groups audit`` for flows that the real MirrorMaker 2 runs, and mmtool does not."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections import Counter
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pytest
 
-from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.synced import KafkaSynced
-from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.mirror_maker import MirrorMaker
-from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.group_facts import Commit
+from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2
 from mmtool.testing.kafka_tools import consumer_groups
 from mmtool.testing.lookups import groups_of
-from mmtool.testing.mm2_truth import copied_partitions
-from mmtool.testing.processes import Answer, run_mmtool
-from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+from mmtool.testing.mm2_model import mm2_answer, mm2_store
+from mmtool.testing.processes import run_mmtool
+from mmtool.translation.answers import Refused, TargetLog
+from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mmtool.config import FlowSettings
-    from mmtool.lab.fleet import Fleet
 
 pytestmark = pytest.mark.kafka
 
-RECORDS, PARTITIONS, GROUPS = 6_000, 2, 8
-PATIENCE_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Mirrored:
-    """A plain and a transactional topic that MM2 has mirrored, and groups that stand at parts of them.
-
-    One more group has read everything.
-    """
-
-    fleet: Fleet
-    properties: Path
-    flow: FlowSettings
-    topics: tuple[str, ...]
-    groups: tuple[str, ...]
-
-    @property
-    def places(self) -> list[TopicPartition]:
-        return [TopicPartition(topic, n) for topic in self.topics for n in range(PARTITIONS)]
-
-    def ends(self, cluster: str, *, remote: bool = False) -> dict[TopicPartition, int]:
-        bootstrap = self.fleet[cluster].bootstrap
-        names = {topic: self.flow.remote_topic(topic) if remote else topic for topic in self.topics}
-        return {
-            TopicPartition(topic, n): end
-            for topic, name in names.items()
-            for n, end in end_offsets(bootstrap, name).items()
-        }
-
-    def commit(self) -> None:
-        ends, groups = self.ends("source"), groups_of(self.fleet["source"].bootstrap)
-        for number, group in enumerate(self.groups, start=1):
-            read = {place: Commit(end * number // len(self.groups)) for place, end in ends.items()}
-            assert groups.alter(group, read) == {}
-
-    def checkpoints(self) -> dict[tuple[str, TopicPartition], Checkpoint]:
-        topic = self.flow.policy.checkpoints_topic("source")
-        found = {}
-        for record in read_log(self.flow.target, topic):
-            checkpoint = decode_checkpoint(record.key, record.value)
-            if isinstance(checkpoint, Checkpoint) and checkpoint.group in self.groups:
-                found[checkpoint.group, checkpoint.topic_partition] = checkpoint
-        return found
-
-    @cached_property
-    def truth(self):
-        names = {topic: self.flow.remote_topic(topic) for topic in self.topics}
-        return copied_partitions(self.fleet["source"], self.fleet["target"], names)
-
-    def run(self, *command: str, code: int = 0) -> Answer:
-        selected = [word for group in self.groups for word in ("-g", group)]
-        answer = run_mmtool(self.properties.parent, *command, "-c", str(self.properties), *selected)
-        assert answer.code == code, answer
-        return answer
-
-    @cached_property
-    def rows(self):
-        return self.run("translate-offsets", "-o", "json").rows
+MARK = f"by-mm2-{os.getpid()}"
+DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")
+IDENTITY = Variant(
+    f"{MARK}-identity",
+    "target",
+    "source",
+    {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "replication.policy.separator": "-",
+        "offset-syncs.topic.location": "target",
+        "sync.group.offsets.enabled": "true",
+    },
+)
+ONCE = Variant(
+    f"{MARK}-once",
+    "source",
+    "target",
+    {"replication.policy.separator": "--"},
+    isolation="read_committed",
+)
+EXACTLY_ONCE = {
+    "target.exactly.once.source.support": "enabled",
+    "dedicated.mode.enable.internal.rest": "true",
+    "listeners": "http://127.0.0.1:0",
+}
 
 
 @pytest.fixture(scope="module")
-def mirrored(bench, tmp_path_factory) -> Mirrored:
-    fleet, mark = bench.fleet, f"synced-{os.getpid()}"
-    topics = (f"{mark}-plain", f"{mark}-payments")
-    properties = bench.properties(
-        f"{mark}-.*",
-        **{
-            "source->target.groups": f"{mark}.*",
-            "emit.checkpoints.interval.seconds": "1",
-            "refresh.groups.interval.seconds": "1",
-            "target.offset.flush.interval.ms": "1000",
-            "source.consumer.isolation.level": "read_committed",
-        },
-    )
-    groups = (*(f"{mark}-{number}" for number in range(1, GROUPS)), f'{mark} has "read" everything')
-    made = Mirrored(fleet, properties, bench.flow(properties), topics, groups)
-    source = fleet["source"].bootstrap
-    for topic in topics:
-        create_topic(source, topic, PARTITIONS)
-    produce(source, Load(topics[0], RECORDS, PARTITIONS, record_bytes=100))
-    transactions = Transactions(f"{mark}-tx", 37, 5)
-    produce(source, Load(topics[1], RECORDS, PARTITIONS, record_bytes=100, transactions=transactions))
-    made.commit()
-
-    def checkpointed() -> bool:
-        held = made.checkpoints()
-        return len(held) == GROUPS * len(made.places) and _has_caught_up(made)
-
-    with MirrorMaker(properties.read_text(), tmp_path_factory.mktemp("mm2")) as mm2:
-        mm2.wait_until(checkpointed, "checkpoints of every group", PATIENCE_SECONDS)
-        mm2.stop()
-    return made
+def both_ways(fleet, tmp_path_factory):
+    """One MM2 with two flows, each with a policy and places of its own."""
+    return beside_mm2(fleet, tmp_path_factory.mktemp("mm2"), DEFAULT, IDENTITY)
 
 
-def _has_caught_up(made: Mirrored) -> bool:
-    """The group that has read everything is told of as far as it can be."""
-    ends = made.ends("target", remote=True)
-    last = made.groups[-1]
-    return all(
-        made.checkpoints()[last, TopicPartition(made.flow.remote_topic(at.topic), at.partition)].downstream
-        >= end - 1
-        for at, end in ends.items()
-    )
+@pytest.fixture(scope="module")
+def exactly_once(fleet, tmp_path_factory):
+    return beside_mm2(fleet, tmp_path_factory.mktemp("once"), ONCE, **EXACTLY_ONCE)
+
+
+@pytest.fixture
+def default(both_ways):
+    return both_ways[0]
+
+
+@pytest.fixture
+def identity(both_ways):
+    return both_ways[1]
+
+
+@pytest.fixture
+def once(exactly_once):
+    return exactly_once[0]
+
+
+@pytest.fixture(params=["default", "identity", pytest.param("once", marks=pytest.mark.chaos)])
+def mirrored(request):
+    return request.getfixturevalue(request.param)
+
+
+def truth_of(mirrored, row):
+    return mirrored.truth[row["topic"], row["partition"]]
+
+
+def records_in(reason):
+    """``by 1,126 records, or 20 more``"""
+    return [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?= )", reason)]
+
+
+def remote_of(row):
+    return TopicPartition(row["target_topic"], row["partition"])
 
 
 def test_every_group_has_an_answer_that_names_what_it_was_told_by(mirrored):
     assert {row["knowledge"] for row in mirrored.rows} == {"offset_syncs"}
     assert {row["exactness"] for row in mirrored.rows} == {"exact", "bounded"}
-    assert len(mirrored.rows) == GROUPS * len(mirrored.places)
+    assert len(mirrored.rows) == (GROUPS + 1) * len(mirrored.places)
 
 
 def test_no_answer_is_worse_than_mm2_s_own_checkpoint(mirrored, measured):
     held = mirrored.checkpoints()
-    ours = theirs = 0
+    ours, theirs = Counter(), Counter()
     for row in mirrored.rows:
-        checkpoint = held[row["group"], TopicPartition(row["target_topic"], row["partition"])]
+        if row["group"] == mirrored.unheard:
+            continue
+        checkpoint, truth = held[row["group"], remote_of(row)], truth_of(mirrored, row)
         assert checkpoint.upstream == row["upstream_offset"]
+        assert truth.skipped(checkpoint.upstream, checkpoint.downstream) == []
         assert row["downstream_offset"] >= checkpoint.downstream
-        truth = mirrored.truth[row["topic"], row["partition"]]
-        ours += truth.read_again(row["upstream_offset"], row["downstream_offset"])
-        theirs += truth.read_again(checkpoint.upstream, checkpoint.downstream)
-    measured(f"by MM2's topics {GROUPS} groups read {ours} records again, by its own checkpoints {theirs}")
-    assert ours < theirs
+        ours[row["topic"]] += truth.read_again(checkpoint.upstream, row["downstream_offset"])
+        theirs[row["topic"]] += truth.read_again(checkpoint.upstream, checkpoint.downstream)
+    figures = ", ".join(f"{topic} {ours[topic]} and {theirs[topic]}" for topic in mirrored.topics)
+    measured(f"records read again by {GROUPS} groups, by mmtool's answers and MM2's checkpoints: {figures}")
+    assert ours <= theirs
+    assert ours.total() < theirs.total()
+
+
+def test_no_answer_of_the_command_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
+    for row in mirrored.rows:
+        place, truth = (row["upstream_offset"], row["downstream_offset"]), truth_of(mirrored, row)
+        assert truth.skipped(*place) == []
+        assert truth.read_again(*place) <= row["reread_max"]
 
 
 def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
@@ -162,81 +128,181 @@ def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
     maps = KafkaSynced(mirrored.flow).synced().maps
     for (topic, partition), truth in mirrored.truth.items():
         known = maps[TopicPartition(topic, partition)]
+        assert truth.lost == []
         assert list(truth.wrong_forward(known)) == []
         assert list(truth.wrong_back(known)) == []
 
 
-def test_refined_by_the_records_every_answer_is_exact_and_carries_its_proof(mirrored):
+def test_no_offset_gets_an_answer_before_the_one_of_mm2_s_store(mirrored):
+    """Which MM2 would give a group that stands there."""
+    maps = KafkaSynced(mirrored.flow).synced().maps
+    for place, syncs in mirrored.syncs.items():
+        truth, store = mirrored.truth[place], mm2_store(syncs)
+        target = TargetLog(0, truth.target_end)
+        for commit in range(truth.source_end + 1):
+            answer, theirs = translate_by_syncs(maps[place], commit, target=target), mm2_answer(store, commit)
+            assert isinstance(answer, Refused) is (theirs is None)
+            assert theirs is None or answer.offset >= theirs
+
+
+def test_where_compaction_took_records_from_both_logs_the_last_of_each_key_is_met(mirrored):
+    """For every offset; the answers are of copies, some of which the target's cleaner has taken since."""
+    maps = KafkaSynced(mirrored.flow).synced().maps
+    for place, left in mirrored.survivors.items():
+        copied = mirrored.truth[place]
+        assert len(left.source) < len(copied.source)
+        assert len(left.copies) < len(copied.copies)
+        assert left.lost == []
+        assert list(left.wrong_forward(maps[TopicPartition(*place)])) == []
+
+
+def test_mm2_never_tells_of_a_group_with_a_comma_in_its_name_and_mmtool_does(mirrored):
+    told = {group for group, _ in mirrored.checkpoints()}
+    answered = {row["group"] for row in mirrored.rows}
+    assert (mirrored.unheard in told, mirrored.unheard in answered) == (False, True)
+    assert set(mirrored.groups) <= told
+
+
+def test_refined_by_the_records_no_answer_is_wrong_or_less_sure_and_each_carries_its_proof(
+    mirrored, measured
+):
     """The records before and after each boundary are the same on both sides."""
     rows = mirrored.run("translate-offsets", "--refine", "-o", "json").rows
-    told_by = Counter(row["knowledge"] for row in rows)
-    assert {row["exactness"] for row in rows} == {"exact"}
-    assert told_by.keys() == {"offset_syncs", "records"}
-    assert told_by["records"] == sum(row["exactness"] == "bounded" for row in mirrored.rows)
-    for row in rows:
-        truth, commit, answer = (
-            mirrored.truth[row["topic"], row["partition"]],
-            row["upstream_offset"],
-            row["downstream_offset"],
-        )
-        assert truth.skipped(commit, answer) == []
-        assert truth.read_again(commit, answer) == 0
+    for row, told in zip(rows, mirrored.rows, strict=True):
+        place, truth = (row["upstream_offset"], row["downstream_offset"]), truth_of(mirrored, row)
+        assert truth.skipped(*place) == []
+        assert truth.read_again(*place) <= row["reread_max"] <= told["reread_max"]
         for side, pair in (row["proof"] or {}).items():
             if pair is not None:
                 assert pair["upstream_sha256"] == pair["downstream_sha256"]
-                assert (pair["upstream_offset"] < commit) == (side == "before")
-                assert (pair["downstream_offset"] < answer) == (side == "before")
-    assert sum(None not in (row["proof"] or {"": None}).values() for row in rows) > len(rows) / 2
-    assert all((row["proof"] is not None) == (row["knowledge"] == "records") for row in rows)
+                assert (pair["upstream_offset"] < place[0]) == (side == "before")
+                assert (pair["downstream_offset"] < place[1]) == (side == "before")
+    exact = {
+        topic: Counter(row["exactness"] for row in rows if row["topic"] == topic) for topic in mirrored.topics
+    }
+    measured(f"refined: {', '.join(f'{topic} {dict(count)}' for topic, count in exact.items())}")
+    assert {row["knowledge"] for row in rows} == {"offset_syncs", "records"}
 
 
-def test_groups_are_synced_without_mmtool_s_own_mirror(mirrored):
-    target = groups_of(mirrored.fleet["target"].bootstrap)
+def test_where_nothing_is_compacted_away_refined_answers_are_exact(default):
+    rows = default.run("translate-offsets", "--refine", "-o", "json").rows
+    assert {row["exactness"] for row in rows if "compacted" not in row["topic"]} == {"exact"}
+
+
+@pytest.mark.chaos
+def test_with_exactly_once_mm2_s_own_transactions_take_room_on_the_target(once):
+    """Which its syncs are read with regard to."""
+    assert once.flow.mm2_exactly_once
+    assert all(len(truth.at) < truth.target_end for truth in once.truth.values())
+
+
+def test_where_mm2_commits_nothing_every_group_is_behind(default):
+    rows = default.run("groups", "audit", "-o", "json").rows
+    assert {(row["verdict"], row["reason"]) for row in rows} == {
+        ("behind", "nothing is committed on the target")
+    }
+
+
+def test_groups_are_synced_without_mmtool_s_own_mirror(default):
+    target = groups_of(default.target)
     (synced,) = {
-        (row["state"], row["refused"]) for row in mirrored.run("groups", "sync", "--once", "-o", "json").rows
+        (row["state"], row["refused"]) for row in default.run("groups", "sync", "--once", "-o", "json").rows
     }
     stands = {
         (group, at): commit.offset
-        for group, of in target.commits(mirrored.groups).items()
+        for group, of in target.commits(default.groups).items()
         for at, commit in of.items()
     }
     assert synced == ("synced", 0)
     assert stands == {
         (row["group"], TopicPartition(row["target_topic"], row["partition"])): row["downstream_offset"]
-        for row in mirrored.rows
+        for row in default.rows
     }
 
 
-def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(mirrored, tmp_path):
+def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(default, tmp_path):
     """Group names with blanks, quotes and commas, and long ones."""
-    target = mirrored.fleet["target"].bootstrap
     file = tmp_path / "reset.csv"
-    file.write_text(mirrored.run("groups", "export").stdout)
-    selected = [word for group in mirrored.groups for word in ("--group", group)]
-    consumer_groups(target, "--reset-offsets", "--from-file", str(file), "--execute", *selected)
+    file.write_text(default.run("groups", "export").stdout)
+    selected = [word for group in (*default.groups, default.unheard) for word in ("--group", group)]
+    consumer_groups(default.target, "--reset-offsets", "--from-file", str(file), "--execute", *selected)
     exported = consumer_groups(
-        target, "--reset-offsets", "--to-current", "--all-topics", "--export", *selected
+        default.target, "--reset-offsets", "--to-current", "--all-topics", "--export", *selected
     )
     assert sorted(exported.splitlines()) == ["", *sorted(file.read_text().splitlines())]
 
-    audited = mirrored.run("groups", "audit", "-o", "json").rows
+    audited = default.run("groups", "audit", "-o", "json").rows
     assert {row["verdict"] for row in audited} == {"synced"}
 
 
-def test_what_kafka_s_tool_exports_can_be_imported(mirrored, tmp_path):
-    target = mirrored.fleet["target"].bootstrap
-    group = mirrored.groups[-1]
+def test_what_kafka_s_tool_exports_can_be_imported(default, tmp_path):
+    group = default.groups[-1]
     file = tmp_path / "reset.csv"
-    options = ("--reset-offsets", "--to-earliest", "--topic", mirrored.flow.remote_topic(mirrored.topics[0]))
-    file.write_text(consumer_groups(target, *options, "--export", "--group", group))
+    options = ("--reset-offsets", "--to-earliest", "--topic", default.remotes[default.plain])
+    file.write_text(consumer_groups(default.target, *options, "--export", "--group", group))
     answer = run_mmtool(
         tmp_path,
-        *("groups", "import", str(file), "-c", str(mirrored.properties), "-g", group),
+        *("groups", "import", str(file), "-c", str(default.properties), "-s", "source", "-t", "target"),
+        *("-g", group),
         *("--allow-rewind", "--execute", "--yes", "-o", "json"),
     )
     assert [(row["offset"], row["written"]) for row in answer.rows] == [(0, True), (0, True)], answer
     assert {
         commit.offset
-        for at, commit in groups_of(target).commits([group])[group].items()
+        for at, commit in groups_of(default.target).commits([group])[group].items()
         if "plain" in at.topic
     } == {0}
+
+
+def test_no_answer_is_before_what_mm2_has_committed_for_the_group(identity):
+    """With ``sync.group.offsets.enabled`` MM2 commits its checkpoints; so an answer never takes a group back."""
+    committed = identity.committed()
+    assert committed == {at: told.downstream for at, told in identity.checkpoints().items()}
+    for row in identity.rows:
+        before = committed.get((row["group"], remote_of(row)))
+        assert row["target_offset_before"] == before
+        assert before is None or before <= row["downstream_offset"]
+
+
+def test_the_audit_says_how_far_mm2_left_each_group_behind(identity, measured):
+    """No group reads more again than is said, where it would go on now."""
+    committed, verdicts = identity.committed(), []
+    for row in identity.run("groups", "audit", "-o", "json").rows:
+        place = TopicPartition(identity.remotes[row["topic"]], row["partition"])
+        before = committed.get((row["group"], place))
+        assert row["target_offset"] == before
+        verdicts.append((row["group"] == identity.unheard, row["verdict"]))
+        if before is not None:
+            again = truth_of(identity, row).read_again(row["upstream_offset"], before)
+            assert again <= sum(records_in(row["reason"])), row
+            assert (row["verdict"] == "synced") is (before == row["downstream_offset"])
+    measured(
+        f"of {len(verdicts)} partitions of groups {verdicts.count((False, 'synced'))} are where they could be"
+    )
+    assert set(verdicts) == {(True, "behind"), (False, "behind"), (False, "synced")}
+
+
+def test_what_mm2_left_behind_is_brought_forward(identity):
+    written = identity.run("translate-offsets", "--execute", "--yes", "-o", "json").rows
+    assert {row["written"] for row in written} == {True}
+    audited = identity.run("groups", "audit", "-o", "json").rows
+    assert {row["verdict"] for row in audited} == {"synced"}
+
+
+def test_records_that_mm2_cannot_have_written_are_counted_and_change_no_answer(identity):
+    """Tombstones among them, over which MM2 itself stops to translate; by both of its topics."""
+    before = identity.run("translate-offsets", "-o", "json")
+    spoilt = identity.spoil()
+    said = [
+        f"{topic}: {n} records that MirrorMaker 2 cannot have written, passed over"
+        for topic, n in spoilt.items()
+    ]
+    after = identity.run("translate-offsets", "-o", "json")
+    assert after.rows == before.rows
+    assert json.loads(after.stdout)["warnings"] == sorted(said)
+    assert [line for line in after.said if line.startswith("warning: ")] == [
+        f"warning: {s}" for s in sorted(said)
+    ]
+    audited = identity.run("groups", "audit", "-o", "json")
+    assert {row["verdict"] for row in audited.rows} == {"synced"}
+    assert json.loads(audited.stdout)["warnings"] == sorted(said)

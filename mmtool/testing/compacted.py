@@ -1,0 +1,75 @@
+"""A compacted topic that the log cleaner really cleans, when it is told to and not before."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from confluent_kafka import Producer
+
+from mmtool.lab.cleaning import quick_cleaner
+from mmtool.lab.operating import alter_topic
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.waiting import wait_until
+
+_HOLD_MS = str(3_600_000)
+_WAVE_MS = 1_000  # of the records' own time, which rolls segments: ten times segment.ms
+_BEGAN_MS = 60_000  # ago: later than what the cleaner has to leave alone
+_COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": _HOLD_MS,
+}
+_SECONDS = 60.0
+
+
+@dataclass
+class CompactedTopic:
+    """Waves of records, each of some keys and in segments of its own; every seventh is a tombstone.
+
+    A mirror of it has its configs, so that its log is left alone until `compact` as well. The first record stays.
+    """
+
+    name: str
+    partitions: int = 2
+    keys: int = 500
+    _waves: int = 0
+    _began_ms: int = field(default_factory=lambda: int(time.time() * 1000) - _BEGAN_MS)
+
+    def create(self, bootstrap: str) -> None:
+        create_topic(bootstrap, self.name, self.partitions, 1, **_COMPACTED)
+
+    def write(self, bootstrap: str, waves: int) -> None:
+        """More waves; the first one of a topic has every key."""
+        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4", "log_level": 2})
+        for wave in range(self._waves, self._waves + waves):
+            chance = random.Random(wave)
+            for partition in range(self.partitions):
+                keys = range(1, self.keys)
+                chosen = sorted(chance.sample(keys, self.keys // 3)) if wave else range(self.keys)
+                for key in chosen:
+                    value = None if (key + wave) % 7 == 3 else b"wave %d of key %d" % (wave, key)
+                    when = self._began_ms + wave * _WAVE_MS
+                    producer.produce(self.name, value, b"%d" % key, partition, timestamp=when)
+            producer.flush(_SECONDS)
+        self._waves += waves
+
+
+def compact(bootstrap: str, topic: str) -> None:
+    """Lets the cleaner take what it can from every partition of a `CompactedTopic` or of its mirror."""
+    before = _records(bootstrap, topic)
+    alter_topic(bootstrap, topic, min_compaction_lag_ms="0")
+    with quick_cleaner(bootstrap):
+        wait_until(
+            lambda: all(_records(bootstrap, topic)[n] < before[n] for n in before),
+            f"compaction of {topic}",
+            _SECONDS,
+        )
+    alter_topic(bootstrap, topic, min_compaction_lag_ms=_HOLD_MS)
+
+
+def _records(bootstrap: str, topic: str) -> Counter[int]:
+    return Counter(record.partition for record in read_topic(bootstrap, topic))
