@@ -66,13 +66,16 @@ def one_flow(config: Path | None, source: str | None, target: str | None) -> Flo
     Raises:
         UsageError: The file cannot be used, or several flows are meant; they are listed.
     """
-    flows = loaded(config).select(source, target)
-    if len(flows) > 1:
-        raise UsageError(
-            f"several flows are enabled: {', '.join(flow.name for flow in flows)}",
-            remedy=f"name one, as -s {flows[0].source.alias} -t {flows[0].target.alias}",
-        )
-    return flows[0]
+    return loaded(config).one(source, target)
+
+
+def chain(config: Path | None, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
+    """The same, or the flows that lead from ``-s`` to ``-t`` one after the other (A->B->C).
+
+    Raises:
+        UsageError: As `one_flow`, or several ways lead there.
+    """
+    return loaded(config).chain(source, target)
 
 
 def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False) -> FlowClusters:

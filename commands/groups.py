@@ -12,7 +12,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import connect, loaded, one_flow, selection
+from mmtool.commands._wiring import chain, connect, loaded, one_flow, selection
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, watch, write
 
@@ -227,12 +227,13 @@ def export(
     """
     from mmtool.failover.moving import left_out, refusal
     from mmtool.failover.rows import reset_lines
-    from mmtool.insight.translation import look
+    from mmtool.insight.translation import look_along
     from mmtool.plan.reset_csv import write_reset_csv
 
     chosen = selection(group, groups, all_groups=all_groups)
     query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
-    flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
+    flows = [connect(one, timeout, beside_mm2=True) for one in chain(config, source, target)]
+    flow = look_along(flows, topic or ())
     found = _translated(flow, chosen, query)
     for sentence in found.warnings:
         warn(sentence)

@@ -11,7 +11,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import connect, one_flow, require_selector, selection
+from mmtool.commands._wiring import chain, connect, require_selector, selection
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 
@@ -101,7 +101,7 @@ def translate_offsets(
 ) -> None:
     """Say where committed offsets are on the target, exactly; write them there with --execute."""
     from mmtool.failover.moving import moved, question, refusal, rehearsed, write_csv
-    from mmtool.insight.translation import look, translate_groups
+    from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.offsets import Direction, Rules
 
     chosen = selection(group, groups, all_groups=all_groups)
@@ -110,7 +110,10 @@ def translate_offsets(
     if refine and reverse:
         raise UsageError("--refine places commits of the source", remedy="leave out --refine, or --reverse")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    flow = look(connect(one_flow(config, source, target), timeout, beside_mm2=True), topic or ())
+    flows = chain(config, source, target)
+    if refine and len(flows) > 1:
+        raise UsageError("--refine is for one flow", remedy="translate flow by flow, with -s and -t")
+    flow = look_along([connect(one, timeout, beside_mm2=True) for one in flows], topic or ())
     found = translate_groups(flow, chosen, rules, refine=refine)
     if csv is not None:
         _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
@@ -118,7 +121,7 @@ def translate_offsets(
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
         ended = moved(found if yes else translate_groups(flow, chosen, rules, refine=refine))
-        say_undo(ended, found.flow.clusters.settings, config)
+        say_undo(ended, flows[0] if reverse else flows[-1], config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))

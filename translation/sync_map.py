@@ -196,6 +196,10 @@ class SyncMap:
             if copy.downstream >= downstream
         )
 
+    def begun_from(self, downstream: int) -> int:
+        """How many restarts may have copied something again at or after a position of the target's log."""
+        return sum(copy.downstream >= downstream for copy in self.begun)
+
     def hidden_below(self, commit: int, copy: _Copy, downstream: int) -> int:
         """The same of what a restart copied again before the first record that was synced of it, if any was.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 
+from mmtool.config.chains import shortest_ways
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
@@ -281,6 +283,37 @@ class Settings(_Frozen):
     def heartbeats_only(self) -> tuple[FlowSettings, ...]:
         """Pairs that are not enabled and whose heartbeats are on, which is their default: MM2 beats for them too."""
         return tuple(flow for flow in self.all_flows if not flow.enabled and flow.emit_heartbeats)
+
+    def one(self, source: str | None, target: str | None) -> FlowSettings:
+        """The flow that ``-s`` and ``-t`` mean, for commands that work on one.
+
+        Raises:
+            UsageError: As `select`; or several are meant, which are listed.
+        """
+        flows = self.select(source, target)
+        if len(flows) > 1:
+            raise UsageError(
+                f"several flows are enabled: {', '.join(flow.name for flow in flows)}",
+                remedy=f"name one, as -s {flows[0].source.alias} -t {flows[0].target.alias}",
+            )
+        return flows[0]
+
+    def chain(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
+        """The same; or the enabled flows that lead from one to the other, where none does so directly.
+
+        Raises:
+            UsageError: As `one`; or several ways are as short.
+        """
+        enabled = {(flow.source.alias, flow.target.alias): flow for flow in self.flows}
+        if source is None or target is None or (source, target) in enabled:
+            return (self.one(source, target),)
+        ways = shortest_ways(enabled.keys(), source, target)
+        if len(ways) > 1:
+            raise UsageError(
+                f"several ways lead there: {', '.join('->'.join(way) for way in ways)}",
+                remedy="translate flow by flow, with -s and -t",
+            )
+        return tuple(enabled[hop] for hop in pairwise(ways[0])) if ways else (self.one(source, target),)
 
     def select(self, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:
         """The flows that ``-s`` and ``-t`` mean.

@@ -9,7 +9,8 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.applying import apply
 from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import Row, offset_of
-from mmtool.insight.translation import Translation, plan_groups, target_log
+from mmtool.insight.partitions import target_log
+from mmtool.insight.translation import Translation, plan_groups
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.imports import plan_import
 from mmtool.plan.offsets import Rules

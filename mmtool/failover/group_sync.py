@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
 from mmtool.failover.following import Followed, Follower
-from mmtool.insight.translation import look, partition_facts, selected_groups, selection_warnings
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import look, selected_groups, selection_warnings
 from mmtool.output import human
 from mmtool.plan.group_facts import GroupFacts
 from mmtool.plan.group_sync import SyncRow, SyncState, lead, percentile

@@ -36,7 +36,7 @@ def rehearsed(found: Translation) -> list[Row]:
 
 def moved(found: Translation) -> Moved:
     """Commit what the plans say; raises as `apply`."""
-    applied = apply(found.flow.clusters.written_at(found.rules.direction), found.plans)
+    applied = apply(found.flow.written_at(found.rules.direction), found.plans)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 
 
@@ -63,7 +63,7 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
 
 def question(found: Translation) -> str:
     """What ``--execute`` would do, as one sentence."""
-    return question_of(found.plans, found.flow.clusters.written_at(found.rules.direction).alias)
+    return question_of(found.plans, found.flow.written_at(found.rules.direction).alias)
 
 
 def question_of(plans: Collection[GroupPlan], where: str) -> str:

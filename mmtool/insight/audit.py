@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.insight.translation import look, partition_facts, passed_over, plans_by, read_groups
+from mmtool.insight.partitions import partition_facts, passed_over
+from mmtool.insight.translation import look, plans_by, read_groups
 from mmtool.output.human import duration
 from mmtool.plan.audit import (
     AuditRow,

@@ -17,25 +17,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, UsageError
+from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
-from mmtool.plan.words import counted
-from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.lockstep import NO_PROOF
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import Bounds, ClusterPort, FlowStatePort, SyncedPort
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.sync_map import SyncMap
     from mmtool.translation.types import TopicId
 
 
@@ -56,14 +53,6 @@ class FlowClusters:
     back: FlowStatePort | None = None
     synced: SyncedPort | None = None
 
-    def read_at(self, direction: Direction) -> ClusterPort:
-        """Whose commits are translated."""
-        return self.source if direction is Direction.FORWARD else self.target
-
-    def written_at(self, direction: Direction) -> ClusterPort:
-        """Where they would be committed."""
-        return self.target if direction is Direction.FORWARD else self.source
-
 
 @dataclass(frozen=True, slots=True)
 class FlowNow:
@@ -74,6 +63,7 @@ class FlowNow:
         narrowed: ``--topic`` was given: commits of other topics are not spoken of.
         target_ids: The ids of the target's topics, by name.
         mirrored_to: Directions whose commits are read where other flows than the way back mirror to as well.
+        then: Where its target is the source of the next flow of a chain.
     """
 
     clusters: FlowClusters
@@ -82,6 +72,20 @@ class FlowNow:
     narrowed: bool = False
     target_ids: Mapping[str, TopicId] = field(default_factory=dict)
     mirrored_to: frozenset[Direction] = frozenset()
+    then: FlowNow | None = None
+
+    @property
+    def end(self) -> FlowNow:
+        """The last flow of a chain; this one where it is none."""
+        return self if self.then is None else self.then.end
+
+    def read_at(self, direction: Direction) -> ClusterPort:
+        """Whose commits are translated."""
+        return self.clusters.source if direction is Direction.FORWARD else self.end.clusters.target
+
+    def written_at(self, direction: Direction) -> ClusterPort:
+        """Where they would be committed."""
+        return self.end.clusters.target if direction is Direction.FORWARD else self.clusters.source
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -156,6 +160,13 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
     reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
     others = frozenset(d for d, (names, ours) in reading.items() if mirrors_others(names, ours))
     return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids, others)
+
+
+def look_along(chain: Sequence[FlowClusters], topics: Collection[str] = ()) -> FlowNow:
+    """`look` at each flow of a chain: topics of the first one, and what the others carry on of them."""
+    first, *others = chain
+    flow = look(first, topics)
+    return replace(flow, then=look_along(others)) if others else flow
 
 
 def mirrors_others(topics: Iterable[str], ours: FlowIdentity) -> bool:
@@ -252,7 +263,7 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
     """Which groups are meant, of those that the cluster lists whose commits are read."""
-    listed = flow.clusters.read_at(direction).groups.list_groups()
+    listed = flow.read_at(direction).groups.list_groups()
     return select_groups(selection, listed, flow.clusters.settings.groups.accepts)
 
 
@@ -263,7 +274,7 @@ def selection_warnings(
     direction: Direction = Direction.FORWARD,
 ) -> tuple[str, ...]:
     """What an operator should know who expected other groups."""
-    others = flow.clusters.read_at(direction).groups.other_groups()
+    others = flow.read_at(direction).groups.other_groups()
     found = list(told_of_others(selection, selected, others))
     if selected.excluded:
         names = ", ".join(selected.excluded)
@@ -278,8 +289,8 @@ def read_groups(
 ) -> list[GroupFacts]:
     """What both clusters say of these groups; ``stable`` as in `GroupsPort.commits`."""
     here, there = (
-        flow.clusters.read_at(direction).groups,
-        flow.clusters.written_at(direction).groups,
+        flow.read_at(direction).groups,
+        flow.written_at(direction).groups,
     )
     # standing first: what a group without members had committed by then is its last word
     standing_here, standing_there = here.describe(names), there.describe(names)
@@ -294,97 +305,3 @@ def read_groups(
         )
         for name in names
     ]
-
-
-def partition_facts(
-    flow: FlowNow, direction: Direction, warnings: list[str] | None = None
-) -> dict[TopicPartition, PartitionFacts]:
-    """Every partition of the flow's topics, by the place where commits are read; ask after the commits."""
-    sources = flow.partitions
-    source_logs = flow.clusters.source.bounds(sources)
-    back = _maps_back(flow)
-    maps = flow.clusters.state.maps(flow.identity)
-    known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
-    synced = _synced(flow, known, [] if warnings is None else warnings)
-    targets = {
-        source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
-        for source in sources
-    }
-    target_logs = flow.clusters.target.bounds(targets.values())
-    facts = [
-        PartitionFacts(
-            source,
-            targets[source],
-            known[source],
-            _source_log(source_logs.get(source)),
-            target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
-            back.get(source),
-            direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
-            synced.get(source),
-        )
-        for source in sources
-    ]
-    return {fact.place(direction): fact for fact in facts}
-
-
-def _synced(
-    flow: FlowNow, known: Mapping[TopicPartition, PartitionMap | None], warnings: list[str]
-) -> Mapping[TopicPartition, SyncMap]:
-    """Asked only where offset runs do not tell all: of flows that MM2 runs, or ran before."""
-    port = flow.clusters.synced
-    if port is None or all(part is not None and part.mirror_start.upstream == 0 for part in known.values()):
-        return {}
-    found = port.synced()
-    warnings += passed_over(found.unreadable)
-    return found.maps
-
-
-def passed_over(unreadable: Mapping[str, int]) -> list[str]:
-    """What is said of records in MM2's topics that cannot be read, by their topic."""
-    return [
-        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, passed over"
-        for topic, number in sorted(unreadable.items())
-    ]
-
-
-def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
-    """What came from the target into the flow's own topics, by partition of the source."""
-    if flow.clusters.back is None:
-        return {}
-    maps = flow.clusters.back.maps(flow.identity.way_back).values()
-    return {
-        TopicPartition(m.about.target_topic, m.about.partition): m
-        for m in maps
-        if m.about.target_topic in flow.topics
-        and m.about.target_topic_id == flow.topics[m.about.target_topic].topic_id
-        and m.about.topic_id == flow.target_ids.get(m.about.source_topic)
-    }
-
-
-def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:
-    """Where the mirror was written to, which the naming policy of today need not agree with."""
-    return known.about.target_topic if known is not None else flow.remote(source.topic)
-
-
-def _map_of(
-    maps: Mapping[tuple[TopicId, int], PartitionMap], topic: TopicFacts, partition: int
-) -> PartitionMap | None:
-    """By the topic's id: the map of a topic of the same name that was deleted is of no use (KIP-516)."""
-    return maps.get((topic.topic_id, partition))
-
-
-def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
-    return (
-        UNKNOWN
-        if bounds is None
-        else SourceLog(UpstreamOffset(bounds.log_start), UpstreamOffset(bounds.log_end))
-    )
-
-
-def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
-    """A target partition's bounds as translation takes them; UNKNOWN for one that is not there."""
-    return (
-        UNKNOWN
-        if bounds is None
-        else TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))
-    )

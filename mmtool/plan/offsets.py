@@ -13,7 +13,16 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.plan.group_facts import Commit, GroupFacts
-from mmtool.translation.answers import Answer, Knowledge, Refused, Skipping, SourceLog, TargetLog
+from mmtool.translation.answers import (
+    Answer,
+    Bounded,
+    Exact,
+    Knowledge,
+    Refused,
+    Skipping,
+    SourceLog,
+    TargetLog,
+)
 from mmtool.translation.clamp import clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
@@ -58,6 +67,7 @@ class PartitionFacts:
         has_others: Records that neither map tells of may be among those that a group has read.
         synced: What MM2's topics tell of it, where the flow has not stored all itself.
         placed: Commits on the source that were placed by the records of both logs (``--refine``).
+        then: The same partition's way from this target on to the next cluster of a chain; None at its end.
     """
 
     source: TopicPartition
@@ -69,14 +79,25 @@ class PartitionFacts:
     has_others: bool = False
     synced: SyncMap | None = None
     placed: Mapping[int, Placed] = field(default_factory=dict)
+    then: PartitionFacts | None = None
+
+    @property
+    def hops(self) -> tuple[PartitionFacts, ...]:
+        """Of a chain all of them, from the source on."""
+        return (self,) if self.then is None else (self, *self.then.hops)
+
+    @property
+    def end(self) -> TopicPartition:
+        """The target, of a chain the last one's."""
+        return self.hops[-1].target
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
-        return self.source if direction is Direction.FORWARD else self.target
+        return self.source if direction is Direction.FORWARD else self.end
 
     def other(self, direction: Direction) -> TopicPartition:
         """Where they are written."""
-        return self.target if direction is Direction.FORWARD else self.source
+        return self.end if direction is Direction.FORWARD else self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +212,7 @@ def _uncommitted(
     """Where a consumer of the group would start at its own ``auto.offset.reset``, on either side."""
     for place, facts in partitions.items():
         if place.topic in topics and place not in group.commits:
-            yield Verdict(group.group, facts.source, facts.target, refusal=Reason.NO_COMMIT)
+            yield Verdict(group.group, facts.source, facts.end, refusal=Reason.NO_COMMIT)
 
 
 def _inside(
@@ -211,7 +232,7 @@ def _inside(
     return Verdict(
         group.group,
         facts.source,
-        facts.target,
+        facts.end,
         commit,
         answer=None if isinstance(answer, Refused) else answer,
         refusal=refusal,
@@ -230,6 +251,34 @@ def answer_of(
     facts: PartitionFacts, commit: Commit, rules: Rules
 ) -> tuple[Answer | Skipping, Knowledge | None]:
     """By the flow's own offset runs where it has them, and by MM2's topics where those do not reach back."""
+    return _over_hop(facts, commit, rules) if facts.then is None else _through(facts, commit, rules)
+
+
+def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answer, Knowledge | None]:
+    """Over a chain hop by hop: exact where every hop is, and told by what tells least.
+
+    Bounds add up: what would be read again on the cluster between is read again behind it, as often as that hop may
+    have copied it.
+    """
+    forward = rules.direction is Direction.FORWARD
+    hops, rules = facts.hops if forward else facts.hops[::-1], replace(rules, allow_skip=False)
+    offset, again, told = commit.offset, 0, Knowledge.OFFSET_RUNS
+    for hop in hops:
+        answer, knowledge = _over_hop(hop, Commit(offset), rules)
+        assert not isinstance(answer, Skipping)
+        if isinstance(answer, Refused):
+            return answer, knowledge
+        if knowledge is not None and knowledge is not Knowledge.OFFSET_RUNS:
+            told = knowledge
+        copies = 1 if hop.synced is None or not forward else 1 + hop.synced.begun_from(answer.offset)
+        again = again * copies + (answer.reread_max if isinstance(answer, Bounded) else 0)
+        offset = answer.offset
+    return (Bounded(offset, again) if again else Exact(offset)), told
+
+
+def _over_hop(
+    facts: PartitionFacts, commit: Commit, rules: Rules
+) -> tuple[Answer | Skipping, Knowledge | None]:
     if facts.map is None and facts.synced is None:
         return Refused(Reason.NEVER_RAN), None
     if facts.target_log is UNKNOWN:

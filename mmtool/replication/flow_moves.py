@@ -21,7 +21,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
-from mmtool.insight.translation import partition_facts
+from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import read_blocks, read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError

@@ -11,12 +11,13 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.lab.waiting import wait_until
+from mmtool.plan.group_facts import Commit
 from mmtool.plan.offsets import answer_forward
-from mmtool.testing.lookups import flow_facts
-from mmtool.testing.processes import MmtoolProcess
+from mmtool.testing.lookups import flow_facts, groups_of
+from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.translation.answers import Exact, Refused
 from mmtool.translation.refusals import Reason
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -131,3 +132,19 @@ def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
         assert all(v.is_identical for v in verdicts.values()), (home, away, verdicts)
     exact = {answer.offset for answer in answers(tmp_path, "a", "b") if isinstance(answer, Exact)}
     assert len(exact) == 1
+    assert along_and_back(three, tmp_path, topic, 300) == ("exact", read["a"][300].value, 300)
+
+
+def along_and_back(three, directory, topic, commit):
+    """A group's way from a over b to c: how sure, what it reads there first, and where that leads back to."""
+
+    def led(*options):
+        flow = ("-c", str(directory / "mm2.properties"), "-s", "a", "-t", "c", "-g", "reader")
+        answer = run_mmtool(directory, "translate-offsets", *flow, *options, "-o", "json")
+        assert answer.code == 0, answer
+        return answer.rows[0]
+
+    assert groups_of(three["a"].bootstrap).alter("reader", {TopicPartition(topic, 0): Commit(commit)}) == {}
+    there = led("--execute", "--yes")
+    first = next(r for r in read_topic(three["c"].bootstrap, topic) if r.offset == there["downstream_offset"])
+    return there["exactness"], first.value, led("--reverse")["upstream_offset"]

@@ -7,7 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.insight.translation import FlowNow, partition_facts, selected_groups
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import FlowNow, selected_groups
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.own_records import MARK

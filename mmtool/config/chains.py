@@ -1,0 +1,32 @@
+"""Ways from one cluster to another over several flows (A->B->C)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Way = tuple[str, ...]
+"""Aliases of clusters, in order."""
+
+
+def shortest_ways(flows: Collection[tuple[str, str]], source: str, target: str) -> list[Way]:
+    """Every way of the fewest flows; none where no flows lead there.
+
+    Args:
+        flows: Source and target of each, by their aliases.
+        source: Where ways begin.
+        target: Where they end.
+    """
+    ways: list[Way] = [(source,)]
+    seen = {source}
+    while ways:
+        arrived = [way for way in ways if way[-1] == target]
+        if arrived:
+            return arrived
+        ways = [
+            (*way, there) for way in ways for here, there in flows if here == way[-1] and there not in seen
+        ]
+        seen |= {way[-1] for way in ways}
+    return []

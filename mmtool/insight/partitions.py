@@ -1,0 +1,139 @@
+"""Partitions of a flow as both of its clusters, and what was stored or told of it, know them.
+
+The order of the questions matters; see `mmtool.insight.translation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.offsets import PartitionFacts
+from mmtool.plan.words import counted
+from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.ports import Bounds
+    from mmtool.plan.offsets import Direction
+    from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
+    from mmtool.translation.types import TopicId
+
+
+def partition_facts(
+    flow: FlowNow, direction: Direction, warnings: list[str] | None = None
+) -> dict[TopicPartition, PartitionFacts]:
+    """Every partition of the flow's topics, by the place where commits are read; ask after the commits.
+
+    Of a chain those that all of its flows mirror.
+
+    Args:
+        flow: Which flow.
+        direction: From which cluster to which.
+        warnings: Where sentences about what was read are put.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        RefusedError: Stored state that cannot be read.
+    """
+    facts = _facts(flow, direction, [] if warnings is None else warnings)
+    if flow.then is not None:
+        further = {fact.source: fact for fact in partition_facts(flow.then, direction, warnings).values()}
+        facts = [replace(fact, then=further[fact.target]) for fact in facts if fact.target in further]
+    return {fact.place(direction): fact for fact in facts}
+
+
+def _facts(flow: FlowNow, direction: Direction, warnings: list[str]) -> list[PartitionFacts]:
+    sources = flow.partitions
+    source_logs = flow.clusters.source.bounds(sources)
+    back = _maps_back(flow)
+    maps = flow.clusters.state.maps(flow.identity)
+    known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
+    synced = _synced(flow, known, warnings)
+    targets = {
+        source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
+        for source in sources
+    }
+    target_logs = flow.clusters.target.bounds(targets.values())
+    return [
+        PartitionFacts(
+            source,
+            targets[source],
+            known[source],
+            _source_log(source_logs.get(source)),
+            target_log(target_logs.get(targets[source]) if flow.holds_mirror(known[source]) else None),
+            back.get(source),
+            direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
+            synced.get(source),
+        )
+        for source in sources
+    ]
+
+
+def _synced(
+    flow: FlowNow, known: Mapping[TopicPartition, PartitionMap | None], warnings: list[str]
+) -> Mapping[TopicPartition, SyncMap]:
+    """Asked only where offset runs do not tell all: of flows that MM2 runs, or ran before."""
+    port = flow.clusters.synced
+    if port is None or all(part is not None and part.mirror_start.upstream == 0 for part in known.values()):
+        return {}
+    found = port.synced()
+    warnings += passed_over(found.unreadable)
+    return found.maps
+
+
+def passed_over(unreadable: Mapping[str, int]) -> list[str]:
+    """What is said of records in MM2's topics that cannot be read, by their topic."""
+    return [
+        f"{topic}: {counted(number, 'record')} that MirrorMaker 2 cannot have written, passed over"
+        for topic, number in sorted(unreadable.items())
+    ]
+
+
+def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
+    """What came from the target into the flow's own topics, by partition of the source."""
+    if flow.clusters.back is None:
+        return {}
+    maps = flow.clusters.back.maps(flow.identity.way_back).values()
+    return {
+        TopicPartition(m.about.target_topic, m.about.partition): m
+        for m in maps
+        if m.about.target_topic in flow.topics
+        and m.about.target_topic_id == flow.topics[m.about.target_topic].topic_id
+        and m.about.topic_id == flow.target_ids.get(m.about.source_topic)
+    }
+
+
+def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:
+    """Where the mirror was written to, which the naming policy of today need not agree with."""
+    return known.about.target_topic if known is not None else flow.remote(source.topic)
+
+
+def _map_of(
+    maps: Mapping[tuple[TopicId, int], PartitionMap], topic: TopicFacts, partition: int
+) -> PartitionMap | None:
+    """By the topic's id: the map of a topic of the same name that was deleted is of no use (KIP-516)."""
+    return maps.get((topic.topic_id, partition))
+
+
+def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
+    return (
+        UNKNOWN
+        if bounds is None
+        else SourceLog(UpstreamOffset(bounds.log_start), UpstreamOffset(bounds.log_end))
+    )
+
+
+def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
+    """A target partition's bounds as translation takes them; UNKNOWN for one that is not there."""
+    return (
+        UNKNOWN
+        if bounds is None
+        else TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))
+    )
