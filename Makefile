@@ -1,15 +1,16 @@
 # The whole house in a few words. Every target builds .venv first, from constraints.txt.
 #
-#   make demo         two embedded clusters, real data, replication, failover, proof
-#   make test         the standard test suite, real brokers included
-#   make lint         ruff, formatting, mypy
-#   make test-chaos   seeded faults, and the laws tried on many more examples: minutes long
-#   make bench        against MirrorMaker 2 on this machine (BENCH=--quick: 3 minutes)
-#   make completions  docs   write the generated files again
-#   make clean        everything that can be built again
+#   make demo              two embedded clusters, real data, replication, failover, proof
+#   make test              the standard test suite, real brokers included
+#   make lint              ruff, formatting, mypy
+#   make test-chaos        seeded faults, and the laws tried on many more examples: minutes long
+#   make bench             against MirrorMaker 2 on this machine, and translation at scale (BENCH=--quick: 5 minutes)
+#   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
+#   make completions docs  write the generated files again
+#   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-chaos bench completions docs clean
+.PHONY: help demo test lint test-chaos bench bench-rereads completions docs clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -39,6 +40,10 @@ test-chaos: .venv/.stamp
 
 bench: .venv/.stamp
 	$(BIN)/python benchmarks/side_by_side.py $(BENCH)
+	$(BIN)/python benchmarks/translation_scale.py $(BENCH)
+
+bench-rereads: .venv/.stamp
+	$(BIN)/python benchmarks/rereads.py
 
 completions: .venv/.stamp
 	_MMTOOL_COMPLETE=source_bash $(BIN)/mmtool > completions/mmtool

@@ -149,10 +149,10 @@ def _sample(target: Target, topic: str, partitions: int, pid: int, brokers: Sequ
     before = time.monotonic()
     records = target.records(topic, partitions)
     at = (before + time.monotonic()) / 2
-    return Sample(at, records, cpu_seconds(tree_of(pid)), cpu_seconds(brokers), _machine_cpu())
+    return Sample(at, records, cpu_seconds(tree_of(pid)), cpu_seconds(brokers), machine_cpu())
 
 
-def _machine_cpu() -> float:
+def machine_cpu() -> float:
     times = psutil.cpu_times()
     return float(times.user + times.system + getattr(times, "irq", 0.0) + getattr(times, "softirq", 0.0))
 
