@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
-
-from confluent_kafka import Producer
 
 from mmtool.config import load_settings
 from mmtool.kafka.log_reader import read_log
@@ -17,10 +16,12 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.compacted import CompactedTopic, compact
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mm2_truth import CopiedPartition, Sighted, copied_partitions, surviving_partitions
 from mmtool.testing.processes import Answer, run_mmtool
+from mmtool.testing.raw_producer import append_batches
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 RECORDS, PARTITIONS, GROUPS = 6_000, 2, 8
 _EARLY, _LATER = 6, 2  # waves of the compacted topic before MM2 starts, and while it runs
-_FLUSH_SECONDS = 60.0
 _SETTINGS = {
     "tasks.max": "6",  # a task's permits are for one partition, whose first record gets its sync in any case
     "heartbeats.replication.enabled": "false",
@@ -275,8 +275,7 @@ def _write_nonsense(cluster: ClusterSettings, topic: str, record: OffsetSync | C
         (b"\xff\xff", value),
         (key, value),
     ]
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
-    for spoilt, beside in records:
-        producer.produce(topic, beside, spoilt, 0)
-    assert producer.flush(_FLUSH_SECONDS) == 0
+    now = int(time.time() * 1000)
+    batch = batch_of([PlainRecord(n, now, *spoilt) for n, spoilt in enumerate(records)])
+    append_batches(cluster.bootstrap_servers, topic, 0, [batch])
     return len(records)

@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from confluent_kafka import Producer
-
 from mmtool.lab.cleaning import quick_cleaner
 from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
+from mmtool.testing.batches import PlainBatch, PlainRecord, batch_of
+from mmtool.testing.raw_producer import append_batches
 
 _HOLD_MS = str(3_600_000)
 _WAVE_MS = 1_000  # of the records' own time, which rolls segments: ten times segment.ms
@@ -44,18 +44,19 @@ class CompactedTopic:
 
     def write(self, bootstrap: str, waves: int) -> None:
         """More waves; the first one of a topic has every key."""
-        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "lz4", "log_level": 2})
-        for wave in range(self._waves, self._waves + waves):
-            chance = random.Random(wave)
-            for partition in range(self.partitions):
-                keys = range(1, self.keys)
-                chosen = sorted(chance.sample(keys, self.keys // 3)) if wave else range(self.keys)
-                for key in chosen:
-                    value = None if (key + wave) % 7 == 3 else b"wave %d of key %d" % (wave, key)
-                    when = self._began_ms + wave * _WAVE_MS
-                    producer.produce(self.name, value, b"%d" % key, partition, timestamp=when)
-            producer.flush(_SECONDS)
+        for partition in range(self.partitions):
+            batches = [self._wave(wave) for wave in range(self._waves, self._waves + waves)]
+            append_batches(bootstrap, self.name, partition, batches)
         self._waves += waves
+
+    def _wave(self, wave: int) -> PlainBatch:
+        when, some = self._began_ms + wave * _WAVE_MS, random.Random(wave)
+        keys = sorted(some.sample(range(1, self.keys), self.keys // 3)) if wave else range(self.keys)
+        values = (None if (key + wave) % 7 == 3 else b"wave %d of key %d" % (wave, key) for key in keys)
+        records = [
+            PlainRecord(n, when, b"%d" % key, v) for n, (key, v) in enumerate(zip(keys, values, strict=True))
+        ]
+        return batch_of(records, codec="lz4")
 
 
 def compact(bootstrap: str, topic: str) -> None:
