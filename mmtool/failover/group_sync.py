@@ -19,7 +19,7 @@ from mmtool.plan.words import counted, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.insight.translation import FlowClusters
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _WINDOW_SECONDS = 300.0
+_PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
+_SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
 _OTHERS = "its commits move back, and nobody is in it: a consumer that was given its partitions (assign()), or a tool"
 
 
@@ -37,14 +39,12 @@ class SyncTurn:
 
     Attributes:
         rows: By group.
-        unknown: Groups that were named and are not on the source.
-        ages: Of the last minutes: how old each partition's position on the target was before it was renewed, seconds.
+        ages: Of the last minutes: how many positions on the target were how old (seconds) before they were renewed.
     """
 
     flow: FlowSettings
     rows: tuple[SyncRow, ...]
-    unknown: tuple[str, ...]
-    ages: tuple[float, ...]
+    ages: Mapping[float, int]
     warnings: tuple[str, ...]
 
     def documents(self) -> list[dict[str, object]]:
@@ -66,8 +66,7 @@ class SyncTurn:
     @property
     def error(self) -> MmtoolError | None:
         """What one forced turn ends with: groups that could not be brought to where they should stand."""
-        short = [row for row in self.rows if row.state in (SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET)]
-        names = [*self.unknown, *(row.group for row in short)]
+        names = [row.group for row in self.rows if row.state in _SHORT]
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
@@ -92,7 +91,7 @@ class GroupSync:
     _follower: Follower = field(init=False)
     _followed: dict[str, Followed] = field(default_factory=dict)
     _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
-    _ages: deque[tuple[float, float]] = field(default_factory=deque)
+    _ages: deque[tuple[float, Counter[float]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         self._follower = Follower(self.clusters.target, self.now)
@@ -116,21 +115,23 @@ class GroupSync:
             {name: of.wanted for name, of in led.items() if of.wanted}
         )
         self._renew(led, read_at)
-        rows = tuple(self._row(name, of) for name, of in led.items())
-        ages = tuple(age for _, age in self._ages)
+        rows = [self._row(name, of) for name, of in led.items()]
+        rows += [_unknown(name) for name in selected.unknown]
+        ages = sum((counts for _, counts in self._ages), Counter[float]())
         said = (*selection_warnings(flow, self.selection, selected), *warnings)
-        return SyncTurn(self.clusters.settings, rows, selected.unknown, ages, said)
+        return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
 
     def _renew(self, led: dict[str, Led], read_at: float) -> None:
-        now = self.now()
+        now, ages = self.now(), Counter[float]()
         for name, of in led.items():
             followed = self._followed.get(name)
             for place in (*of.wanted, *of.refused):
                 before = self._told.get((name, place))
                 if before is not None:
-                    self._ages.append((now, now - before))
+                    ages[round(now - before, _PRECISION)] += 1
                 if followed is not None and place in followed.stands and place in of.wanted:
                     self._told[name, place] = read_at
+        self._ages.append((now, ages))
         while self._ages and now - self._ages[0][0] > _WINDOW_SECONDS:
             self._ages.popleft()
 
@@ -153,6 +154,10 @@ class GroupSync:
             None if since is None or running else self.now() - since,
             reason,
         )
+
+
+def _unknown(name: str) -> SyncRow:
+    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, Reason.UNKNOWN_GROUP.sentence)
 
 
 def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +17,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.offsets import PartitionFacts
@@ -35,6 +36,7 @@ class SyncState(StrEnum):
     ACTIVE_ON_TARGET = "active_on_target"
     NO_COMMIT = "no_commit"
     """It has committed nothing in the flow's topics."""
+    UNKNOWN_GROUP = "unknown_group"
 
 
 class Led(NamedTuple):
@@ -92,7 +94,17 @@ class SyncRow:
     reason: str
 
 
-def percentile(values: Collection[float], share: float) -> float | None:
-    """The smallest of them that at least ``share`` of them do not exceed; None of none."""
-    ordered = sorted(values)
-    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+def percentile(counts: Mapping[float, int], share: float) -> float | None:
+    """The smallest value that at least ``share`` of all do not exceed; None of none.
+
+    Args:
+        counts: How many there are of each.
+        share: From 0 to 1.
+    """
+    wanted = max(1, ceil(share * sum(counts.values())))
+    for value, reached in zip(
+        sorted(counts), accumulate(counts[value] for value in sorted(counts)), strict=True
+    ):
+        if reached >= wanted:
+            return value
+    return None
