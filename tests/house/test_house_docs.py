@@ -52,3 +52,12 @@ def test_the_file_map_names_every_room(root):
     text = (root / "docs" / "DESIGN.md").read_text(encoding="utf-8")
     rooms = {path.parent.name for path in (root / "mmtool").glob("*/__init__.py")}
     assert {room for room in rooms if f"`{room}/`" not in text and f"`mmtool/{room}/`" not in text} == set()
+
+
+def test_every_test_that_the_page_on_translation_names_for_an_edge_is_there(root):
+    page = (root / "docs" / "concepts" / "translation.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    sources = [path.read_text(encoding="utf-8") for path in (root / "tests").rglob("test_*.py")]
+    there = {name for source in sources for name in re.findall(r"^def (test_\w+)", source, re.MULTILINE)}
+    assert len(named) > 15
+    assert named - there == set()
