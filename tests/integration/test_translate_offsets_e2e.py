@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Assigned
 
+from mmtool.commands._wiring import connect
+from mmtool.failover.group_sync import GroupSync
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.plan.group_facts import Commit
+from mmtool.plan.group_facts import Commit, GroupSelection
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
@@ -125,6 +130,44 @@ def test_a_failover_watches_the_replicate_that_runs(mirrored, measured):
     measured(f"{row['rto_seconds']:.2f} s to recover one group beside a running replicate")
     offsets = [p["downstream_offset"] for p in row["groups"][0]["partitions"]]
     assert (mirrored.replicate_went_on, row["state"], offsets) == (True, "completed", [510, 400])
+
+
+def committed(bootstrap, group):
+    return {
+        place.partition: commit.offset
+        for place, commit in groups_of(bootstrap).commits([group])[group].items()
+    }
+
+
+def test_what_was_written_is_taken_back_by_the_command_that_it_printed(run, stem, source, target):
+    """A commit of before comes back, a first one is deleted (OffsetDelete)."""
+    group = f"{stem}-undone"
+    commit(source, group, stem, 300, 400)
+    commit(target, group, f"source.{stem}", 7)
+    moved = run("translate-offsets", "-g", group, "--execute", "--yes")
+    assert (moved.code, committed(target, group)) == (0, {0: 300, 1: 400}), moved.stderr
+    (line,) = [said for said in moved.said if "to put it back: mmtool " in said]
+    words = shlex.split(line.split(": mmtool ")[1])
+    words.remove("-c")
+    back = run(*[word for word in words if not word.endswith(".properties")], "--yes")
+    assert (back.code, committed(target, group)) == (0, {0: 7}), back.stderr
+
+
+def test_a_consumer_that_was_given_its_partitions_is_seen_by_its_commits(
+    bench, properties, stem, source, target
+):
+    """It is in no group: the group looks empty, and what is synced would be overwritten again and again."""
+    group, place = f"{stem}-assigned", Assigned(f"source.{stem}", 0, 0)
+    commit(source, group, stem, 300, 400)
+    consumer = Consumer({"bootstrap.servers": target, "group.id": group, "enable.auto.commit": False})
+    consumer.assign([place])
+    sync = GroupSync(connect(bench.flow(properties), timedelta(seconds=SECONDS)), GroupSelection((group,)))
+    states = [str(sync.turn().rows[0].state)]
+    consumer.commit(offsets=[Assigned(f"source.{stem}", 0, 5)], asynchronous=False)
+    commit(source, group, stem, 310, 400)
+    states.append(str(sync.turn().rows[0].state))
+    consumer.close()
+    assert (states, committed(target, group)) == (["synced", "active_on_target"], {0: 5, 1: 400})
 
 
 def test_a_group_that_consumes_is_refused_with_its_host(run, stem, source):
