@@ -218,11 +218,11 @@ def _position(text: str) -> Start | int:
 
 
 def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
-    from mmtool.failover.exchange import lines_of
+    from mmtool.failover.exchange import content_of, lines_in
     from mmtool.plan.reset_csv import parse_reset_csv
 
     try:
-        return parse_reset_csv(lines_of(path))
+        return parse_reset_csv(lines_in(path, content_of(path)))
     except ValueError as error:
         raise UsageError(
             f"--csv {path}: {error}", remedy="three columns per line, each partition once, without a heading"

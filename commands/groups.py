@@ -14,7 +14,7 @@ from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
 from mmtool.commands._wiring import chain, connect, loaded, one_flow, selection
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, talk, warn, watch, write
+from mmtool.output import Column, OutputFormat, Result, finish, stdout_is_tty, talk, warn, watch, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import Row
     from mmtool.insight.translation import FlowClusters, FlowNow, Translation
     from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.undo import Undo
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -182,18 +183,29 @@ def sync(
         finish(_synced(first), output, first.error)
     else:
         seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
-        watch(_turns(synced, _synced(first)), output, seconds)
+        watch(_turns(synced, _synced(first), output), output, seconds)
 
 
-def _turns(synced: GroupSync, first: Result) -> Iterator[Result]:
+def _turns(synced: GroupSync, first: Result, output: OutputFormat) -> Iterator[Result]:
     """Result after result; while a cluster is away, the last one and what is the matter."""
-    last = first
+    brief = output is OutputFormat.TABLE and not stdout_is_tty()
+    last, shown = first, first
     while True:
-        yield last
+        yield shown
         try:
-            last = _synced(synced.turn())
+            before, last = last, _synced(synced.turn())
+            shown = _changed(before, last) if brief else last
         except UnreachableError as error:
-            last = replace(last, errors=[error])
+            shown = replace(last, rows=() if brief else last.rows, errors=[error])
+
+
+def _changed(before: Result, now: Result) -> Result:
+    """The groups that were moved, or stand otherwise than before."""
+    stood = {row["group"]: (row["state"], row["reason"]) for row in before.rows}
+    news = [
+        row for row in now.rows if row["written"] or stood.get(row["group"]) != (row["state"], row["reason"])
+    ]
+    return replace(now, rows=news)
 
 
 def _synced(turn: SyncTurn) -> Result:
@@ -291,19 +303,23 @@ def import_(
     FILE may also be one that mmtool has kept of what it replaced: that is put back, and what had no commit before is
     deleted.
     """
-    from mmtool.failover.exchange import check_import, import_rows, read_reset_file
-    from mmtool.failover.undo_files import is_undo
+    from mmtool.failover.exchange import check_import, content_of, import_rows, read_reset_file
+    from mmtool.failover.undo_files import is_undo, read_undo
 
-    if is_undo(file):
-        _undo(file, connect(one_flow(config, source, target), timeout), output, execute=execute, yes=yes)
+    if group == "":
+        raise UsageError("-g/--group is empty", remedy="say whose offsets they are: -g NAME")
+    content, flow = content_of(file), one_flow(config, source, target)
+    if is_undo(content):
+        _undo(read_undo(str(file), content), connect(flow, timeout), output, execute=execute, yes=yes)
         return
-    wanted = read_reset_file(file, group)
-    flow = one_flow(config, source, target)
+    wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target
     found = check_import(cluster, wanted, allow_rewind=allow_rewind)
     if execute and found.writable:
         consent(_question(found), yes=yes, about=lambda: _imported(import_rows(found.plans)))
-        ended = (found if yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write()
+        ended = (found if yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write(
+            synced=flow.sync_group_offsets
+        )
         say_undo(ended, flow, config)
         finish(_imported(ended.rows, applied=True), output, ended.error)
     else:
@@ -312,15 +328,17 @@ def import_(
             talk("nothing was changed; add --execute to write these offsets")
 
 
-def _undo(file: Path, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
+def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
     from mmtool.failover.undo import check_undo
-    from mmtool.failover.undo_files import read_undo
 
-    kept, places = read_undo(file), (clusters.target, clusters.source)
+    places = (clusters.target, clusters.source)
     found = check_undo(places, kept)
     if execute and found.writable:
         consent(found.question, yes=yes, about=lambda: _imported(found.rows()))
-        ended = (found if yes else check_undo(places, kept)).write()
+        doing = found if yes else check_undo(places, kept)
+        ended = doing.write()
+        if ended.error is None:
+            talk(f"done: {doing.question}")
         finish(_imported(ended.rows, applied=True), output, ended.error)
     else:
         finish(_imported(found.rows()), output, found.refusal)

@@ -107,6 +107,8 @@ def translate_offsets(
     chosen = selection(group, groups, all_groups=all_groups)
     if execute:
         require_selector(chosen, "--execute")
+    if csv is not None and str(csv) == "-":
+        raise UsageError("--csv - is no file", remedy="mmtool groups export writes it to stdout")
     if refine and reverse:
         raise UsageError("--refine places commits of the source", remedy="leave out --refine, or --reverse")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)

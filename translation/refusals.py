@@ -33,7 +33,7 @@ _SENTENCES = {
     Reason.UNKNOWN_GROUP: "no cluster knows a group of this name: check the spelling with `--groups '.*'`",
     Reason.NO_COMMIT: "the group has no committed offset here: it is left without one",
     Reason.BEYOND_MIRROR: "the commit is past what has been mirrored: let `mmtool replicate` catch up",
-    Reason.BEYOND_SOURCE_END: "the commit is past the end of the source log: the source was truncated or recreated",
+    Reason.BEYOND_SOURCE_END: "past the end of the source log, which was cut or made anew: reset the group there",
     Reason.TARGET_LOG_START_PASSED: "the target has already deleted the records at this position: raise its retention",
     Reason.PARTITION_MISSING: "the target does not hold what was mirrored: no such partition, or made anew",
     Reason.NOT_MIRRORED: "not mirrored by this flow: outside `topics`, from before the mirror began, or passed over",

@@ -43,13 +43,13 @@ class Applied:
         return failure_of_writing(self.ended)
 
 
-def apply(cluster: ClusterPort, plans: Collection[GroupPlan]) -> Applied:
-    """Commit what the plans say, group by group; blocked groups are left as they are.
+def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -> Applied:
+    """Commit what the plans say, group by group; blocked groups are left as they are. ``synced`` as for `clear`.
 
     Raises:
         MmtoolError: As `clear` and `keep`; nothing was written.
     """
-    clear(cluster, plans)
+    clear(cluster, plans, synced=synced)
     undo = keep(cluster, plans)
     applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
     if undo is not None and not applied.written:

@@ -6,6 +6,7 @@ to that. Offsets and their bounds have been checked by the plan.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
@@ -14,7 +15,7 @@ from mmtool.plan.words import few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.group_facts import Commit
@@ -24,10 +25,27 @@ if TYPE_CHECKING:
     Wanted = Mapping[str, Mapping[TopicPartition, Commit]]
 
 _NAMED = 3
+_YOUNG_SECONDS = 60.0
+_COMMITS_EVERY_SECONDS = 6.0  # auto.commit.interval.ms is 5 s by default
 
 
-def clear(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> None:
+def clear(
+    cluster: ClusterPort,
+    plans: Iterable[GroupPlan],
+    *,
+    synced: bool = False,
+    pause: Callable[[float], None] = time.sleep,
+) -> None:
     """Ask the cluster that is written to whether it will take everything that the plans would commit.
+
+    A group whose commits there are young, and would be replaced, is watched for longer than a consumer's usual time
+    between two commits: one that uses ``assign()`` is in no group.
+
+    Args:
+        cluster: Which.
+        plans: What would be written.
+        synced: Young commits are the rule, because somebody keeps the groups ready (``sync.group.offsets.enabled``).
+        pause: Waits so many seconds.
 
     Raises:
         NotAuthorisedError: A right is missing.
@@ -42,6 +60,21 @@ def clear(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> None:
     _check_rights(cluster, wanted)
     _check_metadata(cluster, wanted)
     _check_standing(cluster, writing)
+    if not synced and (young := _young(cluster, writing)):
+        pause(_COMMITS_EVERY_SECONDS)
+        _check_standing(cluster, young)
+
+
+def _young(cluster: ClusterPort, writing: Iterable[GroupPlan]) -> list[GroupPlan]:
+    """Groups whose last commit that would be replaced is less than a minute old, as far as that is told."""
+    replacing = {
+        plan.group: {at for at, before in plan.before().items() if before != plan.to_write()[at]}
+        for plan in writing
+    }
+    times = cluster.commit_times([group for group, places in replacing.items() if places])
+    since_ms = (time.time() - _YOUNG_SECONDS) * 1000
+    young = {group for group, of in times.items() if any(of.get(at, 0) > since_ms for at in replacing[group])}
+    return [plan for plan in writing if plan.group in young]
 
 
 def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:

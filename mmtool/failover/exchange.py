@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -103,9 +104,9 @@ class Imported:
     def refusal(self) -> RefusedError | None:
         return refusal_of(self.plans)
 
-    def write(self) -> Moved:
-        """Commit what the plans say; raises as `apply`."""
-        applied = apply(self.cluster, self.plans)
+    def write(self, *, synced: bool) -> Moved:
+        """Commit what the plans say; as `apply`."""
+        applied = apply(self.cluster, self.plans, synced=synced)
         return Moved(import_rows(self.plans, applied.written), applied.error, applied.undo)
 
 
@@ -128,18 +129,19 @@ def check_import(
     return Imported(cluster, tuple(plans))
 
 
-def read_reset_file(path: Path, group: str | None) -> dict[str, dict[TopicPartition, int]]:
+def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, dict[TopicPartition, int]]:
     """Kafka's reset file, three columns for one group and four for several.
 
     Args:
-        path: The file.
+        path: The file's name, for errors.
+        content: What is in it.
         group: ``-g``; whose offsets those of three columns are.
 
     Raises:
         UsageError: It cannot be read, or the columns and ``-g`` do not go together.
     """
     try:
-        found = parse_groups_csv(lines_of(path))
+        found = parse_groups_csv(lines_in(path, content))
     except ValueError as error:
         raise UsageError(
             f"{path}: {error}", remedy="as kafka-consumer-groups --reset-offsets --export writes it"
@@ -160,18 +162,28 @@ def read_reset_file(path: Path, group: str | None) -> dict[str, dict[TopicPartit
     return {group: nobody}
 
 
-def lines_of(path: Path) -> list[str]:
-    """A file of somebody else's; spreadsheets begin theirs with a mark (UTF-8 with BOM).
+def content_of(path: Path) -> bytes:
+    """A file, read once: it may be a pipe; ``-`` is stdin.
 
     Raises:
         UsageError: It cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8-sig").splitlines()
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from error
+
+
+def lines_in(name: object, content: bytes) -> list[str]:
+    """Lines of somebody else's file; spreadsheets begin theirs with a mark (UTF-8 with BOM).
+
+    Raises:
+        UsageError: It is no text.
+    """
+    try:
+        return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8", remedy="save it as UTF-8") from error
+        raise UsageError(f"{name}: no text in UTF-8", remedy="save it as UTF-8, not compressed") from error
 
 
 def import_rows(

@@ -35,7 +35,7 @@ class Followed:
     Attributes:
         there: Its state on the target.
         stands: Partitions of the target where it stands as it should.
-        written: How many of those were committed in this turn.
+        written: How many of those were moved there in this turn; what was committed once more does not count.
         ahead: Partitions where it stands further on.
         others: Whether somebody else commits for it, though nobody is in it.
         problem: What was refused, in a sentence; empty when nothing was.
@@ -162,4 +162,5 @@ class Follower:
         ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
         told = "; ".join(dict.fromkeys(problems.values()))
         problem = f"group {name} {told}" if told else ""
-        return Followed(group.there, frozenset(stands), len(written), frozenset(ahead), others, problem)
+        moved = sum(before.get(place) != sent[place].offset for place in written)
+        return Followed(group.there, frozenset(stands), moved, frozenset(ahead), others, problem)

@@ -36,13 +36,14 @@ def rehearsed(found: Translation) -> list[Row]:
 
 def moved(found: Translation) -> Moved:
     """Commit what the plans say; raises as `apply`."""
-    applied = apply(found.flow.written_at(found.rules.direction), found.plans)
+    synced = found.flow.end.clusters.settings.sync_group_offsets
+    applied = apply(found.flow.written_at(found.rules.direction), found.plans, synced=synced)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 
 
 def refusal(found: Translation) -> RefusedError | None:
     """The guard's no for all that was found: any partition that keeps its group from being moved."""
-    return refusal_of(found.plans)
+    return refusal_of(found.plans) or found.error
 
 
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:

@@ -228,7 +228,9 @@ class _Steps:
         now = self._read()
         _refuse(active_guards(now, _names(self.flow)))
         _refuse(moved_meanwhile(self.groups, now))
-        clear(self.flow.clusters.target, self.found.plans)
+        clear(
+            self.flow.clusters.target, self.found.plans, synced=self.flow.clusters.settings.sync_group_offsets
+        )
 
     def write(self) -> None:
         """All groups; one that is refused in part is put back at once."""

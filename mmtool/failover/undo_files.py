@@ -30,11 +30,12 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
     undo = Undo.of(cluster.probe(), plans)
     if not undo.replaced:
         return None
-    folder = state_root() / "undo"
+    folder = (state_root() / "undo").absolute()
     path = folder / f"{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{cluster.alias}-{uuid4().hex[:6]}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with path.open("xb") as file:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
             file.write(undo.encode())
             file.flush()
             os.fsync(file.fileno())
@@ -46,22 +47,25 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
     return path
 
 
-def is_undo(path: Path) -> bool:
-    """Whether a file is one of `keep`'s, and no reset file of Kafka's."""
-    try:
-        with path.open("rb") as file:
-            return file.read(1) == b"{"
-    except OSError:
-        return False
+def is_undo(content: bytes) -> bool:
+    """Whether a file's content is of `keep`'s, and no reset file of Kafka's."""
+    return content.lstrip()[:1] == b"{"
 
 
-def read_undo(path: Path) -> Undo:
-    """A file of `keep`'s.
+def read_undo(name: str, content: bytes) -> Undo:
+    """What `keep` wrote.
+
+    Args:
+        name: Of the file, for the error.
+        content: What is in it.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: It is damaged, or something else.
     """
     try:
-        return Undo.decode(path.read_bytes())
-    except (OSError, UnreadableDocumentError) as error:
-        raise UsageError(f"{path}: {error}", remedy="name a file that mmtool has kept, as it was") from error
+        return Undo.decode(content)
+    except UnreadableDocumentError as error:
+        raise UsageError(
+            f"{name}: damaged, cut off, or no file of mmtool's",
+            remedy="name a file that mmtool has kept, as it was",
+        ) from error

@@ -16,13 +16,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import ConfigError, UsageError
+from mmtool.errors import ConfigError, RefusedError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
 from mmtool.translation.lockstep import NO_PROOF
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -114,17 +115,36 @@ class FlowNow:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """What was found: a plan for each group, and what there is to say about it."""
+    """What was found: a plan for each group, and what there is to say about it.
+
+    Attributes:
+        ran: Whether anything was mirrored by the flow, by whomever.
+    """
 
     flow: FlowNow
     rules: Rules
     plans: tuple[GroupPlan, ...]
     warnings: tuple[str, ...] = ()
+    ran: bool = True
 
     @property
     def writable(self) -> bool:
         """Whether there is anything to write."""
         return any(plan.to_write() for plan in self.plans)
+
+    @property
+    def error(self) -> RefusedError | None:
+        """Nothing was mirrored, so nothing can be told: perhaps the other direction was meant."""
+        if self.ran:
+            return None
+        settings = self.flow.clusters.settings
+        here, there = settings.source.alias, settings.target.alias
+        enabled = "" if settings.enabled else " is not enabled, and"
+        return RefusedError(
+            f"flow {settings.name}{enabled} never ran: nothing of it is on {there}",
+            remedy=f"name the flow that runs; for the way back of {there}->{here}: -s {there} -t {here} --reverse",
+            code=Reason.NEVER_RAN,
+        )
 
     @property
     def has_proof(self) -> bool:
@@ -228,7 +248,10 @@ def translate_groups(
     if refine:
         plans = plans_by(flow, groups, refined(flow, partitions, plans, warnings), rules)
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
-    return Translation(flow, rules, tuple(sorted(plans, key=lambda plan: plan.group)), tuple(warnings))
+    ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
+    ordered = tuple(sorted(plans, key=lambda plan: plan.group))
+    ran = ran or flow.narrowed or flow.then is not None
+    return Translation(flow, rules, ordered, tuple(warnings), ran)
 
 
 def plan_groups(

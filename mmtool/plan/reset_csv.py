@@ -70,6 +70,8 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
                 f"line {reader.line_num}: topic,partition,offset is wanted, with a group before them or not,"
                 f" and not {','.join(row)[:60]!r}"
             )
+        if group == [""]:
+            raise ValueError(f"line {reader.line_num}: the group is empty")
         empty = False
         place = TopicPartition(topic.strip(), int(partition))
         yield reader.line_num, ResetLine(group[0] if group else None, place, int(offset))

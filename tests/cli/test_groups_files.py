@@ -1,5 +1,6 @@
 """``mmtool groups export`` and ``import`` as a script sees them, on clusters in memory."""
 
+import io
 import json
 
 import pytest
@@ -120,6 +121,19 @@ def file(tmp_path):
     path = tmp_path / "reset.csv"
     path.write_text("east.orders,0,7\neast.orders,1,10\n")
     return path
+
+
+def test_stdin_is_a_file_as_well(groups, file, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read_bytes())))
+    ended = groups("import", "-", "-g", "app", "-o", "json")
+    assert [row["offset"] for row in ended.rows] == [7, 10]
+
+
+def test_a_group_without_a_name_is_a_usage_error(groups, file):
+    assert "-g/--group is empty" in groups("import", file, "-g", "").stderr
+    file.write_text(",east.orders,0,7\n")
+    ended = groups("import", file)
+    assert (ended.code, "line 1: the group is empty" in ended.stderr) == (2, True)
 
 
 def test_a_rehearsal_shows_what_would_be_committed_and_commits_nothing(groups, file, scene):

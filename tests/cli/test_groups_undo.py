@@ -1,6 +1,7 @@
 """What ``--execute`` replaces is kept on this host and can be put back, on clusters in memory."""
 
 import shlex
+import time
 from dataclasses import replace
 
 import pytest
@@ -136,6 +137,26 @@ def test_a_missing_right_is_named_before_anything_is_written(move, scene):
     ended = move()
     assert (ended.code, committed(scene)) == (9, {REMOTE[0]: Commit(4)})
     assert "without READ on topic east.orders; nothing was written" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("age_seconds", "commits_again", "code"), [(3, True, 3), (3, False, 0), (300, True, 0)]
+)
+def test_a_group_that_has_just_committed_on_the_target_is_watched_first(
+    move, scene, monkeypatch, age_seconds, commits_again, code
+):
+    """Longer than a consumer's usual time between two commits, where its commits are younger than a minute."""
+    waited = []
+
+    def pause(seconds):
+        waited.append(seconds)
+        if commits_again:
+            committed(scene)[REMOTE[0]] = Commit(5)
+
+    monkeypatch.setattr("mmtool.failover.clearance.clear.__kwdefaults__", {"synced": False, "pause": pause})
+    scene.target.times["app"] = {REMOTE[0]: int((time.time() - age_seconds) * 1000)}
+    ended = move()
+    assert (ended.code, waited) == (code, [6.0] if age_seconds < 60 else [])
 
 
 @pytest.mark.parametrize("somebody", ["commits", "joins"])
