@@ -89,7 +89,7 @@ class PartitionFacts:
     @property
     def end(self) -> TopicPartition:
         """The target, of a chain the last one's."""
-        return self.hops[-1].target
+        return self.target if self.then is None else self.then.end
 
     def place(self, direction: Direction) -> TopicPartition:
         """Where commits are read."""
