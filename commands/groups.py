@@ -321,9 +321,9 @@ def import_(
             synced=flow.sync_group_offsets
         )
         say_undo(ended, flow, config)
-        finish(_imported(ended.rows, applied=True), output, ended.error)
+        finish(_imported(ended.rows, found.warnings, applied=True), output, ended.error)
     else:
-        finish(_imported(import_rows(found.plans)), output, found.refusal)
+        finish(_imported(import_rows(found.plans), found.warnings), output, found.refusal)
         if found.writable:
             talk("nothing was changed; add --execute to write these offsets")
 
@@ -355,5 +355,5 @@ def _question(found: Imported) -> str:
     return question_of(found.plans, found.cluster.alias)
 
 
-def _imported(rows: list[Row], *, applied: bool = False) -> Result:
-    return Result("groups import", rows, IMPORTED, applied=applied)
+def _imported(rows: list[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:
+    return Result("groups import", rows, IMPORTED, warnings=warnings, applied=applied)

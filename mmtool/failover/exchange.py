@@ -11,7 +11,7 @@ from mmtool.failover.applying import apply
 from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import Row, offset_of
 from mmtool.insight.partitions import target_log
-from mmtool.insight.translation import Translation, plan_groups
+from mmtool.insight.translation import Translation, active_groups, plan_groups
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.imports import plan_import
 from mmtool.plan.offsets import Rules
@@ -95,6 +95,7 @@ class Imported:
 
     cluster: ClusterPort
     plans: tuple[GroupPlan, ...]
+    warnings: tuple[str, ...] = ()
 
     @property
     def writable(self) -> bool:
@@ -122,11 +123,11 @@ def check_import(
     standing, before = cluster.groups.describe(wanted), cluster.groups.commits(wanted)
     places = {place for of_group in wanted.values() for place in of_group}
     logs = {place: target_log(bounds) for place, bounds in cluster.bounds(places).items()}
-    plans = (
+    plans = [
         plan_import(group, of_group, before[group], logs, standing[group], allow_rewind=allow_rewind)
         for group, of_group in sorted(wanted.items())
-    )
-    return Imported(cluster, tuple(plans))
+    ]
+    return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
 
 
 def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, dict[TopicPartition, int]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
-    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.group_facts import GroupSelection, GroupStanding
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
@@ -247,11 +247,13 @@ def translate_groups(
     plans = plans_by(flow, groups, partitions, rules)
     if refine:
         plans = plans_by(flow, groups, refined(flow, partitions, plans, warnings), rules)
+    warnings += active_groups(
+        plans, {group.group: group.there for group in groups}, flow.written_at(rules.direction).alias
+    )
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
-    ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
+    known = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))
-    ran = ran or flow.narrowed or flow.then is not None
-    return Translation(flow, rules, ordered, tuple(warnings), ran)
+    return Translation(flow, rules, ordered, tuple(warnings), known or flow.narrowed or flow.then is not None)
 
 
 def plan_groups(
@@ -282,6 +284,12 @@ def plans_by(
 
 def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
     return replace(group, commits={at: commit for at, commit in group.commits.items() if at.topic in topics})
+
+
+def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:
+    """Who keeps which group from being written on the cluster ``where``: members, and the hosts they are on."""
+    refused = {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
+    return [f"group {name} is at work on {where}: {standing[name].sentence}" for name in sorted(refused)]
 
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:

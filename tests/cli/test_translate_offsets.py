@@ -102,6 +102,13 @@ def test_execute_writes_and_shows_what_was_there_before(rows, scene):
     assert scene.target.groups.committed["app"] == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
 
 
+def test_who_is_at_work_on_the_target_is_named_with_the_host(translate, scene):
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"), Member("app-2", "/10.0.0.8"))
+    ended = translate("-g", "app", "--execute", "--yes")
+    assert (ended.code, scene.target.groups.committed) == (3, {})
+    assert "group app is at work on west: Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8" in ended.stderr
+
+
 def test_execute_without_a_selector_is_a_usage_error(translate, scene):
     ended = translate("--execute", "--yes")
     assert (ended.code, scene.target.groups.committed) == (2, {})
