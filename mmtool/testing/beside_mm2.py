@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 RECORDS, PARTITIONS, GROUPS = 6_000, 2, 8
 _EARLY, _LATER = 6, 2  # waves of the compacted topic before MM2 starts, and while it runs
+_PATIENCE_SECONDS = 240.0
 _SETTINGS = {
     "tasks.max": "6",  # a task's permits are for one partition, whose first record gets its sync in any case
     "heartbeats.replication.enabled": "false",
@@ -87,7 +88,7 @@ def beside_mm2(fleet: Fleet, directory: Path, *variants: Variant, **worker: str)
             mm2.wait_until(flow.has_begun, "records of each partition")
             flow.go_on()
         for flow in made:
-            mm2.wait_until(flow.has_told_all, "checkpoints of every group")
+            mm2.wait_until(flow.has_told_all, "checkpoints of every group", _PATIENCE_SECONDS)
         mm2.stop()
     for flow in made:
         flow.end()

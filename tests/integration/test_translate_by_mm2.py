@@ -19,7 +19,7 @@ from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import TopicPartition
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 MARK = f"by-mm2-{os.getpid()}"
 DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")
