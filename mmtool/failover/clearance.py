@@ -67,14 +67,16 @@ def clear(
 
 def _young(cluster: ClusterPort, writing: Iterable[GroupPlan]) -> list[GroupPlan]:
     """Groups whose last commit that would be replaced is less than a minute old, as far as that is told."""
-    replacing = {
-        plan.group: {at for at, before in plan.before().items() if before != plan.to_write()[at]}
-        for plan in writing
-    }
+    replacing = {plan.group: _replaced(plan) for plan in writing}
     times = cluster.commit_times([group for group, places in replacing.items() if places])
     since_ms = (time.time() - _YOUNG_SECONDS) * 1000
     young = {group for group, of in times.items() if any(of.get(at, 0) > since_ms for at in replacing[group])}
     return [plan for plan in writing if plan.group in young]
+
+
+def _replaced(plan: GroupPlan) -> set[TopicPartition]:
+    wanted = plan.to_write()
+    return {place for place, before in plan.before().items() if before != wanted[place]}
 
 
 def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:

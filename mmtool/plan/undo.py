@@ -44,8 +44,9 @@ class Undo:
     def of(cls, cluster_id: ClusterId, plans: Iterable[GroupPlan]) -> Undo:
         """What these plans are about to replace."""
         replaced = [
-            Replaced(plan.group, place, plan.before().get(place), written)
+            Replaced(plan.group, place, before.get(place), written)
             for plan in plans
+            for before in [plan.before()]
             for place, written in plan.to_write().items()
         ]
         return cls(cluster_id, tuple(one for one in replaced if one.before != one.written))
@@ -126,11 +127,10 @@ def plan_undo(
         now: Each group's commits.
         standing: Each group's state.
     """
-    groups = dict.fromkeys(one.group for one in undo.replaced)
-    return [
-        _plan(name, [one for one in undo.replaced if one.group == name], now[name], standing[name])
-        for name in groups
-    ]
+    groups: dict[str, list[Replaced]] = {}
+    for one in undo.replaced:
+        groups.setdefault(one.group, []).append(one)
+    return [_plan(name, replaced, now[name], standing[name]) for name, replaced in groups.items()]
 
 
 def _plan(
