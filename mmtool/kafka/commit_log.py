@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
 
+_NO_ABSOLUTE = -(1 << 31)
 _COMMIT_VERSIONS = (0, 1)
 """Of keys; others are about the groups themselves (GroupMetadataKey is 2)."""
 
@@ -46,12 +47,12 @@ def read_commit_times(
 
 
 def partition_of(group: str, count: int) -> int:
-    """Which of ``count`` partitions a group's commits are in: Java's ``String.hashCode``, without its sign."""
+    """Which of ``count`` partitions a group's commits are in (Kafka's ``Utils.abs(group.hashCode()) % count``)."""
     found = 0
-    units = group.encode("utf-16-be")
-    for (unit,) in struct.iter_unpack(">H", units):
+    for (unit,) in struct.iter_unpack(">H", group.encode("utf-16-be")):
         found = (31 * found + unit) & 0xFFFFFFFF
-    return (found & 0x7FFFFFFF) % count
+    signed = found - (1 << 32) if found >> 31 else found
+    return (0 if signed == _NO_ABSOLUTE else abs(signed)) % count
 
 
 def _commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
