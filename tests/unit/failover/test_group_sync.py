@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mmtool.commands.groups import _synced, _turns
 from mmtool.errors import UnreachableError
 from mmtool.failover.group_sync import GroupSync
+from mmtool.output import OutputFormat
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.group_sync import percentile
 from mmtool.testing.scene import half_read
@@ -167,3 +169,20 @@ def test_metadata_goes_along(once, turns):
     turns.scene.source.groups.committed["app"][TopicPartition("orders", 0)] = Commit(12, "stream-time")
     once()
     assert turns.scene.target.groups.committed["app"][REMOTE[0]] == Commit(11, "stream-time")
+
+
+def test_while_a_cluster_is_away_the_sync_goes_on_and_says_so(turns):
+    """The last rows, and what is the matter, as a document; nothing more than that as a table in a file."""
+    shown = {output: _turns(turns.sync, _synced(turns.after(0)), output) for output in OutputFormat}
+    for results in shown.values():
+        next(results)
+    turns.scene.source.go_away(UnreachableError("cluster east does not answer"))
+    away = {output: next(results) for output, results in shown.items()}
+    assert [[error.message for error in result.errors] for result in away.values()] == [
+        ["cluster east does not answer"]
+    ] * 3
+    assert (len(away[OutputFormat.JSON].rows), len(away[OutputFormat.TABLE].rows)) == (1, 0)
+    turns.scene.source.failure = turns.scene.source.groups.failure = None
+    turns.scene.commits("app", "orders", 15, 10)
+    back = next(shown[OutputFormat.JSON])
+    assert (back.errors, back.rows[0]["state"], turns.committed) == ((), "synced", [14, 10])
