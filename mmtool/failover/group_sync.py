@@ -118,7 +118,7 @@ class GroupSync:
         rows = [self._row(name, of) for name, of in led.items()]
         rows += [_unknown(name) for name in selected.unknown]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
-        said = (*selection_warnings(flow, self.selection, selected), *warnings)
+        said = (*selection_warnings(selected), *warnings)
         return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
 
     def _renew(self, led: dict[str, Led], read_at: float) -> None:

@@ -133,9 +133,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> Rehearsal:
         *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
     ]
     plan = plan_planned(new_operation_id(), _names(flow), groups, plans)
-    return Rehearsal(
-        flow, plan, (*selection_warnings(flow, selection, selected), *_idle_warnings(flow, groups))
-    )
+    return Rehearsal(flow, plan, (*selection_warnings(selected), *_idle_warnings(flow, groups)))
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:

@@ -102,7 +102,7 @@ def _outage(cluster: ClusterPort) -> UnreachableError | None:
 def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     settings, warnings = flow.clusters.settings, list[str]()
     chosen = _chosen(flow.clusters.source, selection)
-    warnings += told_of_others(selection, chosen, flow.clusters.source.groups.other_groups())
+    warnings += told_of_others(chosen)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings)
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
@@ -137,7 +137,8 @@ def _with_age(row: AuditRow) -> AuditRow:
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
     """Groups that the flow leaves out are part of an audit: that is what is said of them."""
-    return select_groups(selection, cluster.groups.list_groups(), lambda _: True)
+    listed = cluster.groups.listing()
+    return select_groups(selection, listed.consumers, lambda _: True, listed.others)
 
 
 def _excluded(settings: FlowSettings, group: str) -> str:

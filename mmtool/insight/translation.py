@@ -242,7 +242,7 @@ def translate_groups(
     """
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
-    warnings = list(selection_warnings(flow, selection, selected, rules.direction))
+    warnings = list(selection_warnings(selected))
     partitions = partition_facts(flow, rules.direction, warnings)
     plans = plans_by(flow, groups, partitions, rules)
     if refine:
@@ -294,19 +294,14 @@ def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStandi
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
     """Which groups are meant, of those that the cluster lists whose commits are read."""
-    listed = flow.read_at(direction).groups.list_groups()
-    return select_groups(selection, listed, flow.clusters.settings.groups.accepts)
+    listed = flow.read_at(direction).groups.listing()
+    passes = flow.clusters.settings.groups.accepts
+    return select_groups(selection, listed.consumers, passes, listed.others)
 
 
-def selection_warnings(
-    flow: FlowNow,
-    selection: GroupSelection,
-    selected: SelectedGroups,
-    direction: Direction = Direction.FORWARD,
-) -> tuple[str, ...]:
+def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     """What an operator should know who expected other groups."""
-    others = flow.read_at(direction).groups.other_groups()
-    found = list(told_of_others(selection, selected, others))
+    found = list(told_of_others(selected))
     if selected.excluded:
         names = ", ".join(selected.excluded)
         found.append(f"left out by groups and groups.exclude (name them with -g): {names}")

@@ -16,7 +16,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, Unreach
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again, handfuls
-from mmtool.kafka.ports import Problem
+from mmtool.kafka.ports import GroupListing, Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -84,16 +84,17 @@ class KafkaGroups:
     # --- listing ------------------------------------------------------------------------------------------
 
     def list_groups(self) -> dict[str, str]:
-        return {g.group: g.state or "Unknown" for g in self._all() if g.protocol_type in _OF_CONSUMERS}
+        return dict(self.listing().consumers)
 
-    def other_groups(self) -> dict[str, str]:
-        return {g.group: g.protocol_type for g in self._all() if g.protocol_type not in _OF_CONSUMERS}
-
-    def _all(self) -> list[ListedGroup]:
+    def listing(self) -> GroupListing:
         async def listed(wire: WireCluster) -> list[ListedGroup]:
             return await self._patiently("listing groups", lambda: self._listed(wire))
 
-        return self._wire.ask(listed, "listing groups")
+        groups = self._wire.ask(listed, "listing groups")
+        return GroupListing(
+            {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS},
+            {g.group: g.protocol_type for g in groups if g.protocol_type not in _OF_CONSUMERS},
+        )
 
     async def _listed(self, wire: WireCluster) -> list[ListedGroup]:
         """Of every broker: the groups of one that does not answer would look deleted.

@@ -88,6 +88,18 @@ class Held:
     unreadable: Mapping[str, int]
 
 
+class GroupListing(NamedTuple):
+    """The groups of a cluster, by name.
+
+    Attributes:
+        consumers: Classic and KIP-848 groups, and Kafka's word for each one's state.
+        others: Groups of other kinds, and Kafka's word for what each one is (share, streams, connect).
+    """
+
+    consumers: Mapping[str, str]
+    others: Mapping[str, str]
+
+
 class GroupsPort(Protocol):
     """The consumer groups of one cluster.
 
@@ -95,10 +107,10 @@ class GroupsPort(Protocol):
     """
 
     def list_groups(self) -> Mapping[str, str]:
-        """Every consumer group, classic and KIP-848: its name, and Kafka's word for its state."""
+        """Of `listing` the consumer groups alone."""
 
-    def other_groups(self) -> Mapping[str, str]:
-        """Groups that are no consumer groups: their names, and Kafka's word for what they are (share, streams...)."""
+    def listing(self) -> GroupListing:
+        """Every group, of whatever kind."""
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False

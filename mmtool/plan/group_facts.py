@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.plan.words import few
@@ -17,6 +18,7 @@ OWN_GROUP_PREFIX = "mmtool."
 
 _NOBODY = frozenset({"Empty", "Dead"})
 _NAMED = 3
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +124,13 @@ class SelectedGroups:
         known: Groups to work on.
         unknown: Named with ``-g``, and no such group is there.
         excluded: Matched by ``--groups``, but not let pass by ``groups``/``groups.exclude``.
+        others: Groups that somebody may have expected and that are no consumer groups: Kafka's word for what they are.
     """
 
     known: tuple[str, ...]
     unknown: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 _NO_CONSUMERS = {
@@ -135,31 +139,33 @@ _NO_CONSUMERS = {
 }
 
 
-def told_of_others(
-    selection: GroupSelection, selected: SelectedGroups, others: Mapping[str, str]
-) -> tuple[str, ...]:
-    """What is said of groups that are no consumer groups, and that somebody may have expected.
-
-    Args:
-        selection: What was asked for.
-        selected: What that came to.
-        others: The cluster's groups of other kinds: name, and Kafka's word for the kind.
-    """
-    named = {name: others[name] for name in selected.unknown if name in others}
-    meant = others if selection.everything or not selection.given else named
+def told_of_others(selected: SelectedGroups) -> tuple[str, ...]:
+    """What is said of groups that are no consumer groups."""
+    others = selected.others
     return tuple(
-        f"left out: {few([name for name in sorted(meant) if meant[name] == kind])}, {sentence}"
+        f"left out: {few([name for name in sorted(others) if others[name] == kind])}, {sentence}"
         for kind, sentence in _NO_CONSUMERS.items()
-        if kind in meant.values()
+        if kind in others.values()
     )
 
 
 def select_groups(
-    selection: GroupSelection, listed: Iterable[str], passes: Callable[[str], bool]
+    selection: GroupSelection,
+    listed: Iterable[str],
+    passes: Callable[[str], bool],
+    others: Mapping[str, str] = _NONE,
 ) -> SelectedGroups:
-    """The groups that are meant, of those that the cluster lists."""
+    """The groups that are meant, of those that the cluster lists.
+
+    Args:
+        selection: What was asked for.
+        listed: The cluster's consumer groups.
+        passes: Whether ``groups`` and ``groups.exclude`` let one pass.
+        others: Its groups of other kinds, as in `SelectedGroups`.
+    """
     theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
-    matched = theirs if selection.everything or not selection.given else set()
+    everything = selection.everything or not selection.given
+    matched = theirs if everything else set()
     excluded: set[str] = set()
     if selection.matching is not None:
         found = set(filter(selection.matching, theirs))
@@ -167,4 +173,7 @@ def select_groups(
         matched = matched | found
     named = set(selection.names)
     known = {group for group in matched if passes(group)} | (named & theirs)
-    return SelectedGroups(*(tuple(sorted(groups)) for groups in (known, named - theirs, excluded)))
+    expected = {name: kind for name, kind in others.items() if everything or name in named}
+    return SelectedGroups(
+        tuple(sorted(known)), tuple(sorted(named - theirs)), tuple(sorted(excluded)), expected
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.ports import Bounds, Held, Problem, Synced
+from mmtool.kafka.ports import Bounds, GroupListing, Held, Problem, Synced
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics import TopicFacts
@@ -57,13 +57,12 @@ class FakeGroups:
         return self
 
     def list_groups(self) -> dict[str, str]:
-        self._answer()
-        names = [*self.committed, *self.members]
-        return {name: self._standing(name).state for name in dict.fromkeys(names)}
+        return dict(self.listing().consumers)
 
-    def other_groups(self) -> dict[str, str]:
+    def listing(self) -> GroupListing:
         self._answer()
-        return self.others
+        names = dict.fromkeys([*self.committed, *self.members])
+        return GroupListing({name: self._standing(name).state for name in names}, self.others)
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False

@@ -163,7 +163,7 @@ def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
     topic = topic_name("groups")
     broker.create(topic, 1)
     join_share_group(broker.bootstrap, group, topic)
-    assert broker.cluster.groups.other_groups()[group] == "share"
+    assert broker.cluster.groups.listing().others[group] == "share"
     assert group not in broker.cluster.groups.list_groups()
 
 
