@@ -25,6 +25,7 @@ Offsets = dict[TopicPartition, Commit]
 
 _AT_ONCE = 8
 _EVERYTHING_SECONDS = 60.0
+_STILL_SECONDS = 60.0
 _RENEWALS = 4
 
 
@@ -64,6 +65,7 @@ class Follower:
     target: ClusterPort
     now: Callable[[], float] = time.monotonic
     _done: dict[str, Offsets] = field(default_factory=dict)
+    _stood: dict[str, Offsets] = field(default_factory=dict)
     _renewed: dict[str, float] = field(default_factory=dict)
     _moved_at: dict[str, float] = field(default_factory=dict)
     _everything_at: float | None = None
@@ -99,16 +101,18 @@ class Follower:
 
         Other tools that follow the source (MirrorMaker 2) never move a group back from where it stood.
         """
-        stood = self._done.get(group.group, {})
-        back = any(
-            before is not None and before.offset < commit.offset
-            for place, commit in stood.items()
-            if (before := group.before.get(place)) != commit
-        )
-        if back:
+        stood, before = self._stood.get(group.group, {}), group.before
+        moved = [at for at, commit in stood.items() if at in before and before[at] != commit]
+        back = any(before[at].offset < stood[at].offset for at in moved)
+        if back or (moved and self._is_left_alone(group.group)):
             self._moved_at[group.group] = self.now()
-            self._done[group.group] = {at: group.before.get(at, commit) for at, commit in stood.items()}
-        return self.now() - self._moved_at.get(group.group, -_EVERYTHING_SECONDS) < _EVERYTHING_SECONDS
+            self._stood[group.group] = {at: before.get(at, commit) for at, commit in stood.items()}
+            self._done.pop(group.group, None)  # it is looked at in each turn
+        return self._is_left_alone(group.group)
+
+    def _is_left_alone(self, group: str) -> bool:
+        moved_at = self._moved_at.get(group)
+        return moved_at is not None and self.now() - moved_at < _STILL_SECONDS
 
     def _due(self, wanted: Mapping[str, Offsets]) -> list[str]:
         if self._everything_at is not None and self.now() < self._everything_at:
@@ -148,7 +152,7 @@ class Follower:
         self, group: GroupFacts, wanted: Offsets, sent: Offsets, problems: Mapping[TopicPartition, str]
     ) -> Followed:
         now, name = self.now(), group.group
-        others = now - self._moved_at.get(name, -_EVERYTHING_SECONDS) < _EVERYTHING_SECONDS
+        others = self._is_left_alone(name)
         if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
             self._done[name] = wanted
             self._renewed[name] = now if sent else self._renewed.get(name, now)
@@ -159,6 +163,8 @@ class Follower:
             for place, commit in wanted.items()
             if place in written or before.get(place) == commit.offset
         }
+        if not others:
+            self._stood[name] = {place: wanted[place] for place in stands}
         ahead = {place for place, commit in wanted.items() if before.get(place, 0) > commit.offset}
         told = "; ".join(dict.fromkeys(problems.values()))
         problem = f"group {name} {told}" if told else ""

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.testing.clusters import FakeCluster
@@ -102,6 +103,29 @@ def test_a_group_that_is_moved_back_by_somebody_who_is_not_in_it_is_left_alone_f
         move(duty, "app", 0, 60)
         turn(duty)
         assert target.groups.committed["app"][REMOTE[0]].offset == stands
+
+
+def test_what_could_not_be_committed_was_moved_by_nobody(target):
+    """The target's log did not hold the position yet: what stands there is older, and not somebody else's."""
+    target.groups.committed["app"] = {REMOTE[0]: Commit(50)}
+    duty = duty_for(target, ("app", 0, 101))
+    turn(duty)
+    target.logs[REMOTE[0]] = Bounds(0, 200)
+    move(duty, "app", 0, 102)
+    turn(duty)
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(102, "m")}
+
+
+def test_who_goes_on_committing_without_being_in_the_group_is_left_alone_for_as_long(target):
+    duty = duty_for(target, ("app", 0, 50))
+    clock = [1000.0]
+    duty.follower.now = lambda: clock[0]
+    turn(duty)
+    for reads in range(7, 20):
+        clock[0] += 30
+        target.groups.committed["app"] = {REMOTE[0]: Commit(reads)}
+        turn(duty)
+        assert target.groups.committed["app"] == {REMOTE[0]: Commit(reads)}
 
 
 def test_a_commit_that_the_target_has_forgotten_comes_back(target):
