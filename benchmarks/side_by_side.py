@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from busy import BUSY_CORES
 from copiers import MM2, MMTOOL, properties_for, start
 from gauges import Copied, Target, watch
 from latency import Latency, measure
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _LATENCY_TOPIC = "bench-latency"
 _LINGER_MS = 20  # MirrorMaker 2's producer: full batches where throughput counts, none where latency does
 _SETTLE_SECONDS = 2.0
-_BUSY_CORES = 0.4  # this process and the kernel's own threads take up to 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def _summary(results: Results, options: Options) -> None:
             savings = [theirs.cpu_per_record / ours.cpu_per_record for ours, theirs in pairs]
             _line(f"times as fast (wanted: {workload.wanted:g})", ratios, "{:.2f}".format)
             _line("times less CPU", savings, "{:.1f}".format)
-        if any(one.other_cores > _BUSY_CORES for copied in rows.values() for one in copied):
+        if any(one.other_cores > BUSY_CORES for copied in rows.values() for one in copied):
             print("other processes took part of the machine: believe the CPU per record, not the rates")
     if results.latency:
         print(f"\n{'end to end at 500 records/s, ms':<30} {'p50':>10} {'p99':>10}")

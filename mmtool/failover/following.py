@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.failover.writing import AT_ONCE
 from mmtool.plan.checkpoints import plan_group_sync
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.translation.types import TopicPartition
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Offsets = dict[TopicPartition, Commit]
 
-_AT_ONCE = 8
 _EVERYTHING_SECONDS = 60.0
 _STILL_SECONDS = 60.0
 _RENEWALS = 4
@@ -84,7 +84,7 @@ class Follower:
         standing, before = self.target.groups.describe(due), self.target.groups.commits(due)
         facts = [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in due]
         planned = self._inside({group.group: self._planned(group, wanted[group.group]) for group in facts})
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             problems = list(pool.map(self._commit, planned, planned.values()))
         return {
             group.group: self._followed(group, wanted[group.group], planned[group.group], problem)

@@ -15,7 +15,7 @@ from mmtool.output import human
 from mmtool.plan.group_facts import GroupFacts
 from mmtool.plan.group_sync import SyncRow, SyncState, lead, percentile
 from mmtool.plan.offsets import Direction
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, tally
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _unknown(name: str) -> SyncRow:
 
 
 def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:
-    refused = ", ".join(f"{number} {why}" for why, number in sorted(Counter(led.refused.values()).items()))
+    refused = tally(led.refused.values())
     if followed is None or not led.wanted:
         return (SyncState.BEHIND, refused) if refused else (SyncState.NO_COMMIT, "")
     if not followed.there.idle:

@@ -10,7 +10,7 @@ from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.applying import apply
 from mmtool.failover.rows import Row, reset_lines, translation_rows
 from mmtool.plan.reset_csv import write_reset_csv
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, tally
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.translation import Translation
     from mmtool.plan.offsets import GroupPlan
+    from mmtool.translation.refusals import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,18 @@ def refusal(found: Translation) -> RefusedError | None:
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
     """One error for every blocking verdict: how many of which kind, and what each means."""
     blocking = [(plan.group, verdict.refusal) for plan in plans for verdict in plan.blocking]
-    counts = Counter(reason for _, reason in blocking if reason is not None)
-    if not counts:
+    reasons = [reason for _, reason in blocking if reason is not None]
+    if not reasons:
         return None
     groups = sorted({group for group, _ in blocking})
-    said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
-    code = next(iter(counts)) if len(counts) == 1 else "refused"
-    return RefusedError(
-        f"refused: {said} ({_groups(groups)})",
-        remedy="; ".join(f"{reason}: {reason.sentence}" for reason in sorted(counts)),
-        code=code,
-    )
+    remedy = "; ".join(f"{reason}: {reason.sentence}" for reason in sorted(set(reasons)))
+    return refused_for(reasons, _groups(groups), remedy)
+
+
+def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
+    """How many partitions are refused for what; the reason is the code where there is one alone."""
+    code = next(iter(reasons)) if len(set(reasons)) == 1 else "refused"
+    return RefusedError(f"refused: {tally(reasons)} ({whom})", remedy=remedy, code=code)
 
 
 def question(found: Translation) -> str:
@@ -103,12 +105,11 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
 
 def left_out(what: str, found: Translation) -> str:
     """What Kafka's file does not hold, as a sentence; empty when that is nothing."""
-    reasons = [verdict.refusal for plan in found.plans for verdict in plan.verdicts]
-    counts = Counter(reason for reason in reasons if reason is not None)
-    if not counts:
-        return ""
-    said = ", ".join(f"{number} {reason}" for reason, number in sorted(counts.items()))
-    return f"{what} has no line for {counted(counts.total(), 'refused row')}: {said}"
+    verdicts = [verdict for plan in found.plans for verdict in plan.verdicts]
+    reasons = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
+    return (
+        f"{what} has no line for {counted(len(reasons), 'refused row')}: {tally(reasons)}" if reasons else ""
+    )
 
 
 def _groups(names: list[str]) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
-from mmtool.failover.moving import Moved
+from mmtool.failover.moving import Moved, refused_for
 from mmtool.failover.writing import Outcome, Written, failure_of_writing
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
@@ -43,16 +42,12 @@ class Undoing:
 
     @property
     def refusal(self) -> RefusedError | None:
-        reasons = Counter(reason for group in self.groups for reason in group.refused.values())
+        reasons = [reason for group in self.groups for reason in group.refused.values()]
         if not reasons:
             return None
-        said = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
         names = [group.group for group in self.groups if group.refused]
-        return RefusedError(
-            f"refused: {said} (of {counted(len(names), 'group')}: {', '.join(names[:3])})",
-            remedy="a group that has members, or has gone on since, is not put back",
-            code=next(iter(reasons)) if len(reasons) == 1 else "refused",
-        )
+        whom = f"of {counted(len(names), 'group')}: {', '.join(names[:3])}"
+        return refused_for(reasons, whom, "a group that has members, or has gone on since, is not put back")
 
     def rows(self, written: Iterable[Written] = ()) -> list[Row]:
         """One row for each commit; ``offset`` is None where it is to be deleted."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError
     """What a group has committed, or why nobody could look."""
 
-_AT_ONCE = 8
+AT_ONCE = 8
 """Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
 
 
@@ -85,7 +85,7 @@ def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Wr
         failed = _commit(groups, plan)
         return _settle(groups, plan, failed) if failed else None
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         return {done.group: done for done in pool.map(one, plans) if done is not None}
 
 

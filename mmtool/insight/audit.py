@@ -20,7 +20,7 @@ from mmtool.plan.audit import (
     audit_without_target,
 )
 from mmtool.plan.group_facts import select_groups, told_of_others
-from mmtool.plan.offsets import Direction, Rules
+from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import counted
 from mmtool.translation.refusals import Reason
 
@@ -113,7 +113,7 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
             plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
         )
     ]
-    ran = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
+    ran = ever_ran(partitions.values())
     return Audit(settings, tuple(rows), tuple(warnings), _error(settings, chosen, ran=ran))
 
 

@@ -21,7 +21,15 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
-from mmtool.plan.offsets import Direction, GroupPlan, PartitionFacts, Rules, plan_group, unknown_group
+from mmtool.plan.offsets import (
+    Direction,
+    GroupPlan,
+    PartitionFacts,
+    Rules,
+    ever_ran,
+    plan_group,
+    unknown_group,
+)
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
@@ -251,7 +259,7 @@ def translate_groups(
         plans, {group.group: group.there for group in groups}, flow.written_at(rules.direction).alias
     )
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
-    known = any(facts.map is not None or facts.synced is not None for facts in partitions.values())
+    known = ever_ran(partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))
     return Translation(flow, rules, ordered, tuple(warnings), known or flow.narrowed or flow.then is not None)
 

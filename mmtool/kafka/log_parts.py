@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.patience import AT_ONCE
+from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import read_range
@@ -34,9 +34,7 @@ def read_parts(
     """See `ClusterPort.records`; ``seconds`` are for one part."""
     wire = WireBeside(wire_cluster(cluster, "records", role="consumer"), seconds)
     found: dict[LogPart, list[Seen]] = {}
-    left = list(dict.fromkeys(parts))
-    while left:
-        some, left = left[:AT_ONCE], left[AT_ONCE:]
+    for some in handfuls(list(dict.fromkeys(parts)), AT_ONCE):
 
         async def read(there: WireCluster, some: list[LogPart] = some) -> list[list[Seen]]:
             await there.refresh({part.place.topic for part in some})

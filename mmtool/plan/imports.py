@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.plan.group_facts import ABSENT, Commit
-from mmtool.plan.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.offsets import Direction, GroupPlan, Verdict, guard
 from mmtool.translation.answers import Exact
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
@@ -79,8 +79,4 @@ def _refusal(
         return Reason.TARGET_LOG_START_PASSED
     if offset > log.log_end:
         return Reason.BEYOND_MIRROR
-    if not standing.idle:
-        return Reason.ACTIVE_ON_TARGET
-    if before is not None and before.offset > offset and not allow_rewind:
-        return Reason.WOULD_REWIND
-    return None
+    return guard(standing, offset, before, allow_rewind=allow_rewind)

@@ -33,8 +33,9 @@ from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from mmtool.plan.group_facts import GroupStanding
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
 
@@ -228,7 +229,10 @@ def _inside(
         return replace(gone, refusal=_gone(rules.direction), blocks=True)
     before = group.before.get(facts.other(rules.direction))
     answer, knowledge = answer_of(facts, commit, rules)
-    refusal = answer.reason if isinstance(answer, Refused) else _guard(group, answer.offset, before, rules)
+    if isinstance(answer, Refused):
+        refusal: Reason | None = answer.reason
+    else:
+        refusal = guard(group.there, answer.offset, before, allow_rewind=rules.allow_rewind)
     return Verdict(
         group.group,
         facts.source,
@@ -352,10 +356,15 @@ def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> An
     )
 
 
-def _guard(group: GroupFacts, offset: int, before: Commit | None, rules: Rules) -> Reason | None:
+def guard(there: GroupStanding, offset: int, before: Commit | None, *, allow_rewind: bool) -> Reason | None:
     """Why a known answer must not be written: somebody is at work there, or has been further already."""
-    if not group.there.idle:
+    if not there.idle:
         return Reason.ACTIVE_ON_TARGET
-    if before is not None and before.offset > offset and not rules.allow_rewind:
+    if before is not None and before.offset > offset and not allow_rewind:
         return Reason.WOULD_REWIND
     return None
+
+
+def ever_ran(partitions: Iterable[PartitionFacts]) -> bool:
+    """Whether anything of a flow was mirrored, by whomever."""
+    return any(facts.map is not None or facts.synced is not None for facts in partitions)

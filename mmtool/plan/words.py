@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 
 def counted(number: int, thing: str) -> str:
     """How many there are of a thing that takes an s when there are several: ``1 partition``, ``1,200 partitions``."""
     return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def tally(things: Iterable[str]) -> str:
+    """How many there are of which: ``2 never_ran, 1 no_commit``; empty for none."""
+    return ", ".join(f"{number} {thing}" for thing, number in sorted(Counter(things).items()))
 
 
 def few(things: Sequence[object], most: int = 5) -> str:
