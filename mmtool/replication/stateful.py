@@ -8,45 +8,21 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.own_records import own_batches
-from mmtool.kafka.wire.codes import Code, name_of
-from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.kafka.own_log import append_records, internal_topics, known_everywhere
 from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
-from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics import CreateTopic
-from mmtool.replication.pump.books import append
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.own_records import Headers
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import Document
-    from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.replication.context import FlowContext
-    from mmtool.translation.types import TopicId
 
-_STATE_CONFIGS = {
-    "cleanup.policy": "compact",
-    "segment.bytes": str(16 << 20),
-    "max.compaction.lag.ms": "600000",
-    "min.cleanable.dirty.ratio": "0.1",
-}
-_LOOKS = 50
-_LOOK_SECONDS = 0.1
 _MM2_CONFIGS = {"cleanup.policy": "compact"}
-
-
-def internal_topics(identity: FlowIdentity, settings: FlowSettings) -> list[CreateTopic]:
-    """mmtool's own topics on the target."""
-    partitions = {identity.runs_topic: RUNS_PARTITIONS, identity.control_topic: 1, PRODUCERS_TOPIC: 1}
-    factor = settings.offset_syncs_replication_factor
-    return [CreateTopic("", name, count, factor, _STATE_CONFIGS) for name, count in partitions.items()]
 
 
 async def make_internal_topics(flow: FlowContext) -> None:
@@ -59,18 +35,15 @@ async def make_internal_topics(flow: FlowContext) -> None:
         NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
     """
     await asyncio.to_thread(_make_internal_topics, flow)
-    own = [topic.name for topic in internal_topics(flow.identity, flow.settings)]
-    await flow.target.refresh(own)
-    for _ in range(2 * _LOOKS):
-        if await flow.target.known_by_all(own):
-            break
-        await asyncio.sleep(_LOOK_SECONDS)
-    await flow.target.refresh(own)
+    own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
+    await known_everywhere(flow.target, [topic.name for topic in own])
 
 
 def _make_internal_topics(flow: FlowContext) -> None:
     settings = flow.settings
-    TopicAdmin(settings.target).create_internal(internal_topics(flow.identity, settings))
+    TopicAdmin(settings.target).create_internal(
+        internal_topics(flow.identity, settings.offset_syncs_replication_factor)
+    )
     if settings.emit_offset_syncs:
         TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
 
@@ -98,33 +71,6 @@ async def write_documents(
     records: list[tuple[bytes, bytes | None]] = [(document.key, document.encode()) for document in documents]
     records += [(key, None) for key in tombstones]
     await append_records(flow.target, topic, records)
-
-
-async def append_records(
-    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]], headers: Headers = ()
-) -> None:
-    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's, all with the same ``headers``.
-
-    Raises:
-        UnreachableError, NotAuthorisedError, MmtoolError: the cluster does not take them.
-    """
-    for batch in own_batches(records, int(time.time() * 1000), headers):
-        topic_id = await _topic_id(cluster, topic)
-        code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
-        cluster.check_denied(code, f"WRITE on topic {topic}")
-        if code != Code.NONE:
-            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
-
-
-async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
-    """The topic's id, waited for where the topic was made a moment ago."""
-    for _ in range(_LOOKS):
-        topic_id = cluster.topic_id(topic)
-        if topic_id is not None:
-            return topic_id
-        await cluster.refresh([topic])
-        await asyncio.sleep(_LOOK_SECONDS)
-    raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
 
 
 def flow_record(flow: FlowContext) -> FlowRecord:

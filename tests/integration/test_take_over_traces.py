@@ -16,6 +16,7 @@ from confluent_kafka import Consumer
 
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
@@ -25,7 +26,6 @@ from mmtool.lab.waiting import wait_until
 from mmtool.replication.context import connect
 from mmtool.replication.duties.mirror_maker_watch import MirrorMakerWatch
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
-from mmtool.replication.stateful import append_records
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.mirror_maker import MirrorMakerByHand
 from mmtool.translation.mm2_records import Heartbeat

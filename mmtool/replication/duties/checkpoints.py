@@ -11,11 +11,12 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import FlowNow, selected_groups
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.offsets import Direction
-from mmtool.replication.stateful import append_records, mm2_topic
+from mmtool.replication.stateful import mm2_topic
 from mmtool.translation.answers import Refused
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 

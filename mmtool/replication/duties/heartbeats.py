@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
-from mmtool.replication.stateful import append_records, mm2_topic
+from mmtool.replication.stateful import mm2_topic
 from mmtool.translation.mm2_records import Heartbeat
 
 if TYPE_CHECKING:

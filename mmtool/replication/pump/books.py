@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.own_log import append
 from mmtool.kafka.own_records import own_batches
-from mmtool.kafka.wire.cluster import retrying
-from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of
-from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import runs_partition_of
 from mmtool.replication.pump.mirror import FencedError, InDoubtError
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.pace import Pace
     from mmtool.translation.blocks import Block, BlockKey
 
-_TIMEOUT_MS = 15_000
-_PATIENCE_SECONDS = 30.0
 _REPEAT_POSITIONS_SECONDS = 10.0
 
 
@@ -197,24 +195,3 @@ class PositionsBook:
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
         )
-
-
-async def append(cluster: WireCluster, entry: ProducePartition) -> int:
-    """Appends one batch to its leader, trying again with the same bytes while that can help; the error code.
-
-    Raises:
-        UnreachableError: when nothing comes of it for half a minute.
-    """
-
-    async def attempt() -> tuple[int, None]:
-        request = ProduceRequest([entry], _TIMEOUT_MS)
-        answers = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
-        code = answers[0].error_code
-        if code in RETRY_AFTER_METADATA:
-            await cluster.refresh([entry.topic])
-        return code, None
-
-    code, _ = await retrying(
-        attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=_PATIENCE_SECONDS
-    )
-    return int(code)

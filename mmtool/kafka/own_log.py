@@ -1,0 +1,105 @@
+"""Writing to the topics that mmtool keeps on a cluster: what they are set to, and appending to them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.own_records import own_batches
+from mmtool.kafka.wire.cluster import retrying
+from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS
+from mmtool.plan.topics import CreateTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.kafka.own_records import Headers
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.types import TopicId
+
+_STATE_CONFIGS = {
+    "cleanup.policy": "compact",
+    "segment.bytes": str(16 << 20),
+    "max.compaction.lag.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_TIMEOUT_MS = 15_000
+_PATIENCE_SECONDS = 30.0
+_LOOKS = 50
+_LOOK_SECONDS = 0.1
+
+
+def internal_topics(identity: FlowIdentity, replication_factor: int) -> list[CreateTopic]:
+    """mmtool's own topics of a flow, all of them on its target."""
+    partitions = {identity.runs_topic: RUNS_PARTITIONS, identity.control_topic: 1, PRODUCERS_TOPIC: 1}
+    return [state_topic(name, replication_factor, count) for name, count in partitions.items()]
+
+
+def state_topic(name: str, replication_factor: int, partitions: int = 1) -> CreateTopic:
+    """A topic of which the last record of each key counts."""
+    return CreateTopic("", name, partitions, replication_factor, _STATE_CONFIGS)
+
+
+async def known_everywhere(cluster: WireCluster, topics: list[str]) -> None:
+    """Waits, ten seconds at most, until every broker has heard of topics that were made a moment ago."""
+    await cluster.refresh(topics)
+    for _ in range(2 * _LOOKS):
+        if await cluster.known_by_all(topics):
+            break
+        await asyncio.sleep(_LOOK_SECONDS)
+    await cluster.refresh(topics)
+
+
+async def append_records(
+    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]], headers: Headers = ()
+) -> None:
+    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's, all with the same ``headers``.
+
+    Acknowledged by all in-sync replicas.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the cluster does not take them.
+    """
+    for batch in own_batches(records, int(time.time() * 1000), headers):
+        topic_id = await _topic_id(cluster, topic)
+        code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
+        cluster.check_denied(code, f"WRITE on topic {topic}")
+        if code != Code.NONE:
+            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
+
+
+async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
+    """The topic's id, waited for where the topic was made a moment ago."""
+    for _ in range(_LOOKS):
+        topic_id = cluster.topic_id(topic)
+        if topic_id is not None:
+            return topic_id
+        await cluster.refresh([topic])
+        await asyncio.sleep(_LOOK_SECONDS)
+    raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
+
+
+async def append(cluster: WireCluster, entry: ProducePartition) -> int:
+    """Appends one batch to its leader, trying again with the same bytes while that can help; the error code.
+
+    Raises:
+        UnreachableError: when nothing comes of it for half a minute.
+    """
+
+    async def attempt() -> tuple[int, None]:
+        request = ProduceRequest([entry], _TIMEOUT_MS)
+        answers = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
+        code = answers[0].error_code
+        if code in RETRY_AFTER_METADATA:
+            await cluster.refresh([entry.topic])
+        return code, None
+
+    code, _ = await retrying(
+        attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=_PATIENCE_SECONDS
+    )
+    return int(code)
