@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.log_reader import read_log
+from mmtool.plan.control_topic import decode_control
 from mmtool.plan.documents import (
     ControlRecord,
     FlowRecord,
@@ -19,7 +20,6 @@ from mmtool.plan.documents import (
     SharesRecord,
     UnreadableDocumentError,
     UseRecord,
-    decode_control,
 )
 from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.pauses import Pauses

@@ -302,24 +302,3 @@ class ProducerRecord(Document):
     @property
     def key(self) -> bytes:
         return f"producer/{self.producer_id}".encode()
-
-
-CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
-    FlowRecord,
-    OwnerRecord,
-    ShardRecord,
-    ControlRecord,
-    SharesRecord,
-    UseRecord,
-    PositionRecord,
-    PauseRecord,
-)
-
-
-def decode_control(key: bytes, value: bytes) -> Document | None:
-    """The document of one control record; None for a key that is not ours or a later mmtool's: it is left alone."""
-    name = key.decode(errors="replace")
-    for kind in CONTROL_DOCUMENTS:
-        if name == kind.PREFIX or (kind.PREFIX.endswith("/") and name.startswith(kind.PREFIX)):
-            return kind.decode(value)
-    return None

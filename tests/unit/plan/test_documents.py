@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.kafka.state_log import ControlView
+from mmtool.plan.control_topic import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.documents import (
-    CONTROL_DOCUMENTS,
     Command,
     ControlRecord,
     FlowRecord,
@@ -26,7 +26,6 @@ from mmtool.plan.documents import (
     UnreadableDocumentError,
     UseRecord,
     decode,
-    decode_control,
     encode,
 )
 
