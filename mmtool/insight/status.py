@@ -139,7 +139,7 @@ class WatchedFlow:
             positions=dict(control.positions),
             target_ids=flow.target_ids,
             now_ms=int(time.time() * 1000),
-            pauses=control.pauses,
+            holds=control.holds,
             begins_again=settings.on_topic_recreated == "restart",
         )
 

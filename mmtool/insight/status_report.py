@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError
 from mmtool.output import human
 from mmtool.plan.documents import State
-from mmtool.plan.status import client_words, moment, nobody
+from mmtool.plan.status import client_words, nobody
+from mmtool.plan.words import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -21,10 +21,12 @@ from mmtool.plan.documents import (
     UnreadableDocumentError,
     UseRecord,
 )
+from mmtool.plan.holds import Holds
 from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.pauses import Pauses
+from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, note_move
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.refusals import Reason
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.pauses import Pauses
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
 
@@ -46,7 +49,9 @@ class ControlView:
 
     Attributes:
         controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
-        pauses: What operators have paused.
+        holds: What keeps topics from being mirrored.
+        moved: Groups whose place is the target now; only marks in force.
+        looked_ms: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
     """
 
@@ -54,14 +59,26 @@ class ControlView:
     shards: dict[int, ShardRecord] = field(default_factory=dict)
     owner: OwnerRecord | None = None
     controls: set[bytes] = field(default_factory=set)
-    pauses: Pauses = field(default_factory=Pauses)
+    holds: Holds = field(default_factory=Holds)
+    moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
+    looked_ms: int | Unknown = UNKNOWN
     end: int = 0
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
-        """Where each partition stands, by topic id and number; what is paused says so."""
-        return {(p.topic_id, p.partition): self.pauses.shown(p) for p in self._positions.values()}
+        """Where each partition stands, by topic id and number; what is held says so."""
+        return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
+
+    @property
+    def pauses(self) -> Pauses:
+        """What operators have paused."""
+        return self.holds.pauses
+
+    @property
+    def failed_over(self) -> Mapping[str, FailedOverRecord]:
+        """Topics that have failed over, by their names on the source; only marks in force."""
+        return self.holds.failed_over
 
     def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
         """Takes one record in.
@@ -85,8 +102,12 @@ class ControlView:
             self.controls.add(key)
         elif isinstance(document, PositionRecord):
             self._positions[key] = document
-        elif isinstance(document, PauseRecord):
-            self.pauses = self.pauses.with_word(document)
+        elif isinstance(document, (PauseRecord, FailedOverRecord)):
+            self.holds = self.holds.with_word(document)
+        elif isinstance(document, MovedGroupRecord):
+            note_move(self.moved, document)
+        elif isinstance(document, LookRecord):
+            self.looked_ms = document.looked_ms
 
 
 def read_control(

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _BOLD = "1"
 _SGR = {
     **dict.fromkeys(("exact", "synced", "caught_up", "completed", "identical", "done", "ok"), "32"),
-    **dict.fromkeys(("bounded", "behind", "paused", "waiting", "stale", "incomplete", "undone"), "33"),
+    **dict.fromkeys(
+        ("bounded", "behind", "paused", "failed_over", "waiting", "stale", "incomplete", "undone"), "33"
+    ),
     **dict.fromkeys(("refused", "halted", "failed", "different", "ahead"), "31"),
 }
 

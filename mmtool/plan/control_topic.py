@@ -14,6 +14,7 @@ from mmtool.plan.documents import (
     SharesRecord,
     UseRecord,
 )
+from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import Document
@@ -27,6 +28,9 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     UseRecord,
     PositionRecord,
     PauseRecord,
+    FailedOverRecord,
+    MovedGroupRecord,
+    LookRecord,
 )
 
 

@@ -9,6 +9,9 @@ from mmtool.plan.documents import State
 if TYPE_CHECKING:
     from mmtool.plan.documents import PositionRecord
 
+HELD = frozenset({State.PAUSED, State.FAILED_OVER})
+"""What is not mirrored because somebody said so: no pump looks how its source grows."""
+
 
 class PartitionRow(NamedTuple):
     """The contract's row; None where nothing is known.
@@ -41,8 +44,8 @@ class PartitionRow(NamedTuple):
 
     @classmethod
     def of(cls, source: str, target: str, position: PositionRecord, now_ms: int) -> PartitionRow:
-        """A partition as its pump last wrote it; of a paused one no pump looks how its source grows."""
-        followed = position.state != State.PAUSED
+        """A partition as its pump last wrote it; of one that is held no pump looks how its source grows."""
+        followed = position.state not in HELD
         return cls(
             source=source,
             target=target,

@@ -1,17 +1,17 @@
-"""What an operator has paused, and what a paused partition looks like to whoever watches."""
+"""What an operator has paused; `mmtool.plan.holds` knows what else keeps a topic from being mirrored."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
+from mmtool.plan.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.words import moment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-_RESUME = "`mmtool flow resume` lets it go on"
+RESUME_REMEDY = "`mmtool flow resume` lets it go on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,17 @@ class Pauses:
         """What keeps a topic from being mirrored; None when nothing does."""
         return self.marks.get(WHOLE_FLOW) or self.marks.get(topic_id)
 
-    def shown(self, position: PositionRecord) -> PositionRecord:
-        """A position as an operator should see it: a pause says more than what the last pump wrote, a halt does not."""
-        mark = self.of(position.topic_id)
-        if mark is None or position.state == State.HALTED:
-            return position
-        return replace(position, state=State.PAUSED, reason=sentence_of(mark))
-
 
 def sentence_of(mark: PauseRecord) -> str:
     """Who paused it, since when, and why."""
-    since = datetime.fromtimestamp(mark.since_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
-    said = f"paused by {mark.by} since {since}"
+    said = f"paused by {mark.by} since {moment(mark.since_ms)}"
     return f"{said}: {mark.reason}" if mark.reason else said
 
 
 def news_of(word: PauseRecord) -> str:
     """A word as whoever runs the flow passes it on."""
     if word.paused:
-        return f"{name_of(word)} is {sentence_of(word)}; {_RESUME}"
+        return f"{name_of(word)} is {sentence_of(word)}; {RESUME_REMEDY}"
     return f"{name_of(word)} is resumed by {word.by}"
 
 

@@ -10,14 +10,14 @@ C  where lag is known it is against the source's end as it was asked for, whoeve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import State
+from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import PartitionRow
-from mmtool.plan.pauses import Pauses, sentence_of
+from mmtool.plan.words import moment
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class FlowFacts:
         positions: The pumps' last words.
         blocks: The newest block of offset runs, of partitions whose position is not live.
         target_ids: The target's topics.
-        pauses: What operators have paused.
+        holds: What keeps topics from being mirrored.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         now_ms: When it was asked.
     """
@@ -85,7 +85,7 @@ class FlowFacts:
     target_ids: Mapping[str, TopicId]
     now_ms: int
     blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
-    pauses: Pauses = field(default_factory=Pauses)
+    holds: Holds = field(default_factory=Holds)
     begins_again: bool = False
 
     @cached_property
@@ -187,8 +187,8 @@ class Standing:
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
-    """The one row of a flow that has no state yet; None when it has."""
-    if facts.ran:
+    """The one row of a flow that has no state yet; None when it has, or when another's flow has failed over."""
+    if facts.ran or facts.holds.failed_over:
         return None
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
@@ -269,19 +269,22 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:
     """Why a partition that was mirrored is not known to move."""
-    gone = _gone(facts, block)
-    if gone:
+    hold, gone = facts.holds.of(block.about.topic_id, block.about.source_topic), _gone(facts, block)
+    if gone and (hold is None or hold.state is State.PAUSED):
         return State.HALTED, gone
-    mark = facts.pauses.of(block.about.topic_id)
     if mine is not None and mine.state in _FOR_GOOD:
-        return mine.state, mine.reason
-    if mark is not None or facts.holder is None:
-        return (State.WAITING, NOBODY) if mark is None else (State.PAUSED, sentence_of(mark))
+        return mine.state, _joined(mine.reason, gone)
+    if hold is not None or facts.holder is None:
+        return (State.WAITING, NOBODY) if hold is None else (hold.state, _joined(hold.reason, gone))
     if not facts.announced:
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
         return State.STARTING, "its pump has not spoken yet"
     return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
+
+
+def _joined(*reasons: str) -> str:
+    return "; ".join(filter(None, reasons))
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:
@@ -296,10 +299,10 @@ def _gone(facts: FlowFacts, block: Block) -> str:
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     """A partition of which nothing is stored; how much of it there is to mirror depends on ``mmtool.start``."""
     state, reason = State.NEVER_RAN, NOT_YET if facts.holder else NOT_YET_NOBODY
-    mark = facts.pauses.of(topic.topic_id)
-    if mark is not None:
-        state, reason = State.PAUSED, sentence_of(mark)
-    if not facts.begins_again and facts.is_recreated(topic):
+    hold = facts.holds.of(topic.topic_id, topic.name)
+    if hold is not None:
+        state, reason = hold.state, hold.reason
+    if state != State.FAILED_OVER and not facts.begins_again and facts.is_recreated(topic):
         state, reason = State.HALTED, f"source topic {topic.name} was deleted and created again"
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
@@ -319,8 +322,3 @@ def client_words(member: FlowMember) -> str:
     _, found, process = member.client_id.partition("-owner-")
     host, pid, number = process.rpartition("-pid-")
     return f"{host}, pid {number}" if found and pid else str(member)
-
-
-def moment(ms: int) -> str:
-    """A time as ISO-8601 in UTC, to the second."""
-    return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,3 +25,8 @@ def few(things: Sequence[object], most: int = 5) -> str:
     named = ", ".join(map(str, things[:most]))
     more = len(things) - most
     return f"{named} and {more} more" if more > 0 else named
+
+
+def moment(ms: int) -> str:
+    """A time as ISO-8601 in UTC, to the second."""
+    return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")

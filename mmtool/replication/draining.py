@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
@@ -11,7 +11,6 @@ from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
-from mmtool.plan.pauses import name_of, sentence_of
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.establish import Place
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5
 
@@ -63,10 +62,11 @@ class _Drain:
     flow: FlowSettings
     shown: FlowsShown
     say: Callable[[str], None]
+    names: dict[TopicId, str] = field(default_factory=dict)
 
     async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         while not await _reached(self.flow, identity, goal):
-            _refuse_paused(await self._control(identity), goal)
+            _refuse_held(await self._control(identity), goal, self.names)
             if await _runs_elsewhere(self.flow, identity):
                 await self._watch(identity, goal)
                 continue
@@ -82,10 +82,10 @@ class _Drain:
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
-        """How far whoever runs the flow is; refuses to wait for what is halted."""
+        """How far whoever runs the flow is; refuses to wait for what is halted or held."""
         control = await self._control(identity)
         _refuse_halted(control, goal)
-        _refuse_paused(control, goal)
+        _refuse_held(control, goal, self.names)
         self.shown.watched(self.flow.name, control.positions.values())
         await asyncio.sleep(_POLL_SECONDS)
 
@@ -100,7 +100,7 @@ class _Drain:
 async def _drain(
     drain: _Drain, until: Mapping[TopicPartition, UpstreamOffset], timeout_seconds: float | None
 ) -> None:
-    identity, goal = await _places(drain.flow, until)
+    identity, goal = await _places(drain.flow, until, drain.names)
     try:
         async with asyncio.timeout(timeout_seconds):
             await drain.until(identity, goal)
@@ -112,15 +112,16 @@ async def _drain(
 
 
 async def _places(
-    flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset]
+    flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset], names: dict[TopicId, str]
 ) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
-    """Which flow it is, and the goal by topic id, which is what a mirror is known by."""
+    """Which flow it is, and the goal by topic id, which is what a mirror is known by; ``names`` learns those topics."""
     context = await connect(flow)
     try:
         found = await context.source.refresh({tp.topic for tp in until})
         goal: dict[Place, UpstreamOffset] = {
             (found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()
         }
+        names.update({found[tp.topic].topic_id: tp.topic for tp in until})
         return context.identity, goal
     finally:
         await context.close()
@@ -154,17 +155,17 @@ def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -
             )
 
 
-def _refuse_paused(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
-    """Nobody mirrors a paused partition, so waiting for it would never end.
+def _refuse_held(
+    control: ControlView, goal: Mapping[Place, UpstreamOffset], names: Mapping[TopicId, str]
+) -> None:
+    """Nobody mirrors what is paused or has failed over, so waiting for it would never end.
 
     Raises:
-        RefusedError: a partition of the goal is paused.
+        RefusedError: a partition of the goal is held.
     """
     for topic_id, _ in goal:
-        mark = control.pauses.of(topic_id)
-        if mark is not None:
+        hold = control.holds.of(topic_id, names[topic_id])
+        if hold is not None:
             raise RefusedError(
-                f"{name_of(mark)} cannot be drained: {sentence_of(mark)}",
-                remedy="let it go on with `mmtool flow resume`, then run again",
-                code="paused",
+                f"{hold.what} cannot be drained: {hold.reason}", remedy=hold.remedy, code=hold.state
             )

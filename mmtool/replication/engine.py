@@ -19,7 +19,7 @@ from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.latecomers import Latecomers, is_away
+from mmtool.replication.latecomers import Latecomers
 from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
@@ -59,6 +59,7 @@ class Engine:
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats and no flow.
         ready: Set when this process owns all flows.
+        late: Flows that have not begun.
     """
 
     settings: Sequence[FlowSettings]
@@ -76,12 +77,12 @@ class Engine:
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
     _regaining: Regaining = field(init=False)
-    _late: Latecomers = field(init=False)
+    late: Latecomers = field(init=False)
 
     def __post_init__(self) -> None:
         self._topics = TopicsLook(self.runs, self.say)
         self._regaining = Regaining(self._rotas, self.say, self._replan)
-        self._late = Latecomers(self._begin_late, self.say)
+        self.late = Latecomers(self._begin_late, self.say)
 
     async def run(self) -> None:
         """Runs until stopped, or until the goal is reached.
@@ -109,7 +110,7 @@ class Engine:
         except _StoppedError:
             clean = self.ready.is_set()
         finally:
-            await self._late.stop()
+            await self.late.stop()
             await self._regaining.stop()
             for rota in self._rotas.values():
                 await rota.stop()
@@ -156,11 +157,7 @@ class Engine:
         refuse_unsupported(self.settings)
         found = await asyncio.gather(*(self._meet(flow) for flow in self.settings), return_exceptions=True)
         self.runs += [run for run in found if isinstance(run, FlowRun)]
-        for flow, failure in zip(self.settings, found, strict=True):
-            if is_away(failure) and self.runs and not self.options.has_goal:
-                self._late.expect(flow, failure)
-            elif isinstance(failure, BaseException):
-                raise failure
+        self.late.sort(self.settings, found, has_goal=self.options.has_goal)
         if self.options.until_caught_up:
             await refuse_idle(self.runs)
 
@@ -244,7 +241,7 @@ class Engine:
             heartbeats_only: As the attribute.
         """
         self.settings = [changes[flow.name].settings for flow in self.settings]
-        self._late.flows.update({name: changes[name].settings for name in self._late.flows})
+        self.late.flows.update({name: changes[name].settings for name in self.late.flows})
         beating, self.heartbeats_only = self.heartbeats_only, heartbeats_only
         for run in self.runs:
             fields = changes[run.name].fields

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.state_log import read_control
 from mmtool.plan.documents import (
     Command,
@@ -17,16 +16,16 @@ from mmtool.plan.documents import (
     PositionRecord,
     State,
 )
-from mmtool.plan.identity import PRODUCERS_TOPIC, shard_of
-from mmtool.plan.pauses import Pauses
+from mmtool.plan.holds import Holds
+from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
+from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
-from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.stateful import (
     closed_records,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.marks import FailedOverRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
@@ -83,7 +83,8 @@ class FlowRun:
         self._mirrored: dict[Place, tuple[int, int]] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
-        self._planned = Pauses()
+        self._planned = Holds()
+        self._spared: Mapping[str, FailedOverRecord] = {}
         self._claimed_at = 0.0
 
     @property
@@ -97,26 +98,17 @@ class FlowRun:
 
         Raises:
             UsageError: an alias stands for another cluster by now, or the clusters for another alias.
-            RefusedError: the stored state cannot be read.
+            RefusedError: the stored state cannot be read, or all of its topics have failed over.
             NotAuthorisedError: the source's register of producers must be read, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
-        there = await self.flow.target.refresh(None)
-        state = KafkaFlowState(self.flow.settings.target)
-        await asyncio.to_thread(state.check_aliases, self.flow.identity, list(there))
-        origins = Origins.of(self.flow.settings, self.flow.identity, self.flow.source)
-        if origins is not None:
-            await origins.check()
-            if origins.is_blind:
-                self.warnings.append(
-                    f"{self.name}: cluster {self.flow.source.alias} does not show {PRODUCERS_TOPIC}: records that came"
-                    " there by mirroring would be mirrored on; grant DESCRIBE and READ if any do"
-                )
+        await check_identity(self.flow, self.warnings)
+        await check_failed_over(self.flow, self._topics)
         await self._predecessor.check(say)
 
     async def matches(self) -> bool:
         """Whether the source has any topic that the flow's filter means; changes nothing."""
-        return await self._topics.matches()
+        return bool(await self._topics.matched())
 
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
@@ -142,12 +134,13 @@ class FlowRun:
         self._sequences.clear()
         self._fresh.clear()
         if self.flow.settings.on_topic_recreated == "restart":
-            for topic in await forget_deleted(self.flow, self.standing, self.shard_count):
+            kept = control.failed_over
+            for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
                 self.warnings.append(f"{self.name}: {topic} was deleted: mirrored again from the start")
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
-        await self.watch.start(control.end, control.pauses)
+        await self.watch.start(control)
 
     async def take_to_mirror(self, *, in_doubt: bool = False) -> None:
         """The same, with its topics, for who is going to mirror; not for who mends what is stored.
@@ -214,12 +207,18 @@ class FlowRun:
 
     async def refresh(self) -> bool:
         """Looks for topics and partitions; whether the next round differs from the running one."""
-        before = self.view.shape
-        self.view = await self._topics.refresh(self._on_record())
+        before, self._spared = self.view.shape, self.watch.holds.failed_over
+        self.view = await self._topics.refresh(self._on_record(), self._spared)
         if self.flow.settings.on_topic_recreated == "halt":
             refuse_recreated(self.view, self.standing.blocks.values())
+        self.view.set_aside(self._spared)
         begun = await self._begin(self._unknown())
         return begun or self.view.shape != before
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether failovers were marked or released since topics were looked at."""
+        return self._spared != self.watch.holds.failed_over
 
     def _on_record(self) -> dict[TopicId, MirroredPartition]:
         """Where source topics have been mirrored to: the books of any of their partitions say it."""
@@ -266,8 +265,12 @@ class FlowRun:
         )
 
     def topic_names(self) -> dict[str, str]:
-        """The source's topics that are mirrored now, and their names on the target."""
-        return {topic.name: topic.target_name for topic in self.view.topics.values()}
+        """The source's topics whose mirrors follow them now, and their names on the target.
+
+        What has failed over is its own master there.
+        """
+        topics, marks = self.view.topics.values(), self.watch.holds.failed_over
+        return {topic.name: topic.target_name for topic in topics if topic.name not in marks}
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -288,8 +291,8 @@ class FlowRun:
         return found
 
     def loads(self) -> list[ShardLoad]:
-        """The shards that have partitions to mirror now, weighed: what is paused is left out."""
-        self._planned = self.watch.pauses
+        """The shards that have partitions to mirror now, weighed: what is held is left out."""
+        self._planned = self.watch.holds
         counts: dict[int, int] = {}
         for partition in self._planned_partitions():
             counts[partition.shard] = counts.get(partition.shard, 0) + 1
@@ -299,12 +302,12 @@ class FlowRun:
         ]
 
     def _planned_partitions(self) -> list[PartitionAssignment]:
-        return [p for p in self.partitions() if self._planned.of(p.topic_id) is None]
+        return [p for p in self.partitions() if self._planned.of(p.topic_id, p.topic) is None]
 
     @property
-    def pauses_moved(self) -> bool:
-        """Whether something was paused or resumed since `loads` was asked."""
-        return self._planned != self.watch.pauses
+    def holds_moved(self) -> bool:
+        """Whether something was held or let go since `loads` was asked."""
+        return self._planned != self.watch.holds
 
     def assignment(
         self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
@@ -370,7 +373,7 @@ class FlowRun:
         for partition in self.partitions():
             place = (partition.topic_id, partition.partition)
             position = self.watch.positions.get(place) or booked_position(partition, self.owner)
-            found.append(self.watch.pauses.shown(position))
+            found.append(self.watch.holds.shown(position))
         return found
 
     async def goal(self) -> dict[Place, int]:
@@ -378,9 +381,10 @@ class FlowRun:
         return await source_ends(self.flow, self.view)
 
     def reached(self, goal: dict[Place, int]) -> bool:
-        """Whether every partition that can go on has passed its goal; what is halted or paused cannot."""
+        """Whether every partition that can go on has passed its goal; what is halted or held cannot."""
+        held = {t.topic_id for t in self.view.topics.values() if self.watch.holds.of(t.topic_id, t.name)}
         return all(
-            place in self.halted or self.watch.pauses.of(place[0]) is not None or self.frontier(place) >= end
+            place in self.halted or place[0] in held or self.frontier(place) >= end
             for place, end in goal.items()
         )
 

@@ -18,7 +18,7 @@ from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.stateful import write_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place, Standing
@@ -44,13 +44,16 @@ def refuse_recreated(view: TopicsView, blocks: Iterable[Block]) -> None:
             )
 
 
-async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> list[str]:
+async def forget_deleted(
+    flow: FlowContext, standing: Standing, count: int, kept: Container[str]
+) -> list[str]:
     """Strikes out the books of every mirror whose target topic is gone.
 
     Args:
         flow: Whose mirrors.
         standing: The owner's; struck out partitions leave it.
         count: How many shards the flow has.
+        kept: Topics of the source whose books stay: they have failed over, and the way home rests on them.
 
     Returns:
         The target topics, by name.
@@ -59,7 +62,8 @@ async def forget_deleted(flow: FlowContext, standing: Standing, count: int) -> l
         FencedError: another owner claimed a shard.
         UnreachableError: the target does not answer.
     """
-    about = {place: block.about for place, block in standing.blocks.items()}
+    abouts = {place: block.about for place, block in standing.blocks.items()}
+    about = {place: a for place, a in abouts.items() if a.source_topic not in kept}
     there = await flow.target.refresh({a.target_topic for a in about.values()})
     gone = {
         place

@@ -1,4 +1,4 @@
-"""Flows one of whose clusters is away when the process starts: the others do not wait for them."""
+"""Flows that cannot begin when the process starts, for a cluster is away or all has failed over: the others begin."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.documents import State
 from mmtool.replication.looking import Sayings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.replication.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
 
@@ -28,6 +30,7 @@ class Latecomers:
 
     Attributes:
         flows: Those that are still expected, by name.
+        failed_over: Those that do not begin because all of their topics have failed over, and the refusal.
     """
 
     def __init__(self, begin: Callable[[FlowSettings], Awaitable[None]], say: Callable[[str], None]) -> None:
@@ -36,10 +39,43 @@ class Latecomers:
         self._sayings = Sayings(say)
         self._tasks: set[asyncio.Task[None]] = set()
         self.flows: dict[str, FlowSettings] = {}
+        self.failed_over: dict[str, tuple[FlowSettings, MmtoolError]] = {}
 
-    def expect(self, flow: FlowSettings, why: MmtoolError) -> None:
-        """It begins when its clusters answer."""
-        self._say(f"{flow.name}: {why.message}; this flow begins when it does, the others begin now")
+    def sort(
+        self,
+        flows: Sequence[FlowSettings],
+        found: Sequence[FlowRun | BaseException],
+        *,
+        has_goal: bool,
+    ) -> None:
+        """Expects what cannot begin now, where that is no reason for the others to wait.
+
+        Args:
+            flows: All of them.
+            found: What came of meeting each.
+            has_goal: Whether the process ends by itself: nobody is waited for then.
+
+        Raises:
+            BaseException: a flow cannot begin, and the others shall not without it.
+        """
+        some_run = not all(isinstance(one, BaseException) for one in found)
+        for flow, failure in zip(flows, found, strict=True):
+            if not isinstance(failure, BaseException):
+                continue
+            if some_run and has_failed_over(failure):
+                self.failed_over[flow.name] = flow, failure
+                self._say(f"{failure.message}; {failure.remedy}; the others begin now")
+            elif not (some_run and is_away(failure) and not has_goal):
+                raise failure
+            else:
+                self._say(
+                    f"{flow.name}: {failure.message}; this flow begins when it does, the others begin now"
+                )
+            if not has_goal:
+                self.expect(flow)
+
+    def expect(self, flow: FlowSettings) -> None:
+        """It begins when nothing keeps it any more."""
         self.flows[flow.name] = flow
         self._tasks.add(asyncio.create_task(self._await(flow.name)))
 
@@ -55,12 +91,19 @@ class Latecomers:
             try:
                 await self._begin(self.flows[name])
             except (MmtoolError, ConnectionLostError) as error:
-                if isinstance(error, MmtoolError) and not is_away(error):
+                is_known = has_failed_over(error) and name in self.failed_over
+                if isinstance(error, MmtoolError) and not is_away(error) and not is_known:
                     self._sayings.once(name, f"{name}: cannot begin yet: {error.message}")
             else:
                 del self.flows[name]
+                self.failed_over.pop(name, None)
 
 
 def is_away(error: object) -> TypeGuard[UnreachableError]:
     """Whether a cluster does not answer at all: that may pass, while a missing right must be granted."""
     return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
+
+
+def has_failed_over(error: object) -> TypeGuard[MmtoolError]:
+    """Whether a flow is refused because all of its topics have failed over: a release lets it begin."""
+    return isinstance(error, MmtoolError) and error.code == State.FAILED_OVER

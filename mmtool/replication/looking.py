@@ -54,7 +54,7 @@ class TopicsLook:
 
     @property
     def is_due(self) -> bool:
-        return time.monotonic() >= self._at
+        return time.monotonic() >= self._at or any(run.wants_look for run in self.runs)
 
     def soon(self) -> None:
         """The settings have changed: look now, and at flows that are not looked at otherwise."""
@@ -69,7 +69,7 @@ class TopicsLook:
         changed = False
         try:
             for run in self.runs:
-                if not run.is_away and (asked or run.flow.settings.refresh_topics):
+                if not run.is_away and (asked or run.wants_look or run.flow.settings.refresh_topics):
                     changed |= await self._refreshed(run)
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked

@@ -17,7 +17,7 @@ from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.admin import TopicAdmin
@@ -56,12 +56,19 @@ class TopicsView:
         refused: Topics that cannot be mirrored at all, and why.
         matched: How many source topics the flow's filters accept.
         left_out: Topics that are left out for their names, and may have been born on the source.
+        set_apart: Topics that have failed over and could not be mirrored either.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     matched: int = 0
     left_out: list[str] = field(default_factory=list)
+    set_apart: list[str] = field(default_factory=list)
+
+    def set_aside(self, failed_over: Container[str]) -> None:
+        """What has failed over is not refused: nobody wants it mirrored."""
+        self.set_apart = sorted(name for name in self.refused if name in failed_over)
+        self.refused = {name: why for name, why in self.refused.items() if name not in failed_over}
 
     @property
     def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
@@ -89,21 +96,23 @@ class MirrorTopics:
         self._limits: dict[str, int] = {}
         self._known_gone: frozenset[str] = frozenset()
 
-    async def matches(self) -> bool:
-        """Whether the source has any topic that the flow's filter means; changes nothing.
+    async def matched(self) -> list[str]:
+        """The source's topics that the flow's filter means; changes nothing.
 
         MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
         """
-        return any(
-            map(self._flow.settings.topics.accepts, self._wanted(await self._flow.source.refresh(None)))
-        )
+        wanted = self._wanted(await self._flow.source.refresh(None))
+        return [name for name in wanted if self._flow.settings.topics.accepts(name)]
 
-    async def refresh(self, on_record: Mapping[TopicId, MirroredPartition]) -> TopicsView:
+    async def refresh(
+        self, on_record: Mapping[TopicId, MirroredPartition], spared: Container[str] = ()
+    ) -> TopicsView:
         """Looks at both clusters, and gives every mirrored topic its partitions on the target.
 
         Args:
             on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
                 made again: the offset runs would lead to records that are not there.
+            spared: Topics of the source that have failed over: the target's are not made to follow them.
         """
         found = await self._flow.source.refresh(None)
         source = self._wanted(found)
@@ -114,7 +123,7 @@ class MirrorTopics:
             [
                 TopicFacts(t.name, t.topic_id, len(t.partitions))
                 for t in source.values()
-                if t.name not in gone
+                if t.name not in gone and t.name not in spared
             ],
             {name: len(t.partitions) for name, t in target.items()},
             self._flow.settings.remote_topic,

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state_log import read_control_of_run
-from mmtool.plan.documents import PositionRecord, State
 from mmtool.plan.flow_moves import Action, FlowRow
-from mmtool.plan.pauses import Pauses, pause_words, resume_words, sentence_of
+from mmtool.plan.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
 from mmtool.replication.stateful import write_documents
 
@@ -28,7 +27,9 @@ if TYPE_CHECKING:
 
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.state_log import ControlView
-    from mmtool.plan.documents import PauseRecord
+    from mmtool.plan.documents import PauseRecord, PositionRecord
+    from mmtool.plan.holds import Holds
+    from mmtool.plan.pauses import Pauses
     from mmtool.plan.topics import TopicFacts
 
 
@@ -98,12 +99,12 @@ def _now_ms() -> int:
 def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:
     if words:
         asyncio.run(_write(flow, words))
-    after = control.pauses
+    before = control.pauses
     for word in words:
-        after = after.with_word(word)
-    positions = control.positions
+        control.holds = control.holds.with_word(word)
+    positions, after = control.positions, control.holds
     rows = [
-        _row(flow, topic, number, positions.get((topic.topic_id, number)), (control.pauses, after), action)
+        _row(flow, topic, number, positions.get((topic.topic_id, number)), (before, after), action)
         for _, topic in sorted(flow.topics.items())
         for number in range(topic.partitions)
     ]
@@ -123,12 +124,13 @@ def _row(
     topic: TopicFacts,
     partition: int,
     position: PositionRecord | None,
-    pauses: tuple[Pauses, Pauses],
+    held: tuple[Pauses, Holds],
     action: Action,
 ) -> FlowRow:
-    before, after = (of.of(topic.topic_id) for of in pauses)
+    before, after = held[0].of(topic.topic_id), held[1].pauses.of(topic.topic_id)
+    hold = held[1].of(topic.topic_id, topic.name)
     upstream = position.upstream_position if position else None
-    shown = pauses[1].shown(position).state if position else None
+    shown = position.state if position else None
     return FlowRow(
         source=flow.identity.source_alias,
         target=flow.identity.target_alias,
@@ -139,6 +141,6 @@ def _row(
         upstream_after=upstream,
         downstream_after=position.downstream_position if position else None,
         action=Action.KEEP if (before is None) == (after is None) else action,
-        reason=sentence_of(after) if after else "",
-        state=State.PAUSED if after and shown is None else shown,
+        reason=hold.reason if hold else "",
+        state=hold.state if hold and shown is None else shown,
     )

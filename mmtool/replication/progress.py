@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.documents import PositionRecord, State
-from mmtool.plan.partition_rows import PartitionRow, lag_seconds
+from mmtool.plan.partition_rows import HELD, PartitionRow, lag_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
     from mmtool.replication.flow_run import FlowRun
 
 _WINDOW_SECONDS = 10.0
 _SHOW_SECONDS = 0.5
 _SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
-_STILL = (State.HALTED, State.PAUSED)
+_STILL = HELD | {State.HALTED}
 
 
 class _Sample(NamedTuple):
@@ -59,8 +61,7 @@ class RateMeter:
         """
         known = list(positions)
         moving = [p for p in known if p.state not in _STILL]
-        # how the source of what is paused grows, nobody looks
-        followed = [p for p in known if p.state != State.PAUSED]
+        followed = [p for p in known if p.state not in HELD]
         self._mirrored.update(((p.topic_id, p.partition), (p.records, p.mirrored_bytes)) for p in known)
         now = _Sample(
             time.monotonic(),
@@ -119,7 +120,32 @@ def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
         )._asdict()
         for topic, reason in sorted(run.view.refused.items())
     ]
-    return [PartitionRow.of(source, target, position, now_ms)._asdict() for position in known] + refused
+    return (
+        [PartitionRow.of(source, target, position, now_ms)._asdict() for position in known]
+        + refused
+        + [_failed_over(run, topic)._asdict() for topic in run.view.set_apart]
+    )
+
+
+def _failed_over(run: FlowRun, topic: str) -> PartitionRow:
+    """A topic that has failed over and of which no partition is mirrored."""
+    mark, identity = run.watch.holds.failed_over.get(topic), run.flow.identity
+    return PartitionRow(
+        identity.source_alias,
+        identity.target_alias,
+        topic,
+        target_topic=run.flow.settings.remote_topic(topic),
+        state=State.FAILED_OVER if mark else State.WAITING,
+        reason=mark.sentence if mark else "released a moment ago",
+    )
+
+
+def row_of_flow(flow: FlowSettings, why: MmtoolError) -> dict[str, object]:
+    """The one row of a flow that was left out because all of its topics have failed over."""
+    row = PartitionRow(
+        flow.source.alias, flow.target.alias, None, state=State.FAILED_OVER, reason=why.message
+    )
+    return row._asdict()
 
 
 class FlowsShown:

@@ -105,7 +105,7 @@ class Round:
                     asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
                 if look.succeeded():
                     self.replan.set()
-                differs = self.replan.is_set() or any(run.pauses_moved for run in self.runs)
+                differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:
                     wanted = Command.REPLAN
                 if look.free and self.topics.is_due:

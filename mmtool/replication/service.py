@@ -17,8 +17,9 @@ from mmtool.errors import (
 )
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
+from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.replication.engine import Engine
-from mmtool.replication.progress import FlowsShown, rows_of_run
+from mmtool.replication.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.reloading import Reloader
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _SHOW_SECONDS = 0.5
 _POLL_SECONDS = 0.5
+_REMAINING = (State.HALTED, State.FAILED_OVER)
 
 
 @dataclass(slots=True)
@@ -48,19 +50,22 @@ class Outcome:
     def error(self) -> MmtoolError | None:
         """What ends the command with the contract's exit code; None when all went well.
 
-        A clean stop after a signal (130, 143), some partitions halted (6), or all of them (3).
+        A clean stop after a signal (130, 143), some partitions halted or failed over (6), or all of them (3).
         """
         if self.stopped_by is not None:
             return StoppedError(self.stopped_by)
-        halted = [row for row in self.rows if row["state"] == State.HALTED]
-        if not halted:
+        rest = {state: [row for row in self.rows if row["state"] == state] for state in _REMAINING}
+        count = sum(map(len, rest.values()))
+        if not count:
             return None
-        message = f"{len(halted)} of {len(self.rows)} partitions or topics are halted: {halted[0]['reason']}"
-        if len(halted) == len(self.rows):
-            return RefusedError(message, remedy="each row's reason says what helps")
-        return PartlyAppliedError(
-            message, remedy="each row's reason says what helps; the others are mirrored"
-        )
+        of = f"of {len(self.rows)} partitions or topics are"
+        said = [f"{len(rows)} {of} {state}: {rows[0]['reason']}" for state, rows in rest.items() if rows]
+        remedy, code = "each row's reason says what helps", None
+        if not rest[State.HALTED]:
+            remedy, code = FAILED_OVER_REMEDY, str(State.FAILED_OVER)
+        if count == len(self.rows):
+            return RefusedError("; ".join(said), remedy=remedy, code=code)
+        return PartlyAppliedError("; ".join(said), remedy=f"{remedy}; the others are mirrored", code=code)
 
 
 def replicate(
@@ -114,6 +119,7 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
     outcome.rows = [row for run in engine.runs for row in rows_of_run(run, now_ms)]
+    outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
     paused = sum(row["state"] == State.PAUSED for row in outcome.rows)
     if paused and engine.options.until_caught_up and outcome.stopped_by is None:
         engine.say(f"{paused} of {len(outcome.rows)} partitions are paused and were not waited for")

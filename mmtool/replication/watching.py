@@ -6,12 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
-from mmtool.plan.pauses import Pauses, news_of
+from mmtool.plan.holds import Holds, news
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
+    from mmtool.kafka.state_log import ControlView
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
@@ -28,8 +30,9 @@ class PositionsWatch:
     Attributes:
         positions: By partition.
         uses: What the tasks make of their shares of the throttle, by their numbers.
-        pauses: What operators have paused.
-        news: A sentence for everything that was halted, paused or resumed since somebody took them out.
+        holds: What keeps topics from being mirrored.
+        moved: Groups whose place is the target now.
+        news: A sentence for everything that was halted, held or let go since somebody took them out.
     """
 
     def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
@@ -38,7 +41,8 @@ class PositionsWatch:
         self._halted = halted
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
-        self.pauses = Pauses()
+        self.holds = Holds()
+        self.moved: dict[str, MovedGroupRecord] = {}
         self.uses: dict[int, UseRecord] = {}
         self.news: list[str] = []
         self._feed: ControlFeed | None = None
@@ -49,14 +53,14 @@ class PositionsWatch:
         assert self._feed is not None
         return self._feed.offset
 
-    async def start(self, offset: int, pauses: Pauses) -> None:
-        """Follows from ``offset`` on, where ``pauses`` were in force."""
+    async def start(self, control: ControlView) -> None:
+        """Follows from where ``control`` was read to."""
         self.stop()
-        self.pauses = pauses
-        self.news += map(news_of, pauses.marks.values())
+        self.holds, self.moved = control.holds, control.moved
+        self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
-        self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, offset)
+        self._feed = ControlFeed(self._flow.target, topic, found[topic].topic_id, control.end)
         self._task = asyncio.create_task(self._follow(self._feed))
 
     def stop(self) -> None:
@@ -65,9 +69,11 @@ class PositionsWatch:
 
     async def _follow(self, feed: ControlFeed) -> None:
         while True:
-            for document in await feed.next():
-                if isinstance(document, PauseRecord):
-                    self._note_pause(document)
+            documents = await feed.next()
+            self._note_holds([d for d in documents if isinstance(d, (PauseRecord, FailedOverRecord))])
+            for document in documents:
+                if isinstance(document, MovedGroupRecord):
+                    note_move(self.moved, document)
                 elif isinstance(document, UseRecord) and document.owner == self._owner:
                     self.uses[document.task] = document
                 elif isinstance(document, PositionRecord) and document.owner == self._owner:
@@ -76,9 +82,10 @@ class PositionsWatch:
                     if document.state == State.HALTED:
                         self._note_halt(place, document)
 
-    def _note_pause(self, word: PauseRecord) -> None:
-        self.pauses = self.pauses.with_word(word)
-        self.news.append(news_of(word))
+    def _note_holds(self, words: list[PauseRecord | FailedOverRecord]) -> None:
+        for word in words:
+            self.holds = self.holds.with_word(word)
+        self.news += news(words)
 
     def _note_halt(self, place: Place, position: PositionRecord) -> None:
         if self._halted.get(place) != position.reason:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 from zlib import crc32
 
 import pytest
@@ -28,6 +28,8 @@ from mmtool.plan.documents import (
     decode,
     encode,
 )
+from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
+from mmtool.translation.known import UNKNOWN
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOW = FlowRecord("src", "tgt", "A", "B", 32)
@@ -61,7 +63,10 @@ def position(partition=0, frontier=5, end=9, **changes):
 
 
 PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")
-ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PAUSE, PRODUCER]
+FAILED_OVER = FailedOverRecord("orders", failed_over=True, operation_id="fo-1", by="ann@east", since_ms=1)
+MOVED = MovedGroupRecord("app \u00e9", moved=True, operation_id="fo-1", by="ann@east", since_ms=1)
+LOOK = LookRecord(1_750_000_000_000)
+ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PAUSE, PRODUCER, FAILED_OVER, MOVED, LOOK]
 
 
 @pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
@@ -122,7 +127,7 @@ def test_a_document_without_one_of_its_keys_is_refused_and_the_key_named():
 
 @pytest.mark.parametrize(
     ("key", "kind"),
-    [(d.key, type(d)) for d in (FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position())],
+    [(d.key, type(d)) for d in ALL if d is not PRODUCER],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 def test_the_key_tells_the_kind(key, kind):
@@ -174,6 +179,18 @@ def test_owners_words_are_kept_by_key_until_they_are_cleared_away():
     for key in sorted(view.controls):
         view.apply(key, None, 3)
     assert view.controls == set()
+
+
+def test_the_view_holds_the_marks_that_are_in_force():
+    view = view_of(FAILED_OVER, replace(FAILED_OVER, topic="bills"), MOVED, replace(MOVED, group="other"))
+    released, home = replace(FAILED_OVER, failed_over=False), replace(MOVED, moved=False)
+    for mark in (released, home):
+        view.apply(mark.key, mark.encode(), 9)
+    assert (view.failed_over.keys(), view.moved.keys()) == ({"bills"}, {"other"})
+
+
+def test_when_the_commits_were_last_looked_at_is_unknown_until_somebody_says_so():
+    assert (view_of(FLOW).looked_ms, view_of(LOOK, replace(LOOK, looked_ms=7)).looked_ms) == (UNKNOWN, 7)
 
 
 def test_a_damaged_record_is_refused_by_the_view():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
+from mmtool.plan.holds import Holds
 from mmtool.plan.pauses import Pauses, name_of, pause_words, resume_words, sentence_of
 
 TOPICS = {"orders": "id-1", "bills": "id-2"}
@@ -91,7 +92,7 @@ def test_a_pause_says_who_since_when_and_why():
 
 
 def test_a_paused_partition_shows_it_unless_it_is_halted():
-    pauses = after(Pauses(), [MARK])
+    pauses = Holds(after(Pauses(), [MARK]))
     halted = replace(POSITION, state=State.HALTED, reason="diverged")
     other = replace(POSITION, topic_id="id-2")
     assert pauses.shown(POSITION).state == State.PAUSED

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.plan.documents import OwnerRecord, PauseRecord, PositionRecord, State
+from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.pauses import Pauses
+from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.status import (
     SILENT_MS,
     FlowFacts,
@@ -273,10 +274,44 @@ def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, olde
 def test_what_is_paused_says_so_whoever_runs_the_flow_or_nobody():
     """Also where the last word of a pump is an earlier owner's, and where nothing was mirrored yet."""
     mark = PauseRecord("id-orders", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")
-    pauses = Pauses().with_word(mark)
+    holds = Holds().with_word(mark)
     old = position(owner="owner-1")
     for members in ((HOLDER,), ()):
-        known = facts(old, blocks=[block()], ends=(15, 15), members=members, pauses=pauses)
+        known = facts(old, blocks=[block()], ends=(15, 15), members=members, holds=holds)
         rows = [standing.row for standing in standings(known)]
         assert [(row.state, "ann@east" in row.reason) for row in rows] == [(State.PAUSED, True)] * 2
         assert rows[0].lag_records == 5
+
+
+FAILED_OVER = Holds().with_word(
+    FailedOverRecord("orders", failed_over=True, operation_id="fo-7", by="ann@east", since_ms=1)
+)
+
+
+@pytest.mark.parametrize("members", [(HOLDER,), ()], ids=["owned", "nobody"])
+def test_what_has_failed_over_says_so_whoever_runs_the_flow_or_nobody(members):
+    """Also where a pump wrote another state last, where nothing was mirrored yet, and of a halted partition."""
+    halted = FAILED_OVER.shown(position(1, state=State.HALTED, reason="diverged", age_ms=SILENT_MS + 1))
+    old = position(owner="owner-1")
+    known = facts(
+        old, halted, blocks=[block(), block(1)], ends=(15, 15, 15), members=members, holds=FAILED_OVER
+    )
+    rows = [standing.row for standing in standings(known)]
+    assert {(row.state, "ann@east" in row.reason, "fo-7" in row.reason) for row in rows} == {
+        (State.FAILED_OVER, True, True)
+    }
+    assert [row.lag_records for row in rows] == [5, 5, None]
+
+
+def test_a_failed_over_topic_that_is_gone_or_another_one_by_now_says_that_as_well():
+    gone = facts(blocks=[block(target_id="id-before")], holds=FAILED_OVER)
+    again = facts(blocks=[block(topic_id="id-before")], holds=FAILED_OVER)
+    (row,), (other,) = ([standing.row for standing in standings(known)] for known in (gone, again))
+    assert (row.state, other.state) == (State.FAILED_OVER, State.FAILED_OVER)
+    assert "target topic a.orders was deleted and created again" in row.reason
+
+
+def test_a_flow_that_mirror_maker_runs_shows_its_topics_once_they_have_failed_over():
+    known = facts(members=(), ran=False, owner=None, holds=FAILED_OVER)
+    assert (flow_row(known), only(known).state) == (None, State.FAILED_OVER)
+    assert flow_row(replace(known, holds=Holds())).state == State.NEVER_RAN

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import latecomers
 from mmtool.replication.latecomers import Latecomers
@@ -32,7 +32,8 @@ def played(outcomes):
 
     async def scene():
         late = Latecomers(begin, said.append)
-        late.expect(SimpleNamespace(name="a->b"), AWAY)
+        flows = [SimpleNamespace(name="a->b"), SimpleNamespace(name="c->d")]
+        late.sort(flows, [AWAY, SimpleNamespace()], has_goal=False)
         for _ in range(400):
             if not late.flows or len(tried) > 20:
                 break
@@ -53,3 +54,46 @@ def test_what_else_keeps_it_is_said_once_and_tried_again():
     said, tried, left = played([NotAuthorisedError("DESCRIBE is denied")])
     assert said[1:] == ["a->b: cannot begin yet: DESCRIBE is denied"]
     assert (len(tried) > 5, left) == (True, {"a->b"})
+
+
+FAILED_OVER = RefusedError("flow a->b is not mirrored", remedy="release it", code="failed_over")
+FLOWS = [SimpleNamespace(name="a->b"), SimpleNamespace(name="b->a")]
+BEGUN = SimpleNamespace()
+
+
+def sorted_out(found, *, has_goal=False):
+    """What was said, who is expected, and who was left out because it has failed over."""
+
+    async def scene():
+        said = []
+        late = Latecomers(lambda _: asyncio.sleep(9), said.append)
+        late.sort(FLOWS, found, has_goal=has_goal)
+        await late.stop()
+        return said, set(late.flows), set(late.failed_over)
+
+    return asyncio.run(scene())
+
+
+@pytest.mark.parametrize(("has_goal", "expected"), [(False, {"a->b"}), (True, set())])
+def test_a_flow_that_has_failed_over_keeps_no_other_one_back(has_goal, expected):
+    """The way back has to run while it has; a release lets it begin, and a run that ends by itself waits for none."""
+    said, late, left_out = sorted_out([FAILED_OVER, BEGUN], has_goal=has_goal)
+    assert said == ["flow a->b is not mirrored; release it; the others begin now"]
+    assert (late, left_out) == (expected, {"a->b"})
+
+
+def test_nothing_begins_where_everything_has_failed_over():
+    with pytest.raises(RefusedError) as raised:
+        sorted_out([FAILED_OVER, FAILED_OVER])
+    assert raised.value.code == "failed_over"
+
+
+def test_a_run_with_a_goal_does_not_begin_without_a_flow_whose_cluster_is_away():
+    with pytest.raises(UnreachableError):
+        sorted_out([AWAY, BEGUN], has_goal=True)
+
+
+def test_a_flow_begins_when_its_mark_is_released():
+    said, tried, left = played([FAILED_OVER, FAILED_OVER, None])
+    assert said[1:] == ["a->b: cannot begin yet: flow a->b is not mirrored"]
+    assert (len(tried), left) == (3, set())

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.plan.holds import Holds
 from mmtool.replication import flow_run
 from mmtool.replication.establish import Standing
 from mmtool.replication.flow_run import FlowRun
@@ -21,7 +22,7 @@ TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, 1 << 2
 def run():
     """As much of a flow as a look touches."""
 
-    async def refresh(_):
+    async def refresh(*_):
         return TopicsView({TOPIC.name: TOPIC}, matched=1)
 
     async def nothing_left(_):
@@ -37,7 +38,7 @@ def run():
     run.is_away = False
     run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
     run._fresh, run._mirrored, run._positions, run.halted = {}, {}, {}, {}
-    run.watch = SimpleNamespace(positions={})
+    run.watch = SimpleNamespace(positions={}, holds=Holds())
     return run
 
 
@@ -67,7 +68,7 @@ class Flow:
         self.view = TopicsView(matched=1)
         self.warnings = []
         self.looks = 0
-        self.is_away = False
+        self.is_away = self.wants_look = False
         self.gate = asyncio.Event()
 
     async def refresh(self):

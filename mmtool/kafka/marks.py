@@ -1,0 +1,85 @@
+"""Writing the marks of a failover into a flow's control topic: on the target alone, for the source may be gone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.errors import unreachable
+from mmtool.kafka.own_log import append_records, known_everywhere, state_topic
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.documents import Document
+    from mmtool.plan.identity import FlowIdentity
+
+BROKERS_OWN_FACTOR = -1
+"""Kafka's word for ``default.replication.factor`` of the broker (KIP-464)."""
+
+
+def write_marks(
+    target: ClusterSettings,
+    identity: FlowIdentity,
+    marks: Sequence[Document],
+    seconds: float,
+    *,
+    replication_factor: int = BROKERS_OWN_FACTOR,
+) -> None:
+    """Appends marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not asked.
+
+    Whoever runs the flow obeys them within about a second. A mark has one key for each topic or group, so writing it
+    again, after an error that leaves in doubt what was written, changes nothing.
+
+    Args:
+        target: The flow's target.
+        identity: The flow.
+        marks: In the order in which they are to be read.
+        seconds: How long it may take.
+        replication_factor: Of the control topic, which a flow that MirrorMaker 2 runs does not have yet.
+
+    Raises:
+        UnreachableError: the target did not take them in time: some may have been written.
+        NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
+        RefusedError: another cluster answers there than the flow's target.
+    """
+    if not marks:
+        return
+    wire = WireBeside(wire_cluster(target, "marks", role="producer"), seconds)
+
+    async def write(cluster: WireCluster) -> None:
+        _check(cluster, identity)
+        await _make(cluster, target, identity.control_topic, replication_factor)
+        await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
+
+    what = f"topic {identity.control_topic}"
+    try:
+        wire.ask(write, what)
+    except ConnectionLostError as lost:
+        raise unreachable(target.alias, what, str(lost)) from lost
+
+
+def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
+    found = cluster.identify()
+    if found != identity.target_id:
+        raise RefusedError(
+            f"cluster {cluster.alias} is {found}, and not {identity.target_id}, which {identity.name} leads to",
+            remedy=f"check {cluster.alias}.bootstrap.servers",
+        )
+
+
+async def _make(cluster: WireCluster, target: ClusterSettings, topic: str, replication_factor: int) -> None:
+    found = (await cluster.refresh([topic])).get(topic)
+    if found is not None and found.error_code == Code.NONE:
+        return
+    wanted = [state_topic(topic, replication_factor)]
+    await asyncio.to_thread(TopicAdmin(target).create_internal, wanted)
+    await known_everywhere(cluster, [topic])

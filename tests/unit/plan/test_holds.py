@@ -1,0 +1,128 @@
+"""A topic may be paused, may have failed over, or both; each ends by its own word alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
+from mmtool.plan.holds import Holds, news
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.pauses import resume_words
+
+NAMES = {"orders": "id-1", "bills": "id-2"}
+PAUSE = PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1_780_000_000_000, reason="disk")
+MARK = FailedOverRecord(
+    "orders", failed_over=True, operation_id="fo-7", by="ann@east", since_ms=1_780_000_000_000
+)
+BY = "failed over by ann@east since 2026-05-28T20:26:40Z (operation fo-7)"
+POSITION = PositionRecord(
+    owner="me",
+    topic="orders",
+    topic_id="id-1",
+    partition=0,
+    target_topic="east.orders",
+    upstream_position=5,
+    downstream_position=5,
+    source_end=9,
+    source_log_start=0,
+    records=5,
+    mirrored_bytes=50,
+    state=State.RUNNING,
+    reason="",
+    observed_ms=1,
+    behind_since_ms=1,
+)
+
+pauses = st.builds(
+    PauseRecord,
+    topic_id=st.sampled_from([*NAMES.values(), WHOLE_FLOW]),
+    topic=st.just("orders"),
+    paused=st.booleans(),
+    by=st.just("bob@west"),
+    since_ms=st.integers(0, 9),
+    reason=st.just(""),
+)
+marks = st.builds(
+    FailedOverRecord,
+    topic=st.sampled_from(list(NAMES)),
+    failed_over=st.booleans(),
+    operation_id=st.just("fo-7"),
+    by=st.just("ann@east"),
+    since_ms=st.integers(0, 9),
+)
+
+
+def after(words, holds=None):
+    holds = holds or Holds()
+    for word in words:
+        holds = holds.with_word(word)
+    return holds
+
+
+@given(st.lists(pauses | marks))
+def test_what_holds_a_topic_is_told_by_the_last_word_of_each_kind(words):
+    holds = after(words)
+    last = {word.key: word for word in words}
+    for topic, topic_id in NAMES.items():
+        failed = last.get(f"failed_over/{topic}".encode())
+        paused = [last.get(f"pause/{key}".encode()) for key in (topic_id, WHOLE_FLOW)]
+        hold = holds.of(topic_id, topic)
+        if failed is not None and failed.failed_over:
+            assert hold is not None
+            assert hold.state is State.FAILED_OVER
+        elif any(word is not None and word.paused for word in paused):
+            assert hold is not None
+            assert hold.state is State.PAUSED
+        else:
+            assert hold is None
+
+
+@given(st.lists(pauses | marks))
+def test_resuming_the_flow_lifts_every_pause_and_no_failover(words):
+    holds = after(words)
+    resumed = after(resume_words([], holds.pauses, whole=True, by="bob@west", at_ms=9), holds)
+    assert resumed == Holds(failed_over=holds.failed_over)
+
+
+@given(st.lists(pauses | marks), st.permutations(list(NAMES)))
+def test_a_release_of_everything_leaves_the_pauses_as_they_were(words, order):
+    holds = after(words)
+    released = after([replace(MARK, topic=topic, failed_over=False) for topic in order], holds)
+    assert released == Holds(holds.pauses)
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_still_held():
+    assert after([MARK]).of("another-id", "orders") is not None
+    assert after([PAUSE]).of("another-id", "orders") is None
+
+
+def test_each_hold_says_who_since_when_and_what_lets_it_go_on():
+    failed, paused = after([PAUSE, MARK]).of("id-1", "orders"), after([PAUSE]).of("id-1", "orders")
+    assert (failed.what, failed.reason) == ("orders", BY)
+    assert "failover failback" in failed.remedy
+    assert "failover release" in failed.remedy
+    assert "resume" not in failed.remedy
+    assert "flow resume" in paused.remedy
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, State.HALTED, State.CAUGHT_UP])
+def test_what_has_failed_over_is_shown_so_even_where_it_was_halted(state):
+    shown = after([MARK]).shown(replace(POSITION, state=state, reason="before"))
+    assert (shown.state, shown.reason) == (State.FAILED_OVER, BY)
+
+
+def test_a_pause_does_not_hide_a_halt():
+    halted = replace(POSITION, state=State.HALTED, reason="diverged")
+    assert after([PAUSE]).shown(halted) == halted
+
+
+def test_an_operation_s_topics_are_told_of_in_one_sentence():
+    words = [MARK, PAUSE, replace(MARK, topic="bills"), replace(MARK, topic="old", failed_over=False)]
+    paused, marked, released = news(words)
+    assert paused.startswith("orders is paused by bob@west")
+    assert marked.startswith(f"2 topics (bills, orders) not mirrored: {BY}; ")
+    assert released == "1 topic (old) mirrored again: released by ann@east (operation fo-7)"

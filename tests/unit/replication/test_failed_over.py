@@ -1,0 +1,94 @@
+"""What replicate, and a drain, make of topics that have failed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.state_log import ControlView
+from mmtool.plan.documents import PauseRecord, State
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.replication.checking import all_failed_over
+from mmtool.replication.draining import _refuse_held
+from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.service import Outcome
+
+
+def mark(topic, since_ms=1_780_000_000_000, operation="fo-7"):
+    return FailedOverRecord(topic, failed_over=True, operation_id=operation, by="ann@east", since_ms=since_ms)
+
+
+def marks(*topics):
+    return {topic: mark(topic) for topic in topics}
+
+
+def test_a_flow_is_refused_when_every_topic_that_it_means_has_failed_over():
+    refusal = all_failed_over("east->west", ["bills", "orders"], marks("orders", "bills", "others"))
+    assert refusal.message == (
+        "flow east->west is not mirrored: all of its 2 topics are failed over by ann@east since"
+        " 2026-05-28T20:26:40Z (operation fo-7)"
+    )
+    assert (refusal.code, refusal.exit_code) == ("failed_over", 3)
+    assert "failover failback" in refusal.remedy
+    assert "failover release" in refusal.remedy
+
+
+def test_of_several_operations_the_last_one_is_named():
+    known = {"orders": mark("orders"), "bills": mark("bills", 1_790_000_000_000, "fo-9")}
+    assert "operation fo-9" in all_failed_over("east->west", ["bills", "orders"], known).message
+
+
+@pytest.mark.parametrize("topics", [[], ["orders", "bills"], ["bills"]])
+def test_a_flow_with_a_topic_that_has_not_failed_over_is_mirrored_and_one_without_topics_waits(topics):
+    assert all_failed_over("east->west", topics, marks("orders")) is None
+
+
+def rows(*states):
+    return [{"state": state, "reason": f"why {state}"} for state in states]
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "word"),
+    [
+        ([State.CAUGHT_UP, State.FAILED_OVER], 6, "failed_over"),
+        ([State.FAILED_OVER, State.FAILED_OVER], 3, "failed_over"),
+        ([State.CAUGHT_UP, State.HALTED, State.FAILED_OVER], 6, "partly_applied"),
+        ([State.HALTED, State.FAILED_OVER], 3, "refused"),
+        ([State.CAUGHT_UP, State.HALTED], 6, "partly_applied"),
+    ],
+)
+def test_some_of_a_flow_failed_over_ends_with_what_remains_and_all_of_it_is_a_refusal(states, code, word):
+    error = Outcome(rows(*states)).error
+    assert (error.exit_code, error.code) == (code, word)
+    remaining = set(states) - {State.CAUGHT_UP}
+    assert all(
+        f"{states.count(state)} of {len(states)} partitions or topics are {state}" in error.message
+        for state in remaining
+    )
+
+
+@pytest.mark.parametrize("states", [[], [State.CAUGHT_UP, State.PAUSED]])
+def test_what_is_paused_is_no_failure(states):
+    assert Outcome(rows(*states)).error is None
+
+
+def test_a_topic_that_cannot_be_mirrored_is_not_called_halted_once_it_has_failed_over():
+    view = TopicsView(refused={"orders": "its target topic was deleted", "bills": "likewise"})
+    view.set_aside(marks("orders"))
+    assert (view.refused, view.set_apart) == ({"bills": "likewise"}, ["orders"])
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        (mark("orders"), "failed_over"),
+        (PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1, reason=""), "paused"),
+    ],
+)
+def test_a_drain_does_not_wait_for_what_nobody_mirrors(word, code):
+    control = ControlView()
+    control.apply(word.key, word.encode(), 0)
+    _refuse_held(control, {("id-2", 0): 5}, {"id-2": "bills"})
+    with pytest.raises(RefusedError, match="orders cannot be drained: ") as raised:
+        _refuse_held(control, {("id-1", 0): 5}, {"id-1": "orders"})
+    assert raised.value.code == code
