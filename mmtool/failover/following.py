@@ -2,6 +2,8 @@
 
 F  a group is never moved back, never touched while somebody is in it, and never again for a minute once somebody else
    has moved it
+M  a group whose place is the target now is not committed for: not even one whose mark comes in the middle of a turn,
+   as long as its own request has not been sent
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Container, Mapping
 
     from mmtool.kafka.ports import ClusterPort
 
@@ -60,10 +62,12 @@ class Follower:
     Attributes:
         target: Where to commit.
         now: Seconds.
+        moved: Groups whose place is the target now; asked again before each commit.
     """
 
     target: ClusterPort
     now: Callable[[], float] = time.monotonic
+    moved: Callable[[], Container[str]] = frozenset
     _done: dict[str, Offsets] = field(default_factory=dict)
     _stood: dict[str, Offsets] = field(default_factory=dict)
     _renewed: dict[str, float] = field(default_factory=dict)
@@ -74,10 +78,15 @@ class Follower:
     def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
         """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
 
+        Groups that were moved here are left out.
+
         Raises:
             MmtoolError: The target does not answer, or not us.
         """
-        due = self._due(wanted)
+        moved = self.moved()
+        for group in [group for group in wanted if group in moved]:
+            self._forget(group)
+        due = self._due({group: offsets for group, offsets in wanted.items() if group not in moved})
         if not due:
             return {}
         self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
@@ -85,11 +94,17 @@ class Follower:
         facts = [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in due]
         planned = self._inside({group.group: self._planned(group, wanted[group.group]) for group in facts})
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            problems = list(pool.map(self._commit, planned, planned.values()))
+            sent = list(pool.map(self._commit, planned, planned.values()))
         return {
-            group.group: self._followed(group, wanted[group.group], planned[group.group], problem)
-            for group, problem in zip(facts, problems, strict=True)
+            group.group: self._followed(group, wanted[group.group], offsets, problems)
+            for group, (offsets, problems) in zip(facts, sent, strict=True)
+            if group.group not in self.moved()
         }
+
+    def _forget(self, group: str) -> None:
+        """When it comes home it begins anew: what it did here was nobody else's work."""
+        for known in (self._done, self._stood, self._renewed, self._moved_at):
+            known.pop(group, None)
 
     def _planned(self, group: GroupFacts, wanted: Offsets) -> Offsets:
         if self._is_moved_by_others(group):
@@ -138,15 +153,15 @@ class Follower:
             for group, offsets in planned.items()
         }
 
-    def _commit(self, group: str, offsets: Offsets) -> Mapping[TopicPartition, str]:
-        """One request for the group; what went wrong, by partition."""
-        if not offsets:
-            return {}
+    def _commit(self, group: str, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
+        """One request for the group; what was sent, and what went wrong, by partition."""
+        if not offsets or group in self.moved():
+            return {}, {}
         try:
             problems = self.target.groups.alter(group, offsets)
         except MmtoolError as error:
-            return dict.fromkeys(offsets, error.message)
-        return {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
+            return offsets, dict.fromkeys(offsets, error.message)
+        return offsets, {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
 
     def _followed(
         self, group: GroupFacts, wanted: Offsets, sent: Offsets, problems: Mapping[TopicPartition, str]

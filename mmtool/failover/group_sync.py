@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.group_sync import Led
+    from mmtool.plan.marks import MovedGroupRecord
     from mmtool.translation.types import TopicPartition
 
 _WINDOW_SECONDS = 300.0
@@ -89,12 +90,13 @@ class GroupSync:
     topics: Collection[str] = ()
     now: Callable[[], float] = time.monotonic
     _follower: Follower = field(init=False)
+    _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
     _followed: dict[str, Followed] = field(default_factory=dict)
     _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
     _ages: deque[tuple[float, Counter[float]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self._follower = Follower(self.clusters.target, self.now)
+        self._follower = Follower(self.clusters.target, self.now, lambda: self._moved)
 
     def turn(self) -> SyncTurn:
         """Read the groups' commits on the source, and commit on the target where they lead.
@@ -105,17 +107,21 @@ class GroupSync:
         """
         warnings = list[str]()
         flow = look(self.clusters, self.topics)
+        self._moved = self.clusters.state.control(flow.identity).moved
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self.clusters.source.groups.commits(selected.known)
         partitions = partition_facts(flow, Direction.FORWARD, warnings)
         led = {name: lead(GroupFacts(name, commits[name]), partitions) for name in selected.known}
-        before = {name: replace(of, written=0) for name, of in self._followed.items()}
+        stay = {name: of for name, of in led.items() if name not in self._moved}
+        before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(
-            {name: of.wanted for name, of in led.items() if of.wanted}
+            {name: of.wanted for name, of in stay.items() if of.wanted}
         )
-        self._renew(led, read_at)
-        rows = [self._row(name, of) for name, of in led.items()]
+        self._renew(stay, read_at)
+        rows = [
+            self._row(name, of) if name in stay else _moved(of, self._moved[name]) for name, of in led.items()
+        ]
         rows += [_unknown(name) for name in selected.unknown]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         said = (*selection_warnings(selected), *warnings)
@@ -158,6 +164,11 @@ class GroupSync:
 
 def _unknown(name: str) -> SyncRow:
     return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, Reason.UNKNOWN_GROUP.sentence)
+
+
+def _moved(led: Led, mark: MovedGroupRecord) -> SyncRow:
+    places = len(led.wanted) + len(led.refused)
+    return SyncRow(mark.group, SyncState.ACTIVE_ON_TARGET, places, 0, places, None, mark.sentence)
 
 
 def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:

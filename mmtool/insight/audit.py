@@ -25,12 +25,13 @@ from mmtool.plan.words import counted
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.group_facts import GroupSelection, SelectedGroups
+    from mmtool.plan.marks import MovedGroupRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,10 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     warnings += told_of_others(chosen)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings)
+    moved = flow.clusters.state.control(flow.identity).moved
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
     rows = [
-        _with_age(row)
+        _moved(_with_age(row), moved)
         for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
             plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
@@ -133,6 +135,12 @@ def _with_age(row: AuditRow) -> AuditRow:
     if row.expires_seconds is not None:
         said.append(f"expires in {duration(row.expires_seconds)}")
     return replace(row, reason=", ".join(filter(None, said)))
+
+
+def _moved(row: AuditRow, moved: Mapping[str, MovedGroupRecord]) -> AuditRow:
+    """The reason with the failover that made the target the group's place."""
+    mark = moved.get(row.group)
+    return replace(row, reason=", ".join(filter(None, (row.reason, mark.sentence)))) if mark else row
 
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, UsageError
 from mmtool.kafka.log_reader import read_log
-from mmtool.kafka.state_log import newest_records, partition_maps, read_control, read_maps, take_block
+from mmtool.kafka.state_log import (
+    ControlView,
+    newest_records,
+    partition_maps,
+    read_control,
+    read_maps,
+    take_block,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import FlowRecord
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
@@ -101,6 +107,14 @@ class WayBackState:
             if self._required:
                 raise
             return {}
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        try:
+            return self._state.control(identity)
+        except NotAuthorisedError:
+            if self._required:
+                raise
+            return ControlView()
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
         try:

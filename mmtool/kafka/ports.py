@@ -208,6 +208,13 @@ class ClusterPort(Protocol):
 class FlowStatePort(Protocol):
     """What a flow has stored on its target."""
 
+    def control(self, identity: FlowIdentity) -> ControlView:
+        """The control topic as it stands now; empty when there is none.
+
+        Raises:
+            RefusedError: Stored state that cannot be read (``unreadable_state``).
+        """
+
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
         """Refuse an identity that contradicts what the flow's first start wrote down.
 
@@ -246,9 +253,6 @@ class FlowWatchPort(FlowStatePort, Protocol):
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         """Who is in the flow's ownership group: its owner, and who waits to take over."""
-
-    def control(self, identity: FlowIdentity) -> ControlView:
-        """The control topic as it stands now."""
 
     def newest_blocks(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], Block]:
         """The last block of offset runs of every mirrored partition."""

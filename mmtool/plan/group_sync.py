@@ -34,6 +34,7 @@ class SyncState(StrEnum):
     BEHIND = "behind"
     """Some of its partitions could not be told, or not be written."""
     ACTIVE_ON_TARGET = "active_on_target"
+    """Somebody is in it there, or a failover has made the target its place."""
     NO_COMMIT = "no_commit"
     """It has committed nothing in the flow's topics."""
     UNKNOWN_GROUP = "unknown_group"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import FirstMissing, LogPart
+    from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.status import FlowMember
     from mmtool.translation.blocks import Block
@@ -189,10 +190,20 @@ class FakeCluster:
 
 @dataclass
 class FakeFlowState:
-    """A `FlowStatePort`: what the flow has stored, as maps."""
+    """A `FlowStatePort`: what the flow has stored, as maps, and its control topic."""
 
     stored: dict[tuple[TopicId, int], PartitionMap] = field(default_factory=dict)
     clash: MmtoolError | None = None
+    view: ControlView = field(default_factory=ControlView)
+
+    def marked(self, *marks: Document) -> None:
+        """A failover has written these."""
+        for mark in marks:
+            self.view.apply(mark.key, mark.encode(), self.view.end)
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        del identity
+        return self.view
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
         del identity, topics
@@ -230,7 +241,6 @@ class FakeFlowWatch(FakeFlowState):
     """
 
     present: tuple[FlowMember, ...] = ()
-    view: ControlView = field(default_factory=ControlView)
     blocks: dict[tuple[TopicId, int], Block] = field(default_factory=dict)
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
     groups: int = 0

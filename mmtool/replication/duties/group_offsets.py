@@ -12,6 +12,8 @@ from mmtool.failover.following import Follower
 from mmtool.plan.group_facts import Commit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
     from mmtool.failover.following import Offsets
     from mmtool.kafka.ports import ClusterPort
     from mmtool.replication.duties.checkpoints import Checkpoints
@@ -25,17 +27,19 @@ class GroupOffsets:
         checkpoints: Where the groups stand.
         target: Where to commit.
         seconds: From one turn to the next.
+        moved: Groups whose place is the target now, as far as is known at that moment.
     """
 
     checkpoints: Checkpoints
     target: ClusterPort
     seconds: float
+    moved: Callable[[], Container[str]] = frozenset
     name: str = "group offsets"
     closing: bool = True
     follower: Follower = field(init=False)
 
     def __post_init__(self) -> None:
-        self.follower = Follower(self.target)
+        self.follower = Follower(self.target, moved=self.moved)
 
     async def perform(self) -> None:
         """One turn.

@@ -82,4 +82,4 @@ def _group_duties(run: FlowRun) -> list[Duty]:
     if not here.sync_group_offsets:
         return [checkpoints]
     seconds = float(here.sync_group_offsets_interval_seconds)
-    return [checkpoints, GroupOffsets(checkpoints, target, seconds)]
+    return [checkpoints, GroupOffsets(checkpoints, target, seconds, lambda: run.watch.moved)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.commands.groups import _synced, _turns
@@ -10,6 +12,7 @@ from mmtool.failover.group_sync import GroupSync
 from mmtool.output import OutputFormat
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.group_sync import percentile
+from mmtool.plan.marks import MovedGroupRecord
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 
@@ -186,3 +189,17 @@ def test_while_a_cluster_is_away_the_sync_goes_on_and_says_so(turns):
     turns.scene.commits("app", "orders", 15, 10)
     back = next(shown[OutputFormat.JSON])
     assert (back.errors, back.rows[0]["state"], turns.committed) == ((), "synced", [14, 10])
+
+
+def test_a_group_that_a_failover_has_moved_is_named_and_left_alone_until_it_comes_home(turns):
+    turns.row()
+    mark = MovedGroupRecord("app", moved=True, operation_id="fo-7", by="ann@east", since_ms=1_780_000_000_000)
+    turns.scene.state.marked(mark)
+    turns.scene.commits("app", "orders", 15, 10)
+    row = turns.row(5)
+    assert told(row) == ("active_on_target", 0, 2, None)
+    assert row.reason == "moved here by ann@east at 2026-05-28T20:26:40Z (operation fo-7)"
+    assert turns.committed == [11, 10]
+    turns.scene.state.marked(replace(mark, moved=False))
+    assert told(turns.row(5)) == ("synced", 1, 0, 0.0)
+    assert turns.committed == [14, 10]

@@ -10,6 +10,7 @@ import pytest
 from mmtool.errors import MmtoolError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.marks import MovedGroupRecord
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.testing.clusters import FakeCluster
 from mmtool.translation.mm2_records import Checkpoint
@@ -135,3 +136,48 @@ def test_a_commit_that_the_target_has_forgotten_comes_back(target):
     duty.follower._everything_at = 0.0  # a minute later
     turn(duty)
     assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}
+
+
+def moved(group):
+    return MovedGroupRecord(group, moved=True, operation_id="fo-7", by="ann@east", since_ms=1)
+
+
+def test_a_group_that_a_failover_has_moved_is_not_committed_for_until_it_comes_home(target):
+    marks = {"app": moved("app")}
+    duty = duty_for(target, ("app", 0, 5), ("other", 0, 7))
+    duty.follower.moved = lambda: marks
+    turn(duty)
+    assert target.groups.committed.keys() == {"other"}
+    marks.clear()
+    turn(duty)
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(5, "m")}
+
+
+def test_a_mark_that_comes_in_the_middle_of_a_turn_counts(target):
+    marks = {}
+    duty = duty_for(target, ("app", 0, 5))
+    duty.follower.moved = lambda: marks
+    listed = target.groups.commits
+
+    def commits(groups, **options):
+        marks["app"] = moved("app")
+        return listed(groups, **options)
+
+    target.groups.commits = commits
+    turn(duty)
+    assert target.groups.committed == {}
+
+
+def test_a_group_that_came_home_is_followed_as_if_it_had_never_been_away(target):
+    """What stands on the target then was put there by the failover and by whoever consumed: nobody to make way for."""
+    marks = {}
+    duty = duty_for(target, ("app", 0, 5))
+    duty.follower.moved = lambda: marks
+    turn(duty)
+    marks["app"] = moved("app")
+    target.groups.committed["app"] = {REMOTE[0]: Commit(3)}
+    turn(duty)
+    marks.clear()
+    move(duty, "app", 0, 9)
+    turn(duty)
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(9, "m")}
