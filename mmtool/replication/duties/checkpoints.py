@@ -15,6 +15,7 @@ from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.marks import LookRecord
 from mmtool.plan.offsets import Direction
 from mmtool.replication.stateful import mm2_topic
 from mmtool.translation.answers import Refused
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Checkpoints:
     """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
+
+    When it did is written in each turn, behind the checkpoints: while none of them is new, only that tells how old the
+    knowledge is.
 
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
@@ -61,8 +65,10 @@ class Checkpoints:
             if not self._is_there:
                 await asyncio.to_thread(self._prepare, flow, topic)
                 await self.target.refresh([topic])
+            looked = LookRecord(int(time.time() * 1000))
             await asyncio.to_thread(self._look, flow)
             await self._write(topic)
+            await append_records(self.target, flow.identity.control_topic, [(looked.key, looked.encode())])
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
