@@ -1,0 +1,264 @@
+"""Topics and groups that a failover has marked: whoever runs the flow leaves them alone until they are released."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from mmtool.kafka.marks import write_marks
+from mmtool.kafka.state_log import read_control
+from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import grow_topic
+from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
+from mmtool.lab.waiting import wait_until
+from mmtool.lab.watching import wait_for_new_records
+from mmtool.plan.group_facts import Commit
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.testing.exactness import flow_identity
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.mirror_flow import Owner, flow_of
+from mmtool.testing.replicating import Stage
+from mmtool.testing.wire import on_loop
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import ClusterSettings
+    from mmtool.plan.identity import FlowIdentity
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PATIENCE_SECONDS = 60
+HOLD_SECONDS = 2.0
+SECONDS = 10.0
+BY = "failed over by ann@east since 2026-05-28T20:26:40Z (operation fo-7)"
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What an operator's failover says about a flow: on its target, and nowhere else."""
+
+    target: ClusterSettings
+    identity: FlowIdentity
+
+    def topics(self, *topics, failed_over=True):
+        self._write(
+            FailedOverRecord(topic, failed_over, "fo-7", "ann@east", 1_780_000_000_000) for topic in topics
+        )
+
+    def release(self, *topics):
+        self.topics(*topics, failed_over=False)
+
+    def group(self, name, *, moved=True):
+        self._write([MovedGroupRecord(name, moved, "fo-7", "ann@east", 1_780_000_000_000)])
+
+    def read(self):
+        return read_control(self.target, self.identity)
+
+    def _write(self, marks):
+        write_marks(self.target, self.identity, list(marks), SECONDS, replication_factor=1)
+
+
+def marks_of(fleet, settings, *sides):
+    return Marks(settings.target, flow_identity(*(fleet[side] for side in sides)))
+
+
+def ends(stage, topic):
+    return sum(end_offsets(stage.bench.fleet["target"].bootstrap, topic).values())
+
+
+def stands_still(stage, topic):
+    """Nothing comes for two seconds."""
+    before = ends(stage, topic)
+    time.sleep(HOLD_SECONDS)
+    return ends(stage, topic) == before
+
+
+def states(rows):
+    return {row["topic"]: row["state"] for row in rows}
+
+
+def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool, measured):
+    """While it runs, at a start, some of it and all of it; then it goes on, and nothing is lost or comes twice."""
+    with Stage(bench, f"failed-{os.getpid()}", records_per_second=100.0) as stage:
+        plain, other = stage.topics
+        held, moving = stage.targets
+        target = bench.fleet["target"].bootstrap
+        marks = marks_of(bench.fleet, stage.flow, "source", "target")
+        status, resume = (
+            partial(mmtool, *words, "-c", stage.properties, "-o", "json")
+            for words in (["status"], ["flow", "resume"])
+        )
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+
+        marks.topics(plain)
+        asked = time.monotonic()
+        process.wait_line(rf"1 topic \({plain}\) not mirrored: failed over by ann@east")
+        wait_until(lambda: stands_still(stage, held), f"{held} to stand still", PATIENCE_SECONDS)
+        measured(
+            f"a failed over topic stood still {time.monotonic() - asked - HOLD_SECONDS:.1f} s after its mark"
+        )
+        wait_for_new_records(target, [moving], PATIENCE_SECONDS)
+        resume()
+        assert stands_still(stage, held)
+        seen = [row for row in status().rows if row["topic"] == plain]
+        assert {(row["state"], row["reason"]) for row in seen} == {("failed_over", BY)}
+
+        marks.topics(other)
+        wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
+        assert process.alive
+        marks.release(other)
+        wait_for_new_records(target, [moving], PATIENCE_SECONDS)
+        marks.topics(other)
+        wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
+        assert process.stop().code == 143
+
+        before = [ends(stage, topic) for topic in stage.targets]
+        assert states(status().rows) == {plain: "failed_over", other: "failed_over"}
+        for answer in (stage.start("-o", "json").wait(), bench.catch_up(stage.properties, "-o", "json")):
+            (error,) = json.loads(answer.stdout)["errors"]
+            assert (answer.code, error["code"]) == (3, "failed_over")
+            assert "operation fo-7" in error["message"]
+            assert "since 2026-05-28T20:26:40Z" in error["message"]
+
+        marks.release(other)
+        answer = bench.catch_up(stage.properties, "-o", "json")
+        assert (answer.code, states(answer.rows)) == (6, {plain: "failed_over", other: "caught_up"})
+        assert f"3 of {len(answer.rows)} partitions or topics are failed_over: {BY}" in answer.stderr
+        assert ends(stage, held) == before[0]
+
+        marks.release(plain)
+        stage.stop_writing()
+        answer = bench.catch_up(stage.properties, "-o", "json")
+        assert (answer.code, states(answer.rows)) == (0, {plain: "caught_up", other: "caught_up"})
+        assert stage.differences() == {}
+        assert stage.wrong_translations()[1][:5] == []
+
+
+def test_a_moved_group_s_place_on_the_target_is_left_alone(bench, mmtool, topic_name):
+    """By the flow's owner and by `groups sync`; when the commits were last looked at stands beside it."""
+    topic, group, source = topic_name("moved"), topic_name("app"), bench.fleet["source"].bootstrap
+    create_topic(source, topic)
+    produce(source, Load(topic, 100, 1, 100))
+    properties = bench.properties(
+        topic,
+        **{
+            "sync.group.offsets.enabled": "true",
+            "sync.group.offsets.interval.seconds": "1",
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+        },
+    )
+    settings = bench.flow(properties)
+    marks = marks_of(bench.fleet, settings, "source", "target")
+    place, remote = TopicPartition(topic, 0), TopicPartition(settings.remote_topic(topic), 0)
+
+    def commit(name, offset):
+        assert groups_of(source).alter(name, {place: Commit(offset)}) == {}
+
+    def stands_at(name):
+        stands = groups_of(bench.fleet["target"].bootstrap).commits([name])[name].get(remote)
+        return stands and stands.offset
+
+    def wait_for(name, offset):
+        wait_until(lambda: stands_at(name) == offset, f"{name} at {offset}", PATIENCE_SECONDS)
+
+    commit(group, 10)
+    with bench.start(properties) as process:
+        wait_for(group, 10)
+        looked = marks.read().looked_ms
+        assert abs(time.time() * 1000 - looked) < PATIENCE_SECONDS * 1000
+        wait_until(lambda: marks.read().looked_ms > looked, "another look", PATIENCE_SECONDS)
+        marks.group(group)
+        time.sleep(HOLD_SECONDS)
+        commit(group, 20)
+        commit(f"{group}-other", 20)
+        wait_for(f"{group}-other", 20)
+        time.sleep(HOLD_SECONDS)
+        assert stands_at(group) == 10
+        rows = mmtool("groups", "sync", "--once", "-g", group, "-c", properties, "-o", "json").rows
+        assert [(row["state"], "moved here by ann@east" in row["reason"]) for row in rows] == [
+            ("active_on_target", True)
+        ]
+        audited = mmtool("groups", "audit", "-g", group, "-c", properties, "-o", "json").rows
+        assert all("moved here by ann@east" in row["reason"] for row in audited)
+        marks.group(group, moved=False)
+        wait_for(group, 20)
+        assert process.stop().code == 143
+
+
+def test_marks_are_written_where_no_flow_ever_ran(fleet, tmp_path, topic_name):
+    """Beside MirrorMaker 2: the control topic is made as an owner of the flow makes it; again changes nothing."""
+    settings = flow_of(fleet, tmp_path, "source", "target", "orders")
+    identity = replace(flow_identity(fleet["source"], fleet["target"]), source_alias=topic_name("mm2"))
+    marks = Marks(settings.target, identity)
+    for _ in range(2):
+        marks.topics("orders", "bills")
+        marks.release("bills")
+    assert (marks.read().failed_over.keys(), marks.read().flow) == ({"orders"}, None)
+    config = configs_of(fleet["target"].bootstrap, [identity.control_topic])[identity.control_topic]
+    assert (config["cleanup.policy"], config["max.compaction.lag.ms"]) == ("compact", "600000")
+
+
+# --- the topics themselves, by an owner without Spark, on the way from target to source ----------------------
+
+
+def count_on(bootstrap, topic):
+    return topics_of(bootstrap).get(topic, 0)
+
+
+def planned(owner):
+    """What a round would mirror, beside MM2's heartbeats."""
+    return {partition.topic for partition in owner.task().flows[0].partitions} - {"heartbeats"}
+
+
+async def delete(bootstrap, topic):
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
+    await asyncio.to_thread(admin.delete_topics([topic], operation_timeout=10)[topic].result)
+    await asyncio.sleep(0.5)
+
+
+@on_loop
+async def test_the_target_is_not_made_to_follow_a_topic_that_has_failed_over(fleet, tmp_path, topic_name):
+    """Nor where it was deleted and made again on the source, larger: it is held by its name, and its books stay."""
+    topic, up, down = topic_name("apart"), fleet["target"].bootstrap, fleet["source"].bootstrap
+    settings = flow_of(fleet, tmp_path, "target", "source", topic)
+    remote, marks = settings.remote_topic(topic), marks_of(fleet, settings, "target", "source")
+    create_topic(up, topic)
+    produce(up, Load(topic, 10, 1, 100))
+    write = partial(asyncio.to_thread, marks.topics)
+    await write(topic)
+
+    owner = await Owner.take(settings)
+    assert (owner.run.view.set_apart, planned(owner), count_on(down, remote)) == ([topic], set(), 0)
+    await write(topic, failed_over=False)
+    await asyncio.to_thread(wait_until, lambda: owner.run.wants_look, "the release to be heard", SECONDS)
+    await owner.run.refresh()
+    await owner.catch_up()
+    assert (count_on(down, remote), owner.runs(topic)) == (1, [(0, 0, 10)])
+    await write(topic)
+    await asyncio.to_thread(wait_until, lambda: owner.run.holds_moved, "the mark to be heard", SECONDS)
+    grow_topic(up, topic, 2)
+    await owner.run.refresh()
+    assert (planned(owner), topic in owner.run.topic_names(), count_on(down, remote)) == (set(), False, 1)
+    await owner.close()
+
+    await delete(up, topic)
+    create_topic(up, topic, 3)
+    restarted = settings.model_copy(update={"on_topic_recreated": "restart"})
+    owner = await Owner.take(restarted)
+    assert (planned(owner), count_on(down, remote)) == (set(), 1)
+    await owner.close()
+
+    await delete(down, remote)
+    owner = await Owner.take(restarted)
+    assert topic in {block.about.source_topic for block in owner.run.standing.blocks.values()}
+    await owner.close()
