@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from mmtool.commands import _failover_ways as ways
+from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._consent import consent
 from mmtool.commands._wiring import connect, engine_drain, one_flow, require_selector, selection
-from mmtool.output import Column, OutputFormat, Result, detail, finish, talk
-
-if TYPE_CHECKING:
-    from mmtool.errors import MmtoolError
-    from mmtool.failover.operation import Operation
-    from mmtool.failover.rows import Row
-    from mmtool.plan.failover import Step
+from mmtool.output import OutputFormat
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -29,9 +23,29 @@ class Fence(StrEnum):
     NONE = "none"
 
 
+class Unknown(StrEnum):
+    """Where a group goes on in a partition that nobody knows its position of."""
+
+    LEAVE = "leave"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
 FenceOption = Annotated[
     Fence,
     typer.Option("--fence", help="Who keeps writers off the source: none, because you have stopped them."),
+]
+UnknownOption = Annotated[
+    Unknown,
+    typer.Option("--unknown", help="Where a group goes on in a partition that nobody knows its position of."),
+]
+AcceptDataLoss = Annotated[
+    bool,
+    typer.Option(
+        "--accept-data-loss",
+        help="Execute although records may be lost: the rehearsal says how many at the most.",
+        rich_help_panel=options.CONSENT,
+    ),
 ]
 Patience = Annotated[
     timedelta | None,
@@ -45,20 +59,6 @@ Patience = Annotated[
     ),
 ]
 
-COLUMNS = (
-    Column("group"),
-    Column("topic"),
-    Column("partition"),
-    Column("upstream_offset"),
-    Column("target_topic", essential=False),
-    Column("downstream_offset"),
-    Column("exactness"),
-    Column("reread_max", essential=False),
-    Column("target_offset_before", essential=False),
-    Column("written"),
-    Column("reason"),
-)
-
 
 @app.command()
 def planned(
@@ -70,6 +70,7 @@ def planned(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     fence: FenceOption = Fence.NONE,
+    reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -77,7 +78,6 @@ def planned(
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
     from mmtool.failover import planned as service
-    from mmtool.failover.report import ended_row, next_steps, rehearsed_row, summary
     from mmtool.insight.translation import look
 
     del fence  # one value so far; scripts may already say it
@@ -85,47 +85,52 @@ def planned(
     require_selector(chosen, "failover planned")
     flow = look(connect(one_flow(config, source, target), timeout or options.DEFAULT_TIMEOUT))
     rehearsal = service.rehearse(flow, chosen)
-    _show_steps(rehearsal.plan.steps)
-    if not execute or not rehearsal.plan.executable:
-        finish(_result(rehearsed_row(rehearsal), rehearsal.warnings), output, rehearsal.refusal)
-        if rehearsal.moves:
-            talk("nothing was changed; add --execute to do it")
+    if not operations.to_be_executed("failover planned", rehearsal, output, execute=execute, yes=yes):
         return
-    consent(
-        f"move {', '.join(plan.group for plan in rehearsal.plan.groups)} to {flow.clusters.target.alias}",
-        yes=yes,
-        about=lambda: _result(rehearsed_row(rehearsal), rehearsal.warnings),
-    )
     seconds = None if timeout is None else timeout.total_seconds()
-    ended = service.execute(rehearsal, engine_drain(), _Teller(), timeout_seconds=seconds)
-    done = _result(ended_row(ended), rehearsal.warnings, applied=True)
-    try:
-        finish(replace(done, summary=summary(ended)), output, ended.operation.error)
-    finally:  # groups that have moved are to be started, wherever the rows went
-        for number, sentence in enumerate(next_steps(ended) if ended.operation.error is None else (), 1):
-            talk(f"next {number}: {sentence}")
+    patience = timeout or options.DEFAULT_TIMEOUT
+    with operations.at_work(rehearsal, flow.clusters.target, flow.identity, reason, patience) as (tools, log):
+        ended = service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds)
+    operations.show_end("failover planned", ended, output)
 
 
-class _Teller:
-    """The person watching; the journal will stand in the same place."""
+@app.command()
+def emergency(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    unknown: UnknownOption = Unknown.LEAVE,
+    accept_data_loss: AcceptDataLoss = False,
+    reason: operations.Why = "",
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Move groups whose source is lost, by what the target knows; the source is not asked anything."""
+    from mmtool.failover import emergency as service
+    from mmtool.plan.emergency import Unknowns
 
-    def intended(self, _: Operation, step: Step) -> None:
-        detail(f"{step.name}: {step.sentence}")  # the plan with its sentences stands above
-
-    def done(self, _: Operation, step: Step) -> None:
-        talk(f"{step.name}: done")
-
-    def failed(self, operation: Operation, step: Step, _: MmtoolError) -> None:
-        talk(f"{step.name}: failed; {operation.sentence}")
-
-
-def _show_steps(steps: tuple[Step, ...]) -> None:
-    for number, step in enumerate(steps, 1):
-        talk(f"{number}. {step.name}: {step.sentence}")
+    chosen = selection(group, groups, all_groups=all_groups)
+    require_selector(chosen, "failover emergency")
+    side = operations.target_side(one_flow(config, source, target), timeout)
+    rehearsal = service.rehearse(side, chosen, Unknowns(unknown))
+    if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
+        operations.refuse_loss("failover emergency", rehearsal, output)
+    if not operations.to_be_executed("failover emergency", rehearsal, output, execute=execute, yes=yes):
+        return
+    with operations.at_work(rehearsal, side.target, rehearsal.identity, reason, timeout) as (tools, log):
+        ended = service.execute(rehearsal, tools, log)
+    operations.show_end("failover emergency", ended, output)
 
 
-def _result(row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
-    from mmtool.failover.report import partition_rows
-
-    rows = partition_rows(row)
-    return Result("failover planned", rows, COLUMNS, warnings=warnings, data=[row], applied=applied)
+app.command("list")(ways.list_)
+app.command()(ways.show)
+app.command()(ways.resume)
+app.command()(ways.cancel)
+app.command()(ways.rollback)
+app.command()(ways.release)

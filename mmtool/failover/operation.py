@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import MmtoolError, RefusedError, StoppedError
 from mmtool.failover.states import START, Event, Phase, Standing, advance
 from mmtool.failover.stopping import Stops
-from mmtool.plan.failover import POINT_OF_NO_RETURN, StepName
+from mmtool.plan.steps import POINT_OF_NO_RETURN, StepName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mmtool.plan.failover import FailoverPlan, Step
+    from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.steps import Step
+
+    Actions = Mapping[StepName, Callable[[], None]]
 
 
 class StepState(StrEnum):
@@ -28,16 +31,28 @@ class StepState(StrEnum):
 
 
 class StepLog(Protocol):
-    """Who is told of each step, before it is done and after: the person watching, the journal."""
+    """Who is told of each step, before it is done and after: the person watching, the journal.
+
+    ``began`` and ``intended`` raise when that could not be put on record; then the step is not done.
+    """
+
+    def began(self, operation: Operation, /) -> None:
+        """It is about to be begun, or taken up again."""
 
     def intended(self, operation: Operation, step: Step, /) -> None:
-        """It is about to be done; when this returns, that is on record."""
+        """The step is about to be done; when this returns, that is on record."""
 
     def done(self, operation: Operation, step: Step, /) -> None:
         """It has been done."""
 
     def failed(self, operation: Operation, step: Step, error: MmtoolError, /) -> None:
         """It could not be done."""
+
+    def undone(self, operation: Operation, step: Step, /) -> None:
+        """What it had done is taken back."""
+
+    def ended(self, operation: Operation, /) -> None:
+        """Nothing more happens to it now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,28 +90,51 @@ class Operation:
         return replace(self, steps={**self.steps, step.name: state})
 
 
-def run(plan: FailoverPlan, actions: Mapping[StepName, Callable[[], None]], log: StepLog) -> Operation:
+def run(operation: Operation, actions: Actions, log: StepLog, undo: Actions | None = None) -> Operation:
     """Do the plan's steps in order, until the end or the first that fails.
 
+    What ended behind the point of no return is finished forward: the steps before it are not done again. What ended
+    before it begins again from the first step.
+
     Args:
-        plan: An executable one.
+        operation: One that has not begun, or that ended before its last step.
         actions: What each step does; raises when it cannot be done.
         log: Is told of every step before it is begun.
+        undo: How a step is taken back when a later one fails before the point of no return.
+
+    Raises:
+        MmtoolError: That it begins could not be put on record; nothing was done.
     """
-    operation, stops = Operation(plan).after(Event.BEGIN), Stops()
-    for step in plan.steps:
-        if step.name is POINT_OF_NO_RETURN:
+    operation = operation.after(Event.BEGIN if operation.standing == START else Event.RESUME)
+    operation = replace(operation, steps=_before(operation), error=None)
+    log.began(operation)
+    stops = Stops()
+    for step in _left(operation):
+        if step.name is POINT_OF_NO_RETURN and not operation.point_of_no_return_passed:
             operation = operation.after(Event.PAST_RETURN)
         operation = operation.with_step(step, StepState.RUNNING)
-        log.intended(operation, step)
-        error = _attempt(actions[step.name], stops, finish=operation.point_of_no_return_passed)
+        error = _attempt(lambda o=operation, s=step: log.intended(o, s), stops, finish=False)  # type: ignore[misc]
+        if error is None:
+            error = _attempt(actions[step.name], stops, finish=operation.point_of_no_return_passed)
         if error is not None:
-            operation = _failed(operation, step, error)
-            log.failed(operation, step, error)
-            return operation
+            return _given_up(operation, step, error, log, undo or {})
         operation = operation.with_step(step, StepState.DONE)
         log.done(operation, step)
-    return operation.after(Event.FINISH)
+    operation = operation.after(Event.FINISH)
+    log.ended(operation)
+    return operation
+
+
+def _before(operation: Operation) -> dict[StepName, StepState]:
+    """What needs not be done again."""
+    if not operation.point_of_no_return_passed:
+        return {}
+    names = [step.name for step in operation.plan.steps]
+    return dict.fromkeys(names[: names.index(POINT_OF_NO_RETURN)], StepState.DONE)
+
+
+def _left(operation: Operation) -> Sequence[Step]:
+    return [step for step in operation.plan.steps if operation.state_of(step) is not StepState.DONE]
 
 
 def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> MmtoolError | None:
@@ -110,8 +148,35 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
     return None
 
 
-def _failed(operation: Operation, step: Step, error: MmtoolError) -> Operation:
+def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog, undo: Actions) -> Operation:
     """A write that was refused as a whole has changed nothing, as its error says."""
     nothing = operation.point_of_no_return_passed and isinstance(error, RefusedError)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
-    return replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
+    operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
+    log.failed(operation, step, error)
+    if not operation.point_of_no_return_passed:
+        operation = _taken_back(operation, log, undo)
+    log.ended(operation)
+    return operation
+
+
+def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
+    """The steps that leave something behind, the last one first; one that failed may have done half of it."""
+    for step in reversed(_begun(operation, undo)):
+        error = _attempt(undo[step.name], Stops(), finish=True)
+        if error is not None:
+            left = f"{operation.sentence}; but {step.name} could not be taken back: {error.message}"
+            return replace(operation, sentence=left)
+        if operation.state_of(step) is StepState.DONE:
+            operation = operation.with_step(step, StepState.UNDONE)
+        log.undone(operation, step)
+    return operation
+
+
+def _begun(operation: Operation, undo: Iterable[StepName]) -> list[Step]:
+    wanted = set(undo)
+    return [
+        step
+        for step in operation.plan.steps
+        if step.name in wanted and operation.state_of(step) is not StepState.PENDING
+    ]

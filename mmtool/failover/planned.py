@@ -7,41 +7,30 @@ missing on the target, and each commit has an exact answer.
 
 from __future__ import annotations
 
-import time
-import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import GateError, MmtoolError, RefusedError
+from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
-from mmtool.failover.clearance import clear
-from mmtool.failover.writing import Outcome, commit_all, failure_of_writing, read_back_all
+from mmtool.failover.landing import Landing
+from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.rows import reread_of
+from mmtool.failover.states import START
 from mmtool.insight.translation import plan_groups, read_groups, selected_groups, selection_warnings
-from mmtool.plan.failover import (
-    FailoverPlan,
-    Guard,
-    Names,
-    StepName,
-    active_guards,
-    blocking_guards,
-    drain_cures,
-    drain_goal,
-    moved_meanwhile,
-    plan_planned,
-)
-from mmtool.plan.offsets import Direction, GroupPlan, Rules, unknown_group
+from mmtool.plan.failover import active_guards, blocking_guards, drain_goal, moved_meanwhile, plan_planned
+from mmtool.plan.offsets import Direction, Rules, unknown_group
+from mmtool.plan.steps import StepName
 from mmtool.translation.answers import SourceLog
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
-    from mmtool.failover.writing import Written
+    from mmtool.failover.states import Standing
     from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.ports import Problem
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
 
 _RULES = Rules(Direction.FORWARD)
@@ -68,42 +57,10 @@ class DrainPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """A plan, and what there is to say beside it."""
+class PlannedRehearsal(Rehearsal):
+    """With the flow whose clusters have answered."""
 
-    flow: FlowNow
-    plan: FailoverPlan
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def moves(self) -> bool:
-        """Whether there is an offset to write, now or once the mirror has caught up."""
-        verdicts = [verdict for group in self.plan.groups for verdict in group.verdicts]
-        return any(verdict.refusal is None or drain_cures(verdict) for verdict in verdicts)
-
-    @property
-    def refusal(self) -> RefusedError | None:
-        """The guards as one error."""
-        return refusal_of(self.plan.guards) if self.plan.guards else None
-
-
-@dataclass(slots=True)
-class Found:
-    """What the steps have found so far.
-
-    Attributes:
-        plans: Offsets as they were translated after the drain.
-        results: What became of each group that was written.
-        seconds: From the beginning to the last offset read back.
-        missing: Records that the source held when the groups stood still, and the target does not.
-        diverged: Records that came to the source later and are not on the target yet.
-    """
-
-    plans: tuple[GroupPlan, ...] = ()
-    results: tuple[Written, ...] = ()
-    seconds: float | None = None
-    missing: int | None = None
-    diverged: int | None = None
+    flow: FlowNow = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +69,12 @@ class Ended:
 
     rehearsal: Rehearsal
     operation: Operation
-    found: Found
+    landing: Landing
 
 
-def rehearse(flow: FlowNow, selection: GroupSelection) -> Rehearsal:
+def rehearse(
+    flow: FlowNow, selection: GroupSelection, *, operation_id: str | None = None
+) -> PlannedRehearsal:
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
 
     Raises:
@@ -132,8 +91,10 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> Rehearsal:
         *plan_groups(flow, groups, _RULES),
         *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
     ]
-    plan = plan_planned(new_operation_id(), _names(flow), groups, plans)
-    return Rehearsal(flow, plan, (*selection_warnings(selected), *_idle_warnings(flow, groups)))
+    settings, identity = flow.clusters.settings, flow.identity
+    plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans)
+    warnings = (*selection_warnings(selected), *_idle_warnings(flow, groups))
+    return PlannedRehearsal(settings, identity.source_id, identity.target_id, plan, warnings, flow=flow)
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
@@ -143,46 +104,43 @@ def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
     return [f"no commit on a topic of {name}, so nothing to move: {', '.join(idle)}"] if idle else []
 
 
-def new_operation_id() -> str:
-    """Sorts by time, and is unique without asking anybody."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
-
-
 def execute(
-    rehearsal: Rehearsal,
+    rehearsal: PlannedRehearsal,
     drain: DrainPort,
+    ways: Ways,
     log: StepLog,
     *,
     timeout_seconds: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    since: Standing = START,
 ) -> Ended:
     """Do what was rehearsed.
 
     Args:
         rehearsal: An executable one.
         drain: Brings the mirror up.
+        ways: To the target, the journal, the flow's owner.
         log: Is told of every step.
         timeout_seconds: For the drain; None waits as long as it takes.
-        clock: Seconds, for the time to recover.
+        since: Where the operation is, when it is taken up again.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    steps = _Steps(rehearsal, drain, timeout_seconds, clock)
-    ended = operation.run(rehearsal.plan, steps.actions(), log)
-    return Ended(rehearsal, ended, steps.found)
+    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds)
+    ended = operation.run(operation.Operation(rehearsal.plan, since), steps.actions(), log)
+    return Ended(rehearsal, ended, steps.landing)
 
 
 @dataclass(slots=True)
 class _Steps:
     """What each step does, and what it leaves for the next."""
 
-    rehearsal: Rehearsal
+    rehearsal: PlannedRehearsal
     drain_port: DrainPort
+    landing: Landing
     timeout_seconds: float | None
-    clock: Callable[[], float]
-    found: Found = field(default_factory=Found)
     groups: list[GroupFacts] = field(default_factory=list)
     until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
-    failed: dict[str, Mapping[TopicPartition, Problem]] = field(default_factory=dict)
-    began: float = 0.0
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
@@ -190,8 +148,9 @@ class _Steps:
             StepName.DRAIN: self.drain,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.validate,
-            StepName.WRITE: self.write,
-            StepName.READ_BACK: self.read_back,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.HAND_OVER: self.landing.hand_over,
             StepName.REPORT: self.report,
         }
 
@@ -201,9 +160,9 @@ class _Steps:
 
     def check(self) -> None:
         """The groups stand still; where the source ends is asked after that."""
-        self.began = self.clock()
+        self.landing.ways.seat.join()
         self.groups = self._read()
-        _refuse(active_guards(self.groups, _names(self.flow)))
+        refuse(active_guards(self.groups, self.rehearsal.names))
         self.until = drain_goal(self.groups, self._source_logs())
 
     def drain(self) -> None:
@@ -212,43 +171,27 @@ class _Steps:
 
     def translate(self) -> None:
         """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
-        self.found.missing = self._short_of(self.until)
-        if self.found.missing:
+        missing = self._short_of(self.until)
+        self.landing.figures = replace(self.landing.figures, rpo_records=missing)
+        if missing:
             raise GateError(
-                f"the mirror is {self.found.missing} offsets short of where the groups stopped",
+                f"the mirror is {missing} offsets short of where the groups stopped",
                 remedy="run again: nothing was written",
             )
-        self.found.plans = tuple(plan_groups(self.flow, self.groups, _RULES))
+        self.landing.plans = tuple(plan_groups(self.flow, self.groups, _RULES))
+        self.landing.figures = replace(self.landing.figures, reread_records=reread_of(self.landing.plans))
 
     def validate(self) -> None:
         """Every offset can be written, and the groups still stand where they stood."""
-        _refuse(blocking_guards(self.found.plans, after_drain=True))
+        refuse(blocking_guards(self.landing.plans, after_drain=True))
         now = self._read()
-        _refuse(active_guards(now, _names(self.flow)))
-        _refuse(moved_meanwhile(self.groups, now))
-        clear(
-            self.flow.clusters.target, self.found.plans, synced=self.flow.clusters.settings.sync_group_offsets
-        )
-
-    def write(self) -> None:
-        """All groups; one that is refused in part is put back at once."""
-        settled = tuple(commit_all(self.flow.clusters.target.groups, self.found.plans).values())
-        self.found.results = settled
-        if len(settled) == len(self.found.plans) and all(w.outcome is Outcome.REFUSED for w in settled):
-            _raise(failure_of_writing(settled))
-
-    def read_back(self) -> None:
-        """What is not settled yet, with another client; then the verdict on all of it."""
-        settled = {result.group: result for result in self.found.results}
-        results = read_back_all(self.flow.clusters.target.groups, self.found.plans, settled)
-        self.found.results = tuple(results)
-        self.found.seconds = self.clock() - self.began
-        _raise(failure_of_writing(self.found.results))
+        refuse(active_guards(now, self.rehearsal.names))
+        refuse(moved_meanwhile(self.groups, now))
+        self.landing.validate()
 
     def report(self) -> None:
-        self.found.diverged = self._short_of(
-            {place: log.log_end for place, log in self._source_logs().items()}
-        )
+        ends = {place: log.log_end for place, log in self._source_logs().items()}
+        self.landing.figures = replace(self.landing.figures, diverged_records=self._short_of(ends))
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]
@@ -274,36 +217,3 @@ class _Steps:
             if (self.flow.topics[place.topic].topic_id, place.partition) in maps
         }
         return sum(max(0, end - frontiers.get(place, 0)) for place, end in goal.items())
-
-
-def _names(flow: FlowNow) -> Names:
-    return Names(flow.clusters.source.alias, flow.clusters.target.alias)
-
-
-def _refuse(guards: Iterable[Guard]) -> None:
-    found = tuple(guards)
-    if found:
-        raise refusal_of(found)
-
-
-def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
-    """Guards as one error: the first in full, the others counted (each is in the rows)."""
-    more = f", and {len(guards) - 1} more" if len(guards) > 1 else ""
-    codes = {guard.code for guard in guards}
-    return RefusedError(
-        guards[0].sentence + more,
-        remedy=_REMEDIES.get(guards[0].code, "the rows say which; nothing was changed"),
-        code=codes.pop() if len(codes) == 1 else "refused",
-    )
-
-
-_REMEDIES: dict[str, str] = {
-    "active_on_source": "stop the group's consumers on the source, and wait until their session has ended",
-    Reason.ACTIVE_ON_TARGET: "stop the group's consumers on the target, and wait until their session has ended",
-    "source_commits_moved": "somebody consumes with assign(): stop it, then run again",
-}
-
-
-def _raise(error: MmtoolError | None) -> None:
-    if error is not None:
-        raise error

@@ -3,54 +3,104 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.failover.operation import Operation
+from mmtool.failover.recorded import Figures
 from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
+from mmtool.failover.states import Event, can
 from mmtool.failover.writing import Outcome
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.risks import NO_RISK
+from mmtool.plan.steps import Mode
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    from mmtool.failover.planned import Ended, Rehearsal
+    from mmtool.config import FlowSettings
+    from mmtool.failover.planned import Ended
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.rehearsal import Rehearsal
     from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.plan.risks import Risk
+    from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicPartition
 
 Places = frozenset[tuple[str, "TopicPartition"]]
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a row is made of, wherever it was found.
+
+    Attributes:
+        operation: Its plan's groups are not looked at.
+        groups: Offsets as far as they are known.
+        risks: As in `FailoverPlan`.
+        written: Groups and partitions whose new offset stands.
+        drained: Whether what a drain cures is cured.
+    """
+
+    operation: Operation
+    groups: tuple[GroupPlan, ...]
+    risks: Mapping[tuple[str, TopicPartition], Risk]
+    written: Places = frozenset()
+    figures: Figures = field(default_factory=Figures)
+    drained: bool = False
+    undo: str = ""
+
+
 def rehearsed_row(rehearsal: Rehearsal) -> Row:
     """The row of a plan that was not executed."""
     plan = rehearsal.plan
-    return {
-        **_head(Operation(plan)),
-        "groups": [_group(group, frozenset(), drained=False) for group in plan.groups],
-        "steps": _steps(Operation(plan)),
-        "rto_seconds": None,
-        "rpo_records": None,
-        "reread_records": None,
-        "diverged_records": None,
-        "undo": _undo(rehearsal),
-    }
+    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(rehearsal.plan.mode)))
 
 
 def ended_row(ended: Ended) -> Row:
     """The row of an operation that was executed."""
-    found = ended.found
-    drained = bool(found.plans)
-    plans = found.plans or ended.rehearsal.plan.groups
-    written: Places = frozenset((w.group, place) for w in found.results for place in w.written)
+    landing, plan = ended.landing, ended.rehearsal.plan
+    written = frozenset((w.group, place) for w in landing.results for place in w.written)
+    return _row(
+        _View(
+            ended.operation,
+            landing.plans or plan.groups,
+            landing.risks if landing.plans else plan.risks,
+            written,
+            landing.figures,
+            bool(landing.plans),
+            _undo(plan.mode, plan.operation_id),
+        )
+    )
+
+
+def recorded_row(found: Recorded) -> Row:
+    """The row of an operation that the journal tells of."""
+    plan = found.operation.plan
+    written = frozenset((group, place) for group, of in found.written.items() for place in of)
+    row = _row(
+        _View(
+            found.operation,
+            plan.groups,
+            plan.risks,
+            written,
+            found.figures,
+            drained=True,
+            undo=_undo(plan.mode, plan.operation_id),
+        )
+    )
     return {
-        **_head(ended.operation),
-        "groups": [_group(group, written, drained=drained) for group in plans],
-        "steps": _steps(ended.operation),
-        "rto_seconds": None if found.seconds is None else round(found.seconds, 3),
-        "rpo_records": found.missing,
-        "reread_records": _reread(plans) if drained else None,
-        "diverged_records": found.diverged,
-        "undo": _undo(ended.rehearsal),
+        **row,
+        "reason": found.reason,
+        "by": found.by,
+        "began_at": datetime.fromtimestamp(found.began_ms / 1000, UTC),
+        "changed_at": datetime.fromtimestamp(found.last_ms / 1000, UTC),
+        "group_names": list(found.group_names),
+        "problem": found.problem,
     }
 
 
@@ -66,34 +116,36 @@ def partition_rows(row: Row) -> list[Row]:
     ]
 
 
-def _head(operation: Operation) -> Row:
+def _row(view: _View) -> Row:
+    operation, figures = view.operation, view.figures
     return {
         "operation_id": operation.plan.operation_id,
-        "mode": "planned",
+        "mode": operation.plan.mode,
         "state": operation.standing.state,
         "point_of_no_return_passed": operation.point_of_no_return_passed,
         "flow": operation.plan.flow,
+        "groups": [_group(plan, view) for plan in view.groups],
+        "steps": [
+            {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
+            for step in operation.plan.steps
+        ],
+        "rto_seconds": figures.rto_seconds,
+        "rpo_records": figures.rpo_records,
+        "reread_records": figures.reread_records,
+        "diverged_records": figures.diverged_records,
+        "undo": view.undo,
     }
 
 
-def _steps(operation: Operation) -> list[Row]:
-    return [
-        {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
-        for step in operation.plan.steps
-    ]
-
-
-def _group(plan: GroupPlan, written: Collection[tuple[str, TopicPartition]], *, drained: bool) -> Row:
+def _group(plan: GroupPlan, view: _View) -> Row:
     return {
         "group": plan.group,
-        "partitions": [_partition(plan, verdict, written, drained=drained) for verdict in plan.verdicts],
+        "partitions": [_partition(plan, verdict, view) for verdict in plan.verdicts],
     }
 
 
-def _partition(
-    plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, TopicPartition]], *, drained: bool
-) -> Row:
-    waits = not drained and drain_cures(verdict)
+def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is Mode.PLANNED
     place = plan.written_to(verdict)
     return {
         **places(verdict),
@@ -101,74 +153,119 @@ def _partition(
         "target_topic": verdict.target and verdict.target.topic,
         "downstream_offset": offset_of(verdict),
         "exactness": None if waits else exactness(verdict),
-        "reread_max": reread_max(verdict),
-        "lost_max": None if verdict.refusal else 0,
-        # commits are asked of the living source, by the same run that writes them
-        "knowledge_age_seconds": None if verdict.commit is None else 0,
+        **_costs(plan, verdict, view),
         "target_offset_before": verdict.before and verdict.before.offset,
-        "written": place is not None and (plan.group, place) in written,
+        "written": place is not None and (plan.group, place) in view.written,
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
     }
 
 
-def _reread(plans: Iterable[GroupPlan]) -> int:
-    return sum(reread_max(verdict) or 0 for plan in plans for verdict in plan.verdicts)
+def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
+    if view.operation.plan.mode is Mode.PLANNED or verdict.source is None:
+        refused = verdict.refusal is not None
+        return {
+            "reread_max": reread_max(verdict),
+            "lost_max": None if refused else NO_RISK.lost,
+            # commits are asked of the living source, by the same run that writes them
+            "knowledge_age_seconds": None if verdict.commit is None else 0,
+        }
+    risk = view.risks.get((plan.group, verdict.source))
+    if risk is None:
+        return {"reread_max": None, "lost_max": None, "knowledge_age_seconds": None}
+    return {
+        "reread_max": _number(risk.reread),
+        "lost_max": _number(risk.lost),
+        "knowledge_age_seconds": _number(risk.age_seconds),
+    }
 
 
-def _undo(rehearsal: Rehearsal) -> str:
-    clusters = rehearsal.flow.clusters
-    return (
-        f"start the consumers on {clusters.source.alias} again: their commits there are not touched;"
-        f" what {clusters.target.alias} had is in target_offset_before"
-    )
+def _number(known: float | Unknown) -> float | None:
+    return None if known is UNKNOWN else known
+
+
+def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
+    back = f"mmtool failover rollback {operation_id} --execute puts back what groups had there, if nobody has gone on"
+    if mode is Mode.PLANNED:
+        return f"start the consumers on the source again: their commits there are not touched; {back}"
+    return f"{back}, and lets the topics be mirrored again"
 
 
 def summary(ended: Ended) -> str:
     """What a move that went well comes to, in one line; empty for one that did not."""
-    found = ended.found
-    if ended.operation.error is not None or found.seconds is None:
+    landing, figures = ended.landing, ended.landing.figures
+    if ended.operation.error is not None or figures.rto_seconds is None:
         return ""
-    words = Counter(exactness(v) for plan in found.plans for v in plan.verdicts if v.refusal is None)
+    words = Counter(exactness(v) for plan in landing.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
-    behind = (
-        f"; {found.diverged} produced since are not on {ended.rehearsal.flow.clusters.target.alias} yet"
-        if found.diverged
-        else ""
-    )
-    return (
-        f"moved {_counted(len(found.results), 'group')}, {_counted(words.total(), 'offset')}, {kinds};"
-        f" {found.missing} records lost, {_reread(found.plans)} read again{behind}; {found.seconds:.1f} s"
-    )
+    moved = f"moved {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
-def _counted(number: int, thing: str) -> str:
-    return f"1 {thing}" if number == 1 else f"{number} {thing}s"
+def _price(ended: Ended) -> str:
+    figures = ended.landing.figures
+    lost, again = figures.rpo_records, figures.reread_records
+    if ended.rehearsal.plan.mode is Mode.EMERGENCY:
+        loss = "how many are lost is not known" if lost is None else f"{lost:,} records lost at the most"
+        return f"{loss}, {again:,} read again at the most"
+    target = ended.rehearsal.names.target
+    behind = figures.diverged_records
+    return f"{lost} records lost, {again} read again" + (
+        f"; {behind} produced since are not on {target} yet" if behind else ""
+    )
 
 
 def next_steps(ended: Ended) -> list[str]:
     """What a human does after it went well, in order."""
-    clusters, settings = ended.rehearsal.flow.clusters, ended.rehearsal.flow.clusters.settings
-    names = [w.group for w in ended.found.results if w.outcome is Outcome.WRITTEN]
+    settings, names = ended.rehearsal.settings, _moved(ended)
     bootstrap = settings.target.bootstrap_servers
-    flow = f"-s {settings.source.alias} -t {settings.target.alias}"
-    back = " ".join(f"-g {quote(name)}" for name in names)
     described = " ".join(f"--group {quote(name)}" for name in names)
-    return [
+    first = [
         f"start the consumers of {', '.join(names)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
         f"watch them: kafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
-        f"keep `mmtool replicate` running while anything still produces on {clusters.source.alias}",
+    ]
+    if ended.rehearsal.plan.mode is Mode.EMERGENCY:
+        return [*first, *_after_emergency(settings)]
+    return [*first, *_after_planned(ended, settings)]
+
+
+def _after_planned(ended: Ended, settings: FlowSettings) -> list[str]:
+    flow = f"-s {settings.source.alias} -t {settings.target.alias}"
+    back = " ".join(f"-g {quote(name)}" for name in _moved(ended))
+    return [
+        f"keep `mmtool replicate` running while anything still produces on {settings.source.alias}",
         f"the way back, before anything is produced there: mmtool translate-offsets {flow} {back} --reverse",
     ]
 
 
+def _after_emergency(settings: FlowSettings) -> list[str]:
+    here, there = settings.source.alias, settings.target.alias
+    return [
+        f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
+        f"what {here} still holds stays there when it returns, until `mmtool failover release -s {here} -t {there}`",
+    ]
+
+
+def ways_on(operation: Operation) -> list[str]:
+    """What can be done with an operation that is not completed, or can be taken back, in order."""
+    standing, name = operation.standing, operation.plan.operation_id
+    verbs = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
+    return [
+        f"possible: mmtool failover {verb} {name}" for event, verb in verbs.items() if can(standing, event)
+    ]
+
+
+def _moved(ended: Ended) -> list[str]:
+    return [w.group for w in ended.landing.results if w.outcome is Outcome.WRITTEN]
+
+
 def _renamed(ended: Ended) -> str:
-    pairs = sorted(
-        {
-            (verdict.source.topic, verdict.target.topic)
-            for plan in ended.found.plans
-            for verdict in plan.verdicts
-            if verdict.source is not None and verdict.target is not None
-        }
-    )
+    pairs = sorted(set(_named_both_ways(ended.landing.plans)))
     changed = [f"{there} for {here}" for here, there in pairs if here != there]
     return f"; they subscribe to {', '.join(changed)}" if changed else ""
+
+
+def _named_both_ways(plans: Collection[GroupPlan]) -> Iterable[tuple[str, str]]:
+    for plan in plans:
+        for verdict in plan.verdicts:
+            if verdict.source is not None and verdict.target is not None:
+                yield verdict.source.topic, verdict.target.topic

@@ -108,6 +108,11 @@ def reread_max(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
+def reread_of(plans: Iterable[GroupPlan]) -> int:
+    """Records that groups read again at most, over all of them."""
+    return sum(reread_max(verdict) or 0 for plan in plans for verdict in plan.verdicts)
+
+
 def reset_lines(plans: Iterable[GroupPlan], *, with_group: bool) -> Iterator[ResetLine]:
     """Where groups would go on, as Kafka's reset file has it: exact and bounded partitions, no refused ones.
 

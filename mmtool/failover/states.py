@@ -1,7 +1,7 @@
 """The life of an operation, as a table: (state, phase, event) -> what comes next.
 
 An event that the table does not know raises and changes nothing. ``phase`` is which side of the point of no
-return the operation is on; it alone decides whether a failure leaves everything as it was.
+return the operation is on; it alone decides whether a failure leaves everything as it was, and which ways lead on.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Event(StrEnum):
     STEP_FAILED = "step_failed"
     NOTHING_WRITTEN = "nothing_written"
     FINISH = "finish"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    ROLL_BACK = "roll_back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,15 @@ _RUNNING_AFTER = Standing(OperationState.RUNNING, Phase.AFTER)
 _FAILED_BEFORE = Standing(OperationState.FAILED, Phase.BEFORE)
 _FAILED_AFTER = Standing(OperationState.FAILED, Phase.AFTER)
 _COMPLETED = Standing(OperationState.COMPLETED, Phase.AFTER)
+_CANCELLED = Standing(OperationState.CANCELLED, Phase.BEFORE)
+_ROLLED_BACK = Standing(OperationState.ROLLED_BACK, Phase.AFTER)
+
+_AGAIN = Transition(_RUNNING_BEFORE, "begun again: what was checked before it ended is not trusted")
+_FORWARD = Transition(
+    _RUNNING_AFTER, "finished forward: the offsets on record are written, none is translated again"
+)
+_CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and what it had prepared is taken back")
+_BACK = Transition(_ROLLED_BACK, "rolled back: the target's groups have the offsets of before")
 
 TABLE: dict[tuple[Standing, Event], Transition] = {
     (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "the operator has agreed; nothing is written yet"),
@@ -74,9 +86,19 @@ TABLE: dict[tuple[Standing, Event], Transition] = {
         _FAILED_BEFORE, "the target took no offset, or all were put back: groups are as they were"
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
-        _FAILED_AFTER, "offsets are written in part, or read back differently: the rows say which"
+        _FAILED_AFTER, "offsets are written in part, or a step after them failed: the rows say which"
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(_COMPLETED, "every group can go on at the target"),
+    # a process that was killed leaves its operation running: nobody is there to say that it failed
+    (_RUNNING_BEFORE, Event.RESUME): _AGAIN,
+    (_FAILED_BEFORE, Event.RESUME): _AGAIN,
+    (_RUNNING_AFTER, Event.RESUME): _FORWARD,
+    (_FAILED_AFTER, Event.RESUME): _FORWARD,
+    (_RUNNING_BEFORE, Event.CANCEL): _CANCEL,
+    (_FAILED_BEFORE, Event.CANCEL): _CANCEL,
+    (_RUNNING_AFTER, Event.ROLL_BACK): _BACK,
+    (_FAILED_AFTER, Event.ROLL_BACK): _BACK,
+    (_COMPLETED, Event.ROLL_BACK): _BACK,
 }
 
 
@@ -94,3 +116,8 @@ def advance(standing: Standing, event: Event) -> Transition:
         return TABLE[standing, event]
     except KeyError:
         raise IllegalEventError(f"{event} cannot happen to an operation that is {standing.state}") from None
+
+
+def can(standing: Standing, event: Event) -> bool:
+    """Whether the table has such a row: what an operator may ask for."""
+    return (standing, event) in TABLE

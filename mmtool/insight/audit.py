@@ -176,7 +176,9 @@ def _without_source(
     """By the checkpoints on the target, whoever wrote them: what was known when the source was last heard."""
     assert clusters.synced is not None
     found = clusters.synced.checkpoints()
-    held = found.checkpoints
+    held = {
+        name: {at: told.pair for at, told in of_group.items()} for name, of_group in found.checkpoints.items()
+    }
     warnings += passed_over(found.unreadable)
     names = select_groups(selection, held, lambda _: True).known
     committed = clusters.target.groups.commits(names)

@@ -83,3 +83,20 @@ async def _make(cluster: WireCluster, target: ClusterSettings, topic: str, repli
     wanted = [state_topic(topic, replication_factor)]
     await asyncio.to_thread(TopicAdmin(target).create_internal, wanted)
     await known_everywhere(cluster, [topic])
+
+
+class KafkaMarks:
+    """A `mmtool.failover.landing.MarksPort`."""
+
+    def __init__(
+        self, target: ClusterSettings, identity: FlowIdentity, replication_factor: int, seconds: float
+    ) -> None:
+        """Say where, of which flow, how the topic is made where it is missing, and how long it may take."""
+        self._target = target
+        self._identity = identity
+        self._factor = replication_factor
+        self._seconds = seconds
+
+    def write(self, marks: Sequence[Document]) -> None:
+        """See `write_marks`."""
+        write_marks(self._target, self._identity, marks, self._seconds, replication_factor=self._factor)

@@ -75,6 +75,20 @@ class Synced:
     unreadable: Mapping[str, int]
 
 
+class Told(NamedTuple):
+    """A group's last checkpoint in a partition.
+
+    Attributes:
+        pair: Its positions on both sides, and when they were written.
+        metadata: What the commit on the source carried.
+        is_ours: mmtool wrote it, not MirrorMaker 2.
+    """
+
+    pair: OffsetPair
+    metadata: str = ""
+    is_ours: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """The checkpoints topic alone.
@@ -84,7 +98,7 @@ class Held:
         unreadable: As for `Synced`.
     """
 
-    checkpoints: Mapping[str, Mapping[TopicPartition, OffsetPair]]
+    checkpoints: Mapping[str, Mapping[TopicPartition, Told]]
     unreadable: Mapping[str, int]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.ports import Held, Synced
+from mmtool.kafka.ports import Held, Synced, Told
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 
@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 
 class KafkaSynced:
-    """A `SyncedPort`."""
+    """A `SyncedPort`.
 
-    def __init__(self, flow: FlowSettings) -> None:
+    Args:
+        flow: Of which flow.
+        target_only: The source is not to be asked: offset syncs that are kept there tell nothing.
+    """
+
+    def __init__(self, flow: FlowSettings, *, target_only: bool = False) -> None:
         self._flow = flow
+        self._target_only = target_only
 
     def synced(self) -> Synced:
         unreadable: Counter[str] = Counter()
@@ -35,20 +41,21 @@ class KafkaSynced:
             pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
         records = _of_mm2(self._flow.target, self._checkpoints_topic)
-        for checkpoint, at_ms in self._checkpoints(records, unreadable):
-            at = self._on_source(checkpoint.topic_partition)
-            held[at].append(OffsetPair(checkpoint.upstream, checkpoint.downstream, at_ms))
+        for last, record in self._checkpoints(records, unreadable):
+            at = self._on_source(last.topic_partition)
+            held[at].append(OffsetPair(last.upstream, last.downstream, record.timestamp_ms))
         once = self._flow.mm2_exactly_once
         found = {at: SyncMap.of(pairs[at], held[at], exactly_once=once) for at in {*pairs, *held}}
         return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
 
     def checkpoints(self) -> Held:
-        found: dict[str, dict[TopicPartition, OffsetPair]] = defaultdict(dict)
+        found: dict[str, dict[TopicPartition, Told]] = defaultdict(dict)
         unreadable: Counter[str] = Counter()
         records = read_log(self._flow.target, self._checkpoints_topic)
-        for told, at_ms in self._checkpoints(records, unreadable):
-            pair = OffsetPair(told.upstream, told.downstream, at_ms)
-            found[told.group][self._on_source(told.topic_partition)] = pair
+        for last, record in self._checkpoints(records, unreadable):
+            pair = OffsetPair(last.upstream, last.downstream, record.timestamp_ms)
+            at = self._on_source(last.topic_partition)
+            found[last.group][at] = Told(pair, last.metadata, record.is_ours)
         return Held(dict(found), dict(unreadable))
 
     @property
@@ -57,6 +64,8 @@ class KafkaSynced:
 
     def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int]]:
         cluster, topic = syncs_place(self._flow)
+        if self._target_only and cluster is not self._flow.target:
+            return
         for record in _of_mm2(cluster, topic):
             sync = decode_offset_sync(record.key, record.value)
             if isinstance(sync, OffsetSync):
@@ -66,11 +75,11 @@ class KafkaSynced:
 
     def _checkpoints(
         self, records: Iterable[LogRecord], unreadable: Counter[str]
-    ) -> Iterator[tuple[Checkpoint, int]]:
+    ) -> Iterator[tuple[Checkpoint, LogRecord]]:
         for record in records:
             checkpoint = decode_checkpoint(record.key, record.value)
             if isinstance(checkpoint, Checkpoint):
-                yield checkpoint, record.timestamp_ms
+                yield checkpoint, record
             else:
                 unreadable[self._checkpoints_topic] += 1
 

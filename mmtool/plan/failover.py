@@ -1,15 +1,14 @@
-"""A planned failover as data: frozen steps that are shown, confirmed, executed and reported, always the same.
+"""A failover as data: frozen steps that are shown, confirmed, executed and reported, always the same.
 
 Rehearsal and execution build this plan from the same facts by the same function; there is no second way.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import few
+from mmtool.plan.steps import Mode, steps_of
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -18,31 +17,10 @@ if TYPE_CHECKING:
 
     from mmtool.plan.group_facts import GroupFacts, GroupStanding
     from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.plan.risks import Risk
+    from mmtool.plan.steps import Names, Step
     from mmtool.translation.answers import SourceLog
 
-
-class StepName(StrEnum):
-    """What is done, in this order."""
-
-    CHECK = "check_groups"
-    DRAIN = "drain"
-    TRANSLATE = "translate"
-    VALIDATE = "validate"
-    WRITE = "write"
-    READ_BACK = "read_back"
-    REPORT = "report"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step, and what it does in one sentence."""
-
-    name: StepName
-    sentence: str
-
-
-POINT_OF_NO_RETURN = StepName.WRITE
-"""Before it a failure leaves both clusters as they were; from it on the operation is finished forward."""
 
 KNOWN_AFTER_DRAIN = "known after drain"
 """The reason of a partition whose offset cannot be told before the mirror has caught up."""
@@ -64,31 +42,23 @@ class FailoverPlan:
 
     Attributes:
         operation_id: Names this operation everywhere.
+        flow: As an operator writes it.
         groups: Offsets as far as they are known now.
         guards: What forbids it; an executable plan has none.
+        risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
     """
 
     operation_id: str
+    mode: Mode
     flow: str
     groups: tuple[GroupPlan, ...]
     steps: tuple[Step, ...]
     guards: tuple[Guard, ...] = ()
+    risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
 
     @property
     def executable(self) -> bool:
         return not self.guards
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the sentences call the two clusters."""
-
-    source: str
-    target: str
-
-    @property
-    def flow(self) -> str:
-        return f"{self.source}->{self.target}"
 
 
 def plan_planned(
@@ -97,33 +67,8 @@ def plan_planned(
     """The plan for groups as they stand, with translations as far as the mirror goes."""
     facts, found = tuple(groups), tuple(plans)
     guards = (*active_guards(facts, names), *blocking_guards(found, after_drain=False))
-    return FailoverPlan(operation_id, names.flow, found, steps_of(names, found), guards)
-
-
-def steps_of(names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
-    """The steps, with the numbers that are known when they are planned."""
-    groups = few([plan.group for plan in plans]) or "no topic"
-    stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
-    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = few(_topics(plans)) or "no topic"
-    sentences = {
-        StepName.CHECK: f"check that {groups} {stand} still on {names.source} and {are} idle on {names.target}",
-        StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
-        StepName.TRANSLATE: f"translate {committed} committed offsets of {names.source}",
-        StepName.VALIDATE: (
-            f"check every offset against the logs of {names.target}, and that nobody committed meanwhile"
-        ),
-        StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
-        StepName.READ_BACK: f"read them back from {names.target} with another client",
-        StepName.REPORT: "measure what it took, and say what to do next",
-    }
-    return tuple(Step(name, sentences[name]) for name in StepName)
-
-
-def _topics(plans: Iterable[GroupPlan]) -> list[str]:
-    """The flow's topics among them: those have a name on both sides."""
-    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
-    return sorted({v.source.topic for v in verdicts if v.source is not None and v.target is not None})
+    steps = steps_of(Mode.PLANNED, names, found)
+    return FailoverPlan(operation_id, Mode.PLANNED, names.flow, found, steps, guards)
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

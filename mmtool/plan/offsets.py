@@ -23,7 +23,7 @@ from mmtool.translation.answers import (
     SourceLog,
     TargetLog,
 )
-from mmtool.translation.clamp import clamp_skipping
+from mmtool.translation.clamp import clamp_ahead, clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
 from mmtool.translation.pair import translate_in_pair
@@ -49,11 +49,16 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the operator allows."""
+    """What the operator allows.
+
+    Attributes:
+        source_lost: Nothing more will come from the source: who was ahead of the mirror goes on at its end.
+    """
 
     direction: Direction = Direction.FORWARD
     allow_rewind: bool = False
     allow_skip: bool = False
+    source_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +170,9 @@ class GroupPlan:
     def _writable(self) -> Iterator[tuple[TopicPartition, Commit]]:
         for verdict in self.verdicts:
             place = self.written_to(verdict)
-            if verdict.refusal is None and verdict.commit is not None and place is not None:
-                assert verdict.answer is not None
+            if verdict.refusal is None and verdict.answer is not None and place is not None:
                 assert not isinstance(verdict.answer, Refused)
-                yield place, Commit(verdict.answer.offset, verdict.commit.metadata)
+                yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
 def unknown_group(group: str, direction: Direction) -> GroupPlan:
@@ -320,7 +324,11 @@ def _by_runs(
         return _answer_back(facts, commit, target)
     upstream = UpstreamOffset(commit.offset)
     answer = answer_forward(facts, upstream, target)
-    if rules.allow_skip and isinstance(answer, Refused) and answer.reason in _SKIPPABLE:
+    if not isinstance(answer, Refused):
+        return answer
+    if rules.source_lost and answer.reason is Reason.BEYOND_MIRROR:
+        return clamp_ahead(known, upstream, target=target)
+    if rules.allow_skip and answer.reason in _SKIPPABLE:
         return clamp_skipping(known, upstream, target=target)
     return answer
 

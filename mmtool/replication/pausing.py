@@ -7,16 +7,13 @@ second; one that starts later reads it first.
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
-import socket
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state_log import read_control_of_run
+from mmtool.people import operator
 from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.plan.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
@@ -82,14 +79,6 @@ def resume(flow: FlowNow) -> Held:
             str(error), remedy="resume the flow without --topic; then pause the others", code="paused"
         ) from error
     return _say(flow, control, words, Action.RESUME)
-
-
-def operator() -> str:
-    """Who is at work here, for others to ask."""
-    name = str(os.getuid())  # a container may run as somebody without a name
-    with suppress(OSError, KeyError):
-        name = getpass.getuser()
-    return f"{name}@{socket.gethostname()}"
 
 
 def _now_ms() -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.ports import Bounds, GroupListing, Held, Problem, Synced
+from mmtool.kafka.ports import Bounds, GroupListing, Held, Problem, Synced, Told
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics import TopicFacts
@@ -220,7 +220,7 @@ class FakeSynced:
     """A `SyncedPort`: what MM2 has told, as pairs of offsets by partition of the source."""
 
     syncs: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
-    held: dict[str, dict[TopicPartition, OffsetPair]] = field(default_factory=dict)
+    held: dict[str, dict[TopicPartition, Told]] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def synced(self) -> Synced:

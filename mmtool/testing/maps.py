@@ -44,13 +44,15 @@ def blocks_of(
     frontier: int,
     *,
     start: tuple[int, int] = (0, 0),
+    source_end: int | None = None,
 ) -> list[Block]:
     """The blocks of a mirror that shipped ``runs`` (upstream, downstream, count) and stands at ``frontier``.
 
-    ``start`` is where it began, upstream and downstream.
+    ``start`` is where it began, upstream and downstream; ``source_end`` was seen last, by default the frontier.
     """
     recorder = MapRecorder.begin(about, MirrorStart(UpstreamOffset(start[0]), DownstreamOffset(start[1])))
-    recorder.saw_source(SeenOffset(UpstreamOffset(frontier), 0), SeenOffset(UpstreamOffset(start[0]), 0))
+    end = frontier if source_end is None else source_end
+    recorder.saw_source(SeenOffset(UpstreamOffset(end), 0), SeenOffset(UpstreamOffset(start[0]), 0))
     for upstream, downstream, count in runs:
         recorder.appended(
             UpstreamOffset(upstream), DownstreamOffset(downstream), count, writer=WriterState(9, 0, 0)
@@ -70,6 +72,7 @@ def map_of(
     frontier: int,
     *,
     start: tuple[int, int] = (0, 0),
+    source_end: int | None = None,
 ) -> PartitionMap:
     """`blocks_of`, joined."""
-    return join_blocks(blocks_of(about, runs, frontier, start=start))
+    return join_blocks(blocks_of(about, runs, frontier, start=start, source_end=source_end))

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
+from mmtool.failover.journal import About, Journalist
+from mmtool.failover.landing import Ways
+from mmtool.insight.target_alone import TargetSide
 from mmtool.insight.translation import FlowClusters, FlowNow, look
-from mmtool.kafka.ports import Bounds
+from mmtool.kafka.ports import Bounds, Told
+from mmtool.plan.documents import FlowRecord
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity
 from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
 from mmtool.testing.maps import about_of, map_of
+from mmtool.testing.operations import FakeJournal, FakeMarks, FakeSeat
 from mmtool.translation.lockstep import Seen
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.rehearsal import Rehearsal
 
 PROPERTIES = """\
 clusters = east, west
@@ -43,10 +49,33 @@ class Scene:
         self.state = FakeFlowState()
         self.mm2 = FakeSynced()
         self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
+        self.journal, self.marks, self.seat = FakeJournal(), FakeMarks(self.state), FakeSeat()
 
     @property
     def clusters(self) -> FlowClusters:
         return FlowClusters(self.settings, self.source, self.target, self.state, synced=self.mm2)
+
+    @property
+    def side(self) -> TargetSide:
+        """What an emergency has: the target alone."""
+        return TargetSide(self.settings, self.target, self.state, self.mm2)
+
+    def tools(self, *_: object) -> Scene:
+        """What `mmtool.commands` keeps an operation by: this scene's journal, marks and seat."""
+        return self
+
+    def ways(self, rehearsal: Rehearsal, reason: str = "") -> tuple[Ways, Journalist]:
+        """What an operation works with, and who writes it down."""
+        groups = tuple(plan.group for plan in rehearsal.plan.groups)
+        about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, reason, "ann@host-1")
+        journalist = Journalist(self.journal, about)
+        operation_id = rehearsal.plan.operation_id
+        return (
+            Ways(
+                self.target, journalist, self.marks, self.seat, operation_id, about.by, pause=lambda _: None
+            ),
+            journalist,
+        )
 
     def look(self, *topics: str) -> FlowNow:
         return look(self.clusters, topics)
@@ -64,13 +93,16 @@ class Scene:
         frontier: int,
         *,
         start: tuple[int, int] = (0, 0),
+        source_end: int | None = None,
     ) -> None:
-        """The mirror of a partition stands there, and began at ``start``."""
+        """The mirror of a partition stands there, began at ``start``, and saw the source end there last."""
         place, shipped = TopicPartition(topic, partition), list(runs)
         remote = self.settings.remote_topic(topic)
         identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
         about = about_of(identity, self.source.ids[topic], place, remote, self.target.ids[remote])
-        self.state.stored[TopicId(about.topic_id), partition] = map_of(about, shipped, frontier, start=start)
+        self.state.stored[TopicId(about.topic_id), partition] = map_of(
+            about, shipped, frontier, start=start, source_end=source_end
+        )
         end = max((downstream + count for _, downstream, count in shipped), default=0)
         self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)
 
@@ -79,6 +111,28 @@ class Scene:
         pairs = [OffsetPair(UpstreamOffset(up), DownstreamOffset(down), 0) for up, down in syncs]
         self.mm2.syncs[TopicPartition(topic, partition)] = pairs
         self.target.logs[TopicPartition(self.settings.remote_topic(topic), partition)] = Bounds(0, end)
+
+    def told(
+        self,
+        group: str,
+        topic: str,
+        *offsets: tuple[int, int],
+        at_ms: int = 0,
+        by_mm2: bool = False,
+        metadata: str = "",
+    ) -> None:
+        """The group's last checkpoints: upstream and downstream, one pair for each partition from 0."""
+        places = {
+            TopicPartition(topic, n): Told(
+                OffsetPair(UpstreamOffset(up), DownstreamOffset(down), at_ms), metadata, not by_mm2
+            )
+            for n, (up, down) in enumerate(offsets)
+        }
+        self.mm2.held.setdefault(group, {}).update(places)
+        if not by_mm2 and self.state.view.flow is None:
+            self.state.view.flow = FlowRecord(
+                self.source.cluster_id, self.target.cluster_id, "east", "west", 32
+            )
 
     def holds(self, cluster: FakeCluster, topic: str, records: Iterable[tuple[int, str]]) -> None:
         """The records of a topic's first partition: offset and content."""

@@ -48,6 +48,7 @@ def scene(tmp_path, monkeypatch):
     made.commits("app", "orders", 80)
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     return made
 
 

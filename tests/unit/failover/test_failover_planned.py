@@ -7,19 +7,30 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import GateError, RefusedError
+from mmtool.failover.journal import Both
 from mmtool.failover.planned import execute, rehearse
 from mmtool.failover.report import ended_row, next_steps, rehearsed_row
-from mmtool.plan.failover import StepName
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.steps import ORDER, Mode
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
+STEPS = ORDER[Mode.PLANNED]
 SOURCE = [TopicPartition("orders", n) for n in range(2)]
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 
 class Log(list):
-    """Remembers what it was told."""
+    """Remembers what it was told of steps."""
+
+    def began(self, operation):
+        pass
+
+    def undone(self, operation, step):
+        self.append(("undone", step.name))
+
+    def ended(self, operation):
+        pass
 
     def intended(self, operation, step):
         self.append(("intended", step.name))
@@ -35,9 +46,12 @@ class Log(list):
 def ran(scene):
     """Rehearse and execute, with another drain where the test gives one."""
 
-    def run(drain=None, selection=APP, log=None, **patience):
+    def run(drain=None, selection=APP, log=None, clock=None, **patience):
         port = SimpleNamespace(drain=drain) if drain else scene
-        return execute(rehearse(scene.look(), selection), port, log if log is not None else Log(), **patience)
+        rehearsal = rehearse(scene.look(), selection)
+        ways, journalist = scene.ways(rehearsal)
+        ways = replace(ways, clock=clock) if clock else ways
+        return execute(rehearsal, port, ways, Both(journalist, log if log is not None else Log()), **patience)
 
     return run
 
@@ -86,7 +100,7 @@ def test_groups_go_on_exactly_where_they_stopped(scene, ran):
     assert scene.target.groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}
     assert (row["state"], row["point_of_no_return_passed"]) == ("completed", True)
     assert (row["rpo_records"], row["reread_records"], row["diverged_records"]) == (0, 0, 0)
-    assert [step["state"] for step in row["steps"]] == ["done"] * len(StepName)
+    assert [step["state"] for step in row["steps"]] == ["done"] * len(STEPS)
     assert all(p["written"] for p in partitions(row))
 
 
@@ -107,7 +121,7 @@ def test_records_that_came_after_the_groups_stood_still_are_counted_not_lost(sce
 def test_the_log_hears_of_each_step_before_it_is_done(ran):
     log = Log()
     ran(log=log)
-    assert log == [(told, name) for name in StepName for told in ("intended", "done")]
+    assert log == [(told, name) for name in STEPS for told in ("intended", "done")]
 
 
 def test_a_group_that_is_active_on_the_source_is_refused_by_name_and_host(scene):
@@ -134,7 +148,8 @@ def test_no_group_at_all_is_refused(scene):
 def test_a_group_that_comes_alive_between_plan_and_execution_is_refused(scene):
     rehearsal = rehearse(scene.look(), APP)
     scene.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    ended = execute(rehearsal, scene, Log())
+    ways, journalist = scene.ways(rehearsal)
+    ended = execute(rehearsal, scene, ways, journalist)
     assert (ended.operation.error.exit_code, scene.drained, scene.target.groups.committed) == (3, [], {})
 
 
@@ -160,7 +175,7 @@ def test_a_drain_that_takes_too_long_leaves_everything_as_it_was(scene, ran):
 
 def test_a_drain_that_ended_short_is_not_believed(scene, ran):
     ended = ran(lambda *_: None)
-    assert (ended.operation.error.exit_code, ended.found.missing) == (4, 40)
+    assert (ended.operation.error.exit_code, ended.landing.figures.rpo_records) == (4, 40)
 
 
 def test_no_group_is_moved_back(scene, ran):

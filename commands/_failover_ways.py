@@ -1,0 +1,344 @@
+"""``mmtool failover list|show|resume|cancel|rollback|release``: the journal, and the ways on and back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _operations as operations
+from mmtool.commands import _options as options
+from mmtool.commands._consent import consent
+from mmtool.commands._wiring import connect, engine_drain, loaded, one_flow
+from mmtool.errors import RefusedError
+from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from pathlib import Path
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.states import Event
+    from mmtool.failover.taking_up import TakingBack
+    from mmtool.insight.several import Told
+
+OperationId = Annotated[
+    str, typer.Argument(metavar="OPERATION_ID", help="As `mmtool failover list` shows it.")
+]
+
+LISTED = (
+    Column("operation_id"),
+    Column("flow"),
+    Column("mode"),
+    Column("state"),
+    Column("group_names", title="GROUPS"),
+    Column("by", essential=False),
+    Column("began_at"),
+    Column("reason"),
+    Column("problem", essential=False),
+)
+STEPS = (Column("name", title="STEP"), Column("state"), Column("sentence"))
+RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An operation, and the flow that it is about."""
+
+    flow: FlowSettings
+    found: Recorded
+
+
+def list_(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Every operation that the journals know, the oldest first."""
+    from mmtool.failover.report import recorded_row
+    from mmtool.insight.several import worst
+    from mmtool.plan.words import few
+
+    known, told = _known(config, source, target, timeout)
+    rows = [recorded_row(one.found) for one in known]
+    shown = [
+        {**row, "group_names": few(one.found.group_names, 3)} for row, one in zip(rows, known, strict=True)
+    ]
+    error = worst(told.errors)
+    others = tuple(other for other in told.errors if other is not error)
+    finish(Result("failover list", shown, LISTED, told.warnings, others, data=rows), output, error)
+    if not rows and error is None:
+        talk("no operation is on record")
+
+
+def show(
+    operation_id: OperationId,
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """One operation: its steps, its groups and what was written, and the ways on."""
+    from mmtool.failover.report import recorded_row, ways_on
+
+    found = _one(config, source, target, timeout, operation_id).found
+    for step in found.operation.plan.steps:
+        talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
+    finish(operations.result("failover show", recorded_row(found), ()), output, None)
+    talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
+    if found.problem:
+        talk(f"it ended with: {found.problem}")
+    for sentence in ways_on(found.operation):
+        talk(sentence)
+
+
+def resume(
+    operation_id: OperationId,
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Take up an operation that ended on its way, from any host; checks of before are not trusted."""
+    from mmtool.failover.report import recorded_row
+    from mmtool.failover.states import Event
+    from mmtool.failover.taking_up import is_finished, require
+
+    known = _one(config, source, target, timeout, operation_id)
+    if is_finished(known.found):
+        finish(operations.result("failover resume", recorded_row(known.found), ()), output, None)
+        talk(f"operation {operation_id} is completed: there is nothing to resume")
+        return
+    require(known.found, Event.RESUME)
+    if known.found.operation.point_of_no_return_passed:
+        _finish_forward(known, output, timeout, execute=execute, yes=yes)
+    else:
+        _begin_again(known, output, timeout, execute=execute, yes=yes)
+
+
+def _finish_forward(
+    known: Known, output: OutputFormat, timeout: timedelta, *, execute: bool, yes: bool
+) -> None:
+    from mmtool.failover.planned import Ended
+    from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.failover.taking_up import finish_forward
+
+    found = known.found
+    rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
+    if not operations.to_be_executed("failover resume", rehearsal, output, execute=execute, yes=yes):
+        return
+    cluster = operations.target_side(known.flow, timeout).target
+    with operations.at_work(
+        rehearsal, cluster, operations.identity_of(found), found.reason, timeout, since=found
+    ) as (ways, log):
+        operation, landing = finish_forward(found, ways, log)
+    operations.show_end("failover resume", Ended(rehearsal, operation, landing), output)
+
+
+def _begin_again(known: Known, output: OutputFormat, timeout: timedelta, *, execute: bool, yes: bool) -> None:
+    from mmtool.failover import emergency, planned
+    from mmtool.insight.translation import look
+    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.steps import Mode
+
+    found, chosen = known.found, GroupSelection(known.found.group_names)
+    standing = found.operation.standing
+    if found.mode is Mode.EMERGENCY:
+        side = operations.target_side(known.flow, timeout)
+        lost = emergency.rehearse(side, chosen, operation_id=found.operation_id)
+        if operations.to_be_executed("failover resume", lost, output, execute=execute, yes=yes):
+            with operations.at_work(lost, side.target, lost.identity, found.reason, timeout, since=found) as (
+                ways,
+                log,
+            ):
+                ended = emergency.execute(lost, ways, log, since=standing)
+            operations.show_end("failover resume", ended, output)
+        return
+    flow = look(connect(known.flow, timeout))
+    rehearsal = planned.rehearse(flow, chosen, operation_id=found.operation_id)
+    if operations.to_be_executed("failover resume", rehearsal, output, execute=execute, yes=yes):
+        with operations.at_work(
+            rehearsal, flow.clusters.target, flow.identity, found.reason, timeout, since=found
+        ) as (ways, log):
+            ended = planned.execute(rehearsal, engine_drain(), ways, log, since=standing)
+        operations.show_end("failover resume", ended, output)
+
+
+def cancel(
+    operation_id: OperationId,
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """End an operation that has written nothing, and take back what it had prepared."""
+    from mmtool.failover.states import Event
+
+    known = _one(config, source, target, timeout, operation_id)
+    _take_back("failover cancel", known, Event.CANCEL, output, timeout, execute=execute, yes=yes)
+
+
+def rollback(
+    operation_id: OperationId,
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Put back what an operation has replaced, for groups that nobody has started since."""
+    from mmtool.failover.states import Event
+
+    known = _one(config, source, target, timeout, operation_id)
+    _take_back("failover rollback", known, Event.ROLL_BACK, output, timeout, execute=execute, yes=yes)
+
+
+def _take_back(
+    command: str,
+    known: Known,
+    event: Event,
+    output: OutputFormat,
+    timeout: timedelta,
+    *,
+    execute: bool,
+    yes: bool,
+) -> None:
+    from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.failover.report import recorded_row
+    from mmtool.failover.taking_up import rehearse_taking_back, take_back
+    from mmtool.people import operator
+
+    found, side = known.found, operations.target_side(known.flow, timeout)
+    identity = operations.identity_of(found)
+    at_ms = int(time.time() * 1000)
+    taking = rehearse_taking_back(found, event, side.target, side.state, identity, operator(), at_ms)
+
+    def shown() -> Result:
+        return operations.result(command, recorded_row(found), _left_over(taking))
+
+    if not execute or taking.refusal is not None:
+        finish(shown(), output, taking.refusal)
+        if taking.refusal is None:
+            talk(f"would {taking.question}; nothing was changed; add --execute to do it")
+        return
+    consent(taking.question, yes=yes, about=shown)
+    rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
+    with operations.at_work(rehearsal, side.target, identity, found.reason, timeout, since=found) as (
+        ways,
+        log,
+    ):
+        take_back(taking, ways, log)
+    again = _one_of(known.flow, timeout, found.operation_id)
+    finish(operations.result(command, recorded_row(again), (), applied=True), output, None)
+    talk(f"operation {found.operation_id} is {again.state}")
+
+
+def _left_over(taking: TakingBack) -> tuple[str, ...]:
+    from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.words import few
+
+    topics = [mark.topic for mark in taking.marks if isinstance(mark, FailedOverRecord)]
+    return (f"mirrored again afterwards: {few(topics)}",) if topics else ()
+
+
+def release(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
+    from mmtool.failover.releasing import rehearse_release, release
+    from mmtool.people import operator
+
+    flow = one_flow(config, source, target)
+    side = operations.target_side(flow, timeout)
+    found = rehearse_release(side, tuple(topic or ()))
+
+    def shown() -> Result:
+        return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
+
+    if not execute or not found.marks:
+        finish(shown(), output, None)
+        talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
+        return
+    consent(found.question, yes=yes, about=shown)
+    kept = operations.tools(flow, found.identity, timeout)
+    release(found, kept.marks, kept.seat, operator(), int(time.time() * 1000))
+    finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
+    talk("a running `mmtool replicate` mirrors them again within seconds")
+
+
+def _known(
+    config: Path | None, source: str | None, target: str | None, timeout: timedelta
+) -> tuple[list[Known], Told]:
+    """Every operation on the flows that are meant."""
+    from mmtool.insight.several import ask_each
+
+    flows = loaded(config).select(source, target)
+    found, told = ask_each(flows, lambda flow: _of_flow(flow, timeout))
+    return sorted((one for of in found for one in of), key=lambda one: one.found.began_ms), told
+
+
+def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Known]:
+    from mmtool.failover.recorded import recorded
+
+    entries = operations.journal(flow, timeout).entries()
+    return [
+        Known(flow, one)
+        for one in recorded(entries)
+        if (one.names.source, one.names.target) == (flow.source.alias, flow.target.alias)
+    ]
+
+
+def _one(
+    config: Path | None, source: str | None, target: str | None, timeout: timedelta, operation_id: str
+) -> Known:
+    """The operation that is meant.
+
+    Raises:
+        RefusedError: No journal knows it.
+        MmtoolError: A journal cannot be read, and no other knows it.
+    """
+    from mmtool.insight.several import worst
+
+    known, told = _known(config, source, target, timeout)
+    for one in known:
+        if one.found.operation_id == operation_id:
+            return one
+    error = worst(told.errors)
+    if error is not None:
+        raise error
+    raise RefusedError(
+        f"no journal knows an operation {operation_id}",
+        remedy="see `mmtool failover list`",
+        code="unknown_operation",
+    )
+
+
+def _one_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
+    return next(one.found for one in _of_flow(flow, timeout) if one.found.operation_id == operation_id)

@@ -1,0 +1,239 @@
+"""What the commands about operations share: showing a plan, asking, running it with a journal, showing its end."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands._consent import consent
+from mmtool.errors import RefusedError
+from mmtool.output import Column, OutputFormat, Result, detail, finish, human, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.journal import JournalPort
+    from mmtool.failover.landing import MarksPort, OperatorSeat, Ways
+    from mmtool.failover.operation import Operation, StepLog
+    from mmtool.failover.planned import Ended
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.failover.rows import Row
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.steps import Step
+
+Why = Annotated[
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the journal.", show_default=False),
+]
+
+
+def _age(seconds: object) -> str:
+    return human.duration(seconds if isinstance(seconds, (int, float)) else None)
+
+
+COLUMNS = (
+    Column("group"),
+    Column("topic"),
+    Column("partition"),
+    Column("upstream_offset"),
+    Column("target_topic", essential=False),
+    Column("downstream_offset"),
+    Column("exactness"),
+    Column("reread_max", essential=False),
+    Column("lost_max", essential=False),
+    Column("knowledge_age_seconds", title="AGE", essential=False, human=_age),
+    Column("target_offset_before", essential=False),
+    Column("written"),
+    Column("reason"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What an operation is kept by, on the target."""
+
+    journal: JournalPort
+    marks: MarksPort
+    seat: OperatorSeat
+
+
+def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
+    """The target's own; nothing is asked yet."""
+    from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+    from mmtool.kafka.marks import KafkaMarks
+
+    seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
+    journal = KafkaJournal(settings.target, factor, seconds)
+    return Tools(
+        journal,
+        KafkaMarks(settings.target, identity, factor, seconds),
+        KafkaOperatorSeat(settings.target, identity.source_alias, journal.prepare),
+    )
+
+
+def journal(settings: FlowSettings, timeout: timedelta) -> JournalPort:
+    """The journal of a flow's target, for reading."""
+    from mmtool.kafka.journal import KafkaJournal
+
+    return KafkaJournal(settings.target, settings.offset_syncs_replication_factor, timeout.total_seconds())
+
+
+def identity_of(found: Recorded) -> FlowIdentity:
+    """The flow of an operation, as far as its topics' names go."""
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.known import UNKNOWN
+    from mmtool.translation.types import ClusterId
+
+    alias = found.names.source
+    source_id = ClusterId(alias) if found.source_id is UNKNOWN else found.source_id
+    return FlowIdentity(source_id, found.target_id, alias, found.names.target)
+
+
+def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
+    """The ways to a flow's target alone; nothing is asked yet."""
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.kafka.flow_state import KafkaFlowState
+    from mmtool.kafka.synced import KafkaSynced
+
+    return TargetSide(
+        flow,
+        KafkaCluster(flow.target, timeout.total_seconds()),
+        KafkaFlowState(flow.target),
+        KafkaSynced(flow, target_only=True),
+    )
+
+
+def to_be_executed(
+    command: str, rehearsal: Rehearsal, output: OutputFormat, *, execute: bool, yes: bool
+) -> bool:
+    """Shows the plan; whether it is to be executed, is possible, and is agreed to."""
+    from mmtool.failover.report import rehearsed_row
+    from mmtool.plan.words import few
+
+    def shown() -> Result:
+        return result(command, rehearsed_row(rehearsal), rehearsal.warnings)
+
+    for number, step in enumerate(rehearsal.plan.steps, 1):
+        talk(f"{number}. {step.name}: {step.sentence}")
+    if not execute or not rehearsal.plan.executable:
+        finish(shown(), output, rehearsal.refusal)
+        if rehearsal.moves:
+            talk("nothing was changed; add --execute to do it")
+        return False
+    names = [plan.group for plan in rehearsal.plan.groups]
+    consent(f"move {few(names)} to {rehearsal.names.target}", yes=yes, about=shown)
+    return True
+
+
+def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> None:
+    """Ends the command: nobody has accepted what may be lost.
+
+    Raises:
+        RefusedError: Always.
+    """
+    from mmtool.failover.report import rehearsed_row
+
+    error = RefusedError(
+        "records may be lost, as the warnings say; nothing was changed",
+        remedy="add --accept-data-loss, or wait until the source is back and the mirror has caught up",
+        code="data_loss",
+    )
+    finish(result(command, rehearsed_row(rehearsal), rehearsal.warnings), output, error)
+
+
+@contextmanager
+def at_work(
+    rehearsal: Rehearsal,
+    target: ClusterPort,
+    identity: FlowIdentity,
+    reason: str,
+    timeout: timedelta,
+    *,
+    since: Recorded | None = None,
+) -> Iterator[tuple[Ways, StepLog]]:
+    """The ways that an operation works with, and who is told of its steps.
+
+    Args:
+        rehearsal: The plan.
+        target: Where it works.
+        identity: Of the flow.
+        reason: Why, in the operator's words.
+        timeout: For one request.
+        since: What the journal has of it already, when it is taken up again.
+    """
+    from mmtool.failover.journal import About, Both, Journalist
+    from mmtool.failover.landing import Ways
+    from mmtool.people import operator
+
+    settings, by = rehearsal.settings, operator()
+    kept = tools(settings, identity, timeout)
+    groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
+    about = About(
+        rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, " ".join(reason.split()), by
+    )
+    journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
+    operation_id = rehearsal.plan.operation_id
+    ways = Ways(
+        target, journalist, kept.marks, kept.seat, operation_id, by, synced=settings.sync_group_offsets
+    )
+    kept.seat.join()
+    try:
+        yield ways, Both(journalist, Teller())
+    finally:
+        kept.seat.leave()
+
+
+class Teller:
+    """The person watching; the journal is told first."""
+
+    def began(self, operation: Operation) -> None:
+        talk(f"operation {operation.plan.operation_id}")
+
+    def intended(self, _: Operation, step: Step) -> None:
+        detail(f"{step.name}: {step.sentence}")  # the plan with its sentences stands above
+
+    def done(self, _: Operation, step: Step) -> None:
+        talk(f"{step.name}: done")
+
+    def failed(self, operation: Operation, step: Step, _: MmtoolError) -> None:
+        talk(f"{step.name}: failed; {operation.sentence}")
+
+    def undone(self, _: Operation, step: Step) -> None:
+        talk(f"{step.name}: taken back")
+
+    def ended(self, _: Operation) -> None:
+        """The summary says it."""
+
+
+def show_end(command: str, ended: Ended, output: OutputFormat) -> None:
+    """The row of what was done, and what a human does next; or the error that it ended with."""
+    from mmtool.failover.report import ended_row, next_steps, summary, ways_on
+
+    error = ended.operation.error
+    done = result(command, ended_row(ended), ended.rehearsal.warnings, applied=True)
+    try:
+        finish(replace(done, summary=summary(ended)), output, error)
+    finally:  # groups that have moved are to be started, wherever the rows went
+        if error is None:
+            for number, sentence in enumerate(next_steps(ended), 1):
+                talk(f"next {number}: {sentence}")
+        else:
+            for sentence in ways_on(ended.operation):
+                talk(sentence)
+
+
+def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
+    """One operation's row, and its groups laid flat for the table."""
+    from mmtool.failover.report import partition_rows
+
+    return Result(command, partition_rows(row), COLUMNS, warnings=warnings, data=[row], applied=applied)

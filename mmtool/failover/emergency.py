@@ -1,0 +1,158 @@
+"""``failover emergency``: the source is lost, and groups go on at the target with what the target knows.
+
+Nothing here speaks to the source. Its topics are marked first, so that a mirror which is still alive, or comes back
+with the source, ships nothing unasked behind the groups' backs.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.failover import operation
+from mmtool.failover.landing import Landing
+from mmtool.failover.planned import Ended
+from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.states import START
+from mmtool.insight.target_alone import look_at_target
+from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
+from mmtool.plan.failover import active_guards
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.steps import StepName, topics_of
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.failover.landing import Ways
+    from mmtool.failover.operation import StepLog
+    from mmtool.failover.states import Standing
+    from mmtool.insight.target_alone import TargetNow, TargetSide
+    from mmtool.plan.identity import FlowIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class EmergencyRehearsal(Rehearsal):
+    """With the way to look at the target again.
+
+    Attributes:
+        identity: The flow, as far as its topics' names go.
+        unknowns: Where groups go on in partitions that nobody knows their position of.
+    """
+
+    side: TargetSide = field(kw_only=True)
+    identity: FlowIdentity = field(kw_only=True)
+    unknowns: Unknowns = field(kw_only=True)
+
+    @property
+    def at_risk(self) -> bool:
+        """Whether records may be lost, so that somebody has to accept it."""
+        lost = costs_of(self.plan).lost
+        return self.moves and (lost is UNKNOWN or lost > 0)
+
+
+def rehearse(
+    side: TargetSide,
+    selection: GroupSelection,
+    unknowns: Unknowns = Unknowns.LEAVE,
+    *,
+    operation_id: str | None = None,
+) -> EmergencyRehearsal:
+    """The plan for the selected groups, from what the target says now; nothing is changed.
+
+    Raises:
+        RefusedError: No group is selected, or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    now = look_at_target(side, selection, int(time.time() * 1000))
+    if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
+        raise RefusedError(
+            f"no group matches: {side.target.alias} has no checkpoint of one",
+            remedy="see -g, --groups and groups.exclude; groups without checkpoints are unknown to the target",
+        )
+    names = names_of(side.settings)
+    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
+    warnings = (*now.warnings, *told_before(plan, names))
+    return EmergencyRehearsal(
+        side.settings,
+        now.source_id,
+        now.target_id,
+        plan,
+        warnings,
+        side=side,
+        identity=now.identity,
+        unknowns=unknowns,
+    )
+
+
+def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: Standing = START) -> Ended:
+    """Do what was rehearsed; ``since`` says where the operation is, when it is taken up again.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
+    ended = operation.run(operation.Operation(rehearsal.plan, since), steps.actions(), log, steps.undo())
+    return Ended(rehearsal, ended, steps.landing)
+
+
+@dataclass(slots=True)
+class EmergencySteps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: EmergencyRehearsal
+    landing: Landing
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {
+            StepName.CHECK: self.check,
+            StepName.MARK: lambda: self.mark(failed_over=True),
+            StepName.TRANSLATE: self.translate,
+            StepName.VALIDATE: self.landing.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.HAND_OVER: self.landing.hand_over,
+            StepName.REPORT: self.report,
+        }
+
+    def undo(self) -> dict[StepName, Callable[[], None]]:
+        return {StepName.MARK: lambda: self.mark(failed_over=False)}
+
+    def check(self) -> None:
+        """Nobody is at work on the target, and nobody else runs an operation."""
+        ways = self.landing.ways
+        ways.seat.join()
+        refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
+        self.landing.alone()
+
+    def mark(self, *, failed_over: bool) -> None:
+        ways = self.landing.ways
+        at_ms = int(ways.now() * 1000)
+        ways.marks.write(
+            [
+                FailedOverRecord(topic, failed_over, ways.operation_id, ways.by, at_ms)
+                for topic in topics_of(self.rehearsal.plan.groups)
+            ]
+        )
+
+    def translate(self) -> None:
+        """Again, behind the marks: a mirror that is still alive may have brought more until then."""
+        names = self.rehearsal.names
+        plan = plan_emergency(
+            self.rehearsal.plan.operation_id, names, self._look().facts, self.rehearsal.unknowns
+        )
+        refuse(plan.guards)
+        self.landing.plans, self.landing.risks = plan.groups, plan.risks
+        costs = costs_of(plan)
+        lost = None if costs.lost is UNKNOWN else costs.lost
+        self.landing.figures = replace(self.landing.figures, rpo_records=lost, reread_records=costs.reread)
+
+    def report(self) -> None:
+        """All that is to be said is measured by now: the source cannot be asked."""
+
+    def _look(self) -> TargetNow:
+        chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
+        return look_at_target(self.rehearsal.side, chosen, int(self.landing.ways.now() * 1000))

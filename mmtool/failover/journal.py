@@ -1,0 +1,263 @@
+"""Keeping the journal: each word of an operation on the target first, and in a file of this host as well.
+
+The target's copy counts: any host can take an operation up from it. The file is for who cannot reach the target.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mmtool import __version__
+from mmtool.errors import MmtoolError
+from mmtool.failover.operation import StepState
+from mmtool.failover.recorded import recorded
+from mmtool.failover.states import Event
+from mmtool.folders import state_root
+from mmtool.output import warn
+from mmtool.plan.journal import Entry, Kind, group_body
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from mmtool.failover.operation import Operation, StepLog
+    from mmtool.failover.recorded import Figures, Recorded
+    from mmtool.failover.writing import Written
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.risks import Risk
+    from mmtool.plan.steps import Names, Step
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import ClusterId, TopicPartition
+
+
+class JournalPort(Protocol):
+    """The journal of a target."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Write entries, in order; when this returns, all in-sync replicas have them.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The cluster does not take them.
+        """
+
+    def entries(self) -> Sequence[Entry]:
+        """All that is on record.
+
+        Raises:
+            RefusedError: An entry that cannot be read (``unreadable_state``).
+            UnreachableError, NotAuthorisedError: The cluster does not show them.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What an operation's first entry says of it.
+
+    Attributes:
+        source_id: UNKNOWN where the source cannot be asked and never told.
+        groups: Whom it is about.
+        reason: Why, in the operator's words.
+        by: Who is at work, as ``user@host``.
+    """
+
+    names: Names
+    source_id: ClusterId | Unknown
+    target_id: ClusterId
+    groups: tuple[str, ...]
+    reason: str
+    by: str
+
+
+def local_copy(operation_id: str) -> Path:
+    """Where this host keeps what it did in an operation."""
+    return state_root() / "journal" / f"{operation_id}.jsonl"
+
+
+@dataclass(slots=True)
+class Journalist:
+    """A `StepLog` that writes down, and what else there is to write down.
+
+    A. Nothing is told out of order: entries are numbered, and each is on record before the next is written.
+
+    Attributes:
+        number: Of the last entry.
+        figures: What it came to, asked when it ends.
+    """
+
+    port: JournalPort
+    about: About
+    number: int = 0
+    figures: Callable[[], Figures] | None = None
+    clock: Callable[[], float] = time.time
+    _deaf: bool = False
+    _operation: Operation | None = field(default=None)
+
+    def began(self, operation: Operation) -> None:
+        about, plan = self.about, operation.plan
+        body = {
+            "mode": plan.mode,
+            "source": about.names.source,
+            "target": about.names.target,
+            "source_id": None if about.source_id is UNKNOWN else about.source_id,
+            "target_id": about.target_id,
+            "groups": list(about.groups),
+            "steps": [[step.name, step.sentence] for step in plan.steps],
+            "step_states": dict(operation.steps),
+            "reason": about.reason,
+            "version": __version__,
+            "pid": os.getpid(),
+        }
+        self._write(operation, (Kind.BEGAN, body))
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        self._write(operation, _of_step(step, StepState.RUNNING))
+
+    def done(self, operation: Operation, step: Step) -> None:
+        self._write(operation, _of_step(step, StepState.DONE))
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        self._try(operation, _of_step(step, StepState.FAILED, problem=error.message))
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        self._try(operation, _of_step(step, operation.state_of(step)))
+
+    def ended(self, operation: Operation) -> None:
+        figures = {} if self.figures is None else _as_values(self.figures())
+        error = operation.error
+        body = {
+            "sentence": operation.sentence,
+            "figures": figures,
+            "problem": "" if error is None else error.message,
+            "code": "" if error is None else error.code,
+        }
+        self._try(operation, (Kind.ENDED, body))
+
+    def intends(self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]) -> None:
+        """Where every group is going to be, and what stands there now; when this returns, that is on record."""
+        of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
+        for (group, place), risk in risks.items():
+            of_group.setdefault(group, {})[group, place] = risk
+        assert self._operation is not None
+        self._write(self._operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
+
+    def settled(self, results: Iterable[Written]) -> None:
+        """What became of each group's commits."""
+        bodies = [
+            {
+                "group": result.group,
+                "outcome": result.outcome.value,
+                "written": sorted(list(place) for place in result.written),
+                "problems": list(result.problems),
+            }
+            for result in results
+        ]
+        assert self._operation is not None
+        self._write(self._operation, *((Kind.OUTCOME, body) for body in bodies))
+
+    def open_others(self, groups: Collection[str]) -> list[Recorded]:
+        """Operations about some of these groups that are neither finished nor taken back, this one aside."""
+        assert self._operation is not None
+        ours, wanted = self._operation.plan.operation_id, set(groups)
+        return [
+            one
+            for one in recorded(self.port.entries())
+            if one.is_open and one.operation_id != ours and wanted & set(one.group_names)
+        ]
+
+    def supersede(self, other: Recorded) -> None:
+        """Ends an operation that has written nothing: this one takes its place."""
+        assert self._operation is not None
+        ours = self._operation.plan.operation_id
+        ended = replace(other.operation.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
+        Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
+
+    def measured_by(self, figures: Callable[[], Figures]) -> None:
+        """Whom to ask, when it ends, what it came to."""
+        self.figures = figures
+
+    def _try(self, operation: Operation, told: tuple[Kind, dict[str, Any]]) -> None:
+        """What has happened has happened: that it cannot be written down is said, and changes nothing."""
+        try:
+            self._write(operation, told)
+        except MmtoolError as error:
+            warn(f"the journal does not know of this: {error.message}")
+
+    def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
+        self._operation = operation
+        at_ms, standing = int(self.clock() * 1000), operation.standing
+        entries = [
+            Entry(
+                operation.plan.operation_id,
+                self.number + count,
+                kind,
+                at_ms,
+                self.about.by,
+                standing.state,
+                operation.point_of_no_return_passed,
+                body,
+            )
+            for count, (kind, body) in enumerate(told, 1)
+        ]
+        try:
+            self.port.append(entries)
+        finally:
+            self.number += len(entries)
+            self._copy(operation.plan.operation_id, entries)
+
+    def _copy(self, operation_id: str, entries: Sequence[Entry]) -> None:
+        path = local_copy(operation_id)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(entry.encode() + b"\n" for entry in entries)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if not self._deaf:
+                warn(f"the journal's copy {path} cannot be written: {error.strerror}")
+            self._deaf = True
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """A `StepLog` for two: the first is told, and has it on record, before the second."""
+
+    first: StepLog
+    second: StepLog
+
+    def began(self, operation: Operation) -> None:
+        self.first.began(operation)
+        self.second.began(operation)
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        self.first.intended(operation, step)
+        self.second.intended(operation, step)
+
+    def done(self, operation: Operation, step: Step) -> None:
+        self.first.done(operation, step)
+        self.second.done(operation, step)
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        self.first.failed(operation, step, error)
+        self.second.failed(operation, step, error)
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        self.first.undone(operation, step)
+        self.second.undone(operation, step)
+
+    def ended(self, operation: Operation) -> None:
+        self.first.ended(operation)
+        self.second.ended(operation)
+
+
+def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:
+    return Kind.STEP, {"step": step.name, "step_state": state, **more}
+
+
+def _as_values(figures: Figures) -> dict[str, Any]:
+    return {name: getattr(figures, name) for name in type(figures).__slots__}

@@ -1,0 +1,226 @@
+"""Groups arrive on the target: checked, put on record, committed, read back, handed over. The same for every mode."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.errors import RefusedError
+from mmtool.failover.clearance import clear
+from mmtool.failover.recorded import Figures
+from mmtool.failover.rehearsal import refuse
+from mmtool.failover.states import Event, can
+from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
+from mmtool.plan.failover import blocking_guards
+from mmtool.plan.group_facts import ABSENT
+from mmtool.plan.marks import MovedGroupRecord
+from mmtool.plan.steps import Mode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.recorded import Recorded
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.documents import Document
+    from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.group_facts import Commit, GroupStanding
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.risks import Risk
+    from mmtool.translation.types import TopicPartition
+
+
+class MarksPort(Protocol):
+    """The flow's control topic, to be told what its owner has to obey."""
+
+    def write(self, marks: Sequence[Document]) -> None:
+        """Write marks; when this returns, all in-sync replicas have them.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The target does not take them.
+        """
+
+
+class OperatorSeat(Protocol):
+    """One operation on a flow at a time."""
+
+    def join(self) -> None:
+        """Begin to ask for the seat; returns at once."""
+
+    def hold(self) -> None:
+        """Wait until the seat is ours, and is it still.
+
+        Raises:
+            OwnedElsewhereError: A live process has it.
+            UnreachableError, NotAuthorisedError: It cannot be had.
+        """
+
+    def leave(self) -> None:
+        """Let the next one in."""
+
+
+class Records(Protocol):
+    """The part of the journal that is about groups' offsets. Errors as the journal's."""
+
+    def intends(
+        self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]
+    ) -> None: ...
+
+    def settled(self, results: Iterable[Written]) -> None: ...
+
+    def measured_by(self, figures: Callable[[], Figures]) -> None: ...
+
+    def open_others(self, groups: Collection[str]) -> Sequence[Recorded]: ...
+
+    def supersede(self, other: Recorded) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """What an operation works with.
+
+    Attributes:
+        target: Where groups are going to be.
+        journal: Where it is put on record.
+        marks: Where the flow's owner is told.
+        seat: Keeps other operations out.
+        operation_id: Names this one.
+        by: Who is at work, as ``user@host``.
+        synced: The flow keeps groups ready on the target, so young commits there are nobody's work.
+        pause: Waits so many seconds.
+        clock: Seconds, for how long it takes.
+        now: Seconds since 1970.
+    """
+
+    target: ClusterPort
+    journal: Records
+    marks: MarksPort
+    seat: OperatorSeat
+    operation_id: str
+    by: str
+    synced: bool = False
+    pause: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class Landing:
+    """The steps from `validate` on.
+
+    Attributes:
+        groups: Whom it is about.
+        plans: Offsets as they are going to be written.
+        risks: As in `FailoverPlan`.
+        results: What became of each group that was written.
+        resumed: An operation before this one may have written some of it.
+    """
+
+    ways: Ways
+    mode: Mode
+    groups: tuple[str, ...]
+    plans: tuple[GroupPlan, ...] = ()
+    risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
+    results: tuple[Written, ...] = ()
+    figures: Figures = field(default_factory=Figures)
+    resumed: bool = False
+    began: float = field(init=False)
+
+    @classmethod
+    def of(cls, ways: Ways, plan: FailoverPlan) -> Landing:
+        """For the groups of a plan, whose offsets are still to be told."""
+        return cls(ways, plan.mode, tuple(group.group for group in plan.groups))
+
+    def __post_init__(self) -> None:
+        self.began = self.ways.clock()
+        self.ways.journal.measured_by(lambda: self.figures)
+
+    def validate(self) -> None:
+        """Every offset can be written, nobody else is at it, and what is replaced is on record."""
+        refuse(blocking_guards(self.plans, after_drain=True))
+        self.alone()
+        clear(self.ways.target, self.plans, synced=self.ways.synced, pause=self.ways.pause)
+        self.ways.journal.intends(self.plans, self.risks)
+
+    def alone(self) -> None:
+        """Nobody else is at it, and nobody has left something half done about these groups.
+
+        Raises:
+            OwnedElsewhereError: Another operation is under way.
+            RefusedError: One was begun and not ended; an emergency ends those that have written nothing.
+        """
+        self.ways.seat.hold()
+        others = self.ways.journal.open_others(self.groups)
+        for other in others:
+            if not (self.mode is Mode.EMERGENCY and can(other.operation.standing, Event.CANCEL)):
+                raise _half_done(other)
+        for other in others:
+            self.ways.journal.supersede(other)
+
+    def write(self) -> None:
+        """All groups; one that is refused in part is put back at once."""
+        self.ways.seat.hold()
+        found = self._found() if self.resumed else {}
+        left = [plan for plan in self.plans if plan.group not in found]
+        self.results = (*found.values(), *commit_all(self.ways.target.groups, left).values())
+        nothing = len(self.results) == len(self.plans) and all(
+            result.outcome is Outcome.REFUSED for result in self.results
+        )
+        if nothing and not self.resumed:
+            _raise(failure_of_writing(self.results))
+
+    def _found(self) -> dict[str, Written]:
+        """What needs no write, or must not be written, when an operation is taken up again."""
+        names = [plan.group for plan in self.plans]
+        standing, now = self.ways.target.groups.describe(names), self.ways.target.groups.commits(names)
+        looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group]) for plan in self.plans)
+        return {one.group: one for one in looked if one is not None}
+
+    def read_back(self) -> None:
+        """What is not settled yet, with another client; then the verdict on all of it."""
+        settled = {result.group: result for result in self.results}
+        results = read_back_all(self.ways.target.groups, self.plans, settled)
+        self.results = tuple(results)
+        self.figures = replace(self.figures, rto_seconds=round(self.ways.clock() - self.began, 3))
+        self.ways.journal.settled(results)
+        _raise(failure_of_writing(results))
+
+    def hand_over(self) -> None:
+        """From now on nothing of the flow commits for these groups on the target."""
+        self.ways.marks.write([self._moved(plan.group, moved=True) for plan in self.plans])
+
+    def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
+        at_ms = int(self.ways.now() * 1000)
+        return MovedGroupRecord(group, moved, self.ways.operation_id, self.ways.by, at_ms)
+
+
+def _half_done(other: Recorded) -> RefusedError:
+    ways = "resume" if not can(other.operation.standing, Event.CANCEL) else "resume (or cancel)"
+    return RefusedError(
+        f"operation {other.operation_id} ({other.mode}) by {other.by} is about the same groups and has not ended",
+        remedy=f"mmtool failover {ways} {other.operation_id}",
+        code="open_operation",
+    )
+
+
+def _met(plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit]) -> Written | None:
+    """A group as an operation that was interrupted left it; None where it is still to be written.
+
+    Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else.
+    """
+    wanted, before = plan.to_write(), plan.before()
+    if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
+        return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
+    if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
+        why = f"{plan.group} has committed on the target since the operation ended"
+        return Written(plan.group, Outcome.REFUSED, problems=(why,))
+    if not there.idle:
+        why = f"{plan.group} has members on the target: {there.sentence}"
+        return Written(plan.group, Outcome.REFUSED, problems=(why,))
+    return None
+
+
+def _raise(error: MmtoolError | None) -> None:
+    if error is not None:
+        raise error

@@ -1,0 +1,87 @@
+"""A plan before it is executed, and what there is to say beside it."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.plan.failover import drain_cures
+from mmtool.plan.steps import Names
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.failover import FailoverPlan, Guard
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """What would be done.
+
+    Attributes:
+        source_id: UNKNOWN where nobody has told it.
+    """
+
+    settings: FlowSettings
+    source_id: ClusterId | Unknown
+    target_id: ClusterId
+    plan: FailoverPlan
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> Names:
+        return names_of(self.settings)
+
+    @property
+    def moves(self) -> bool:
+        """Whether there is an offset to write, now or once the mirror has caught up."""
+        verdicts = [verdict for group in self.plan.groups for verdict in group.verdicts]
+        return any(verdict.refusal is None or drain_cures(verdict) for verdict in verdicts)
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """The guards as one error."""
+        return refusal_of(self.plan.guards) if self.plan.guards else None
+
+
+def names_of(settings: FlowSettings) -> Names:
+    """What its sentences call a flow's clusters."""
+    return Names(settings.source.alias, settings.target.alias)
+
+
+def new_operation_id() -> str:
+    """Sorts by time, and is unique without asking anybody."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
+
+
+def refuse(guards: Iterable[Guard]) -> None:
+    """Raise what guards say; nothing when there is none."""
+    found = tuple(guards)
+    if found:
+        raise refusal_of(found)
+
+
+def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
+    """Guards as one error: the first in full, the others counted (each is in the rows)."""
+    more = f", and {len(guards) - 1} more" if len(guards) > 1 else ""
+    codes = {guard.code for guard in guards}
+    return RefusedError(
+        guards[0].sentence + more,
+        remedy=_REMEDIES.get(guards[0].code, "the rows say which; nothing was changed"),
+        code=codes.pop() if len(codes) == 1 else "refused",
+    )
+
+
+_REMEDIES: dict[str, str] = {
+    "active_on_source": "stop the group's consumers on the source, and wait until their session has ended",
+    Reason.ACTIVE_ON_TARGET: "stop the group's consumers on the target, and wait until their session has ended",
+    Reason.NEVER_RAN: Reason.NEVER_RAN.sentence,
+    "source_commits_moved": "somebody consumes with assign(): stop it, then run again",
+}

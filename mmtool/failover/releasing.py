@@ -1,0 +1,86 @@
+"""Topics that have failed over are mirrored again: the returning source's records come after all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.insight.target_alone import identity_on_target
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mmtool.failover.landing import MarksPort, OperatorSeat
+    from mmtool.failover.rows import Row
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.marks import FailedOverRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What would be let go on."""
+
+    identity: FlowIdentity
+    marks: tuple[FailedOverRecord, ...]
+
+    @property
+    def question(self) -> str:
+        names = few([mark.topic for mark in self.marks])
+        return f"let {self.identity.name} mirror {counted(len(self.marks), 'topic')} again: {names}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What comes then."""
+        if not self.marks:
+            return ()
+        alias = self.identity.source_alias
+        return (
+            f"whatever {alias} holds past the mirror comes then, what nobody has seen since it was lost included",
+        )
+
+    def rows(self, *, released: bool) -> list[Row]:
+        return [
+            {
+                "topic": mark.topic,
+                "operation_id": mark.operation_id,
+                "state": "released" if released else "failed_over",
+                "reason": mark.sentence,
+            }
+            for mark in self.marks
+        ]
+
+
+def rehearse_release(side: TargetSide, topics: Collection[str]) -> Release:
+    """What would be let go on: of some topics, or of all that have failed over.
+
+    Raises:
+        UsageError: One of them has not failed over.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    identity, control = identity_on_target(side)
+    missing = sorted(set(topics) - control.failed_over.keys())
+    if missing:
+        raise UsageError(
+            f"{identity.name}: {', '.join(missing)} has not failed over",
+            remedy="see the states of `mmtool status`",
+        )
+    marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
+    return Release(identity, tuple(marks))
+
+
+def release(found: Release, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int) -> None:
+    """Do it.
+
+    Raises:
+        OwnedElsewhereError: An operation on the flow is under way.
+        UnreachableError, NotAuthorisedError: The target does not take it.
+    """
+    seat.join()
+    try:
+        seat.hold()
+        marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
+    finally:
+        seat.leave()

@@ -1,0 +1,181 @@
+"""Operations that have ended somewhere on their way: taken up again, cancelled, or rolled back.
+
+Which of that is possible is the table's word (`mmtool.failover.states`), and the journal alone says where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.errors import PartlyAppliedError, RefusedError
+from mmtool.failover import operation as operations
+from mmtool.failover.landing import Landing
+from mmtool.failover.recorded import recorded
+from mmtool.failover.states import Event, OperationState, can
+from mmtool.failover.undo import Undoing
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.steps import StepName
+from mmtool.plan.undo import Undo, plan_undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.journal import JournalPort
+    from mmtool.failover.landing import Ways
+    from mmtool.failover.operation import Operation, StepLog
+    from mmtool.failover.recorded import Recorded
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort
+    from mmtool.plan.documents import Document
+    from mmtool.plan.identity import FlowIdentity
+
+_INSTEAD = {
+    Event.RESUME: "see `mmtool failover show`",
+    Event.CANCEL: "past the point of no return: `mmtool failover rollback` puts groups back, `resume` finishes it",
+    Event.ROLL_BACK: "nothing was written that could be put back: `mmtool failover cancel` ends it",
+}
+
+
+def find(journal: JournalPort, operation_id: str) -> Recorded | None:
+    """The operation of that name; None where the journal does not know it."""
+    return next((one for one in recorded(journal.entries()) if one.operation_id == operation_id), None)
+
+
+def require(found: Recorded, event: Event) -> None:
+    """Refuse what cannot happen to an operation where it is.
+
+    Raises:
+        RefusedError: The table has no such way on.
+    """
+    if can(found.operation.standing, event):
+        return
+    raise RefusedError(
+        f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
+        remedy=_INSTEAD[event],
+        code="wrong_state",
+    )
+
+
+_PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
+
+
+def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation, Landing]:
+    """Do what is left of an operation that ended behind the point of no return.
+
+    Nothing is translated again: the offsets on record are written where they are not yet. The source is not asked.
+
+    Raises:
+        MmtoolError: It could not be put on record that it is taken up; nothing was done.
+    """
+    plan = found.operation.plan
+    landing = Landing.of(ways, plan)
+    landing.plans, landing.risks, landing.figures, landing.resumed = (
+        plan.groups,
+        plan.risks,
+        found.figures,
+        True,
+    )
+    actions: dict[StepName, Callable[[], None]] = {
+        StepName.WRITE: landing.write,
+        StepName.READ_BACK: landing.read_back,
+        StepName.HAND_OVER: landing.hand_over,
+        StepName.REPORT: lambda: None,
+    }
+    return operations.run(found.operation, actions, log), landing
+
+
+@dataclass(frozen=True, slots=True)
+class TakingBack:
+    """What cancelling or rolling back an operation comes to.
+
+    Attributes:
+        marks: What it has left in the flow's control topic, and that is lifted.
+        undoing: The groups whose offsets are put back; nothing to do for an operation that wrote none.
+    """
+
+    found: Recorded
+    event: Event
+    marks: tuple[Document, ...]
+    undoing: Undoing
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """Why it must not be done: groups that are at work, or have gone on."""
+        return self.undoing.refusal
+
+    @property
+    def question(self) -> str:
+        done = f"{self.event.replace('_', ' ')} operation {self.found.operation_id}"
+        return f"{done}: {self.undoing.question}" if self.undoing.writable else done
+
+
+def rehearse_taking_back(
+    found: Recorded,
+    event: Event,
+    target: ClusterPort,
+    state: FlowStatePort,
+    identity: FlowIdentity,
+    by: str,
+    at_ms: int,
+) -> TakingBack:
+    """What would be taken back; nothing is changed.
+
+    Raises:
+        RefusedError: The operation is not where that can be done.
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+    """
+    require(found, event)
+    plans = found.operation.plan.groups if event is Event.ROLL_BACK else ()
+    undo = Undo.of(target.probe(), plans)
+    names = list(dict.fromkeys(one.group for one in undo.replaced))
+    standing, now = target.groups.describe(names), target.groups.commits(names)
+    undoing = Undoing(target, tuple(plan_undo(undo, now, standing)))
+    return TakingBack(found, event, _left_behind(found, state, identity, by, at_ms), undoing)
+
+
+def _left_behind(
+    found: Recorded, state: FlowStatePort, identity: FlowIdentity, by: str, at_ms: int
+) -> tuple[Document, ...]:
+    """Marks that are this operation's own; what a later one has marked stays."""
+    control, ours = state.control(identity), found.operation_id
+    topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
+    groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
+    return (
+        *(FailedOverRecord(name, False, ours, by, at_ms) for name in sorted(topics)),
+        *(MovedGroupRecord(name, False, ours, by, at_ms) for name in sorted(groups)),
+    )
+
+
+def take_back(taking: TakingBack, ways: Ways, log: StepLog) -> Operation:
+    """Do it: groups first, then the marks, then the journal.
+
+    A crash in between leaves the operation where it was, and the same command does the rest: what is back already is
+    left alone.
+
+    Raises:
+        OwnedElsewhereError: Another operation is under way.
+        MmtoolError: A part could not be done; what was done stays.
+    """
+    ways.seat.join()
+    ways.seat.hold()
+    if taking.undoing.writable:
+        moved = taking.undoing.write()
+        if moved.error is not None:
+            raise _left(taking, moved.error)
+    ways.marks.write(taking.marks)
+    ended = taking.found.operation.after(taking.event)
+    log.ended(replace(ended, error=None))
+    return ended
+
+
+def _left(taking: TakingBack, error: MmtoolError) -> MmtoolError:
+    return PartlyAppliedError(
+        f"operation {taking.found.operation_id} is taken back in part: {error.message}",
+        remedy="run the same command again when that is dealt with: what is back already is left alone",
+    )
+
+
+def is_finished(found: Recorded) -> bool:
+    """Whether there is nothing to resume, because all of it was done."""
+    return found.state is OperationState.COMPLETED

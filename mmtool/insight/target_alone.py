@@ -1,0 +1,234 @@
+"""A flow as its target alone knows it, for when the source is gone: nothing here asks the source anything.
+
+The order of the questions matters less than with a living source, because little moves; what does (a mirror that is
+still alive, somebody who commits on the target) is looked at again before anything is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.insight.partitions import passed_over, target_log
+from mmtool.plan.emergency import EmergencyFacts, LastWord
+from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, select_groups
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.offsets import PartitionFacts
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import ClusterId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.group_facts import GroupSelection, SelectedGroups
+    from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import UpstreamOffset
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """A flow and the ways to its target, and to nothing else.
+
+    Attributes:
+        synced: MM2's topics, as far as they are on the target.
+    """
+
+    settings: FlowSettings
+    target: ClusterPort
+    state: FlowStatePort
+    synced: SyncedPort
+
+
+@dataclass(frozen=True, slots=True)
+class TargetNow:
+    """What the target has answered.
+
+    Attributes:
+        source_id: UNKNOWN where mmtool never ran the flow, and so nobody told it.
+        identity: The flow, as far as its topics' names go.
+        facts: For the plan.
+        warnings: Sentences beside it.
+    """
+
+    side: TargetSide
+    target_id: ClusterId
+    source_id: ClusterId | Unknown
+    identity: FlowIdentity
+    control: ControlView
+    facts: EmergencyFacts
+    warnings: tuple[str, ...] = ()
+
+
+def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> TargetNow:
+    """Everything that the target knows of the selected groups.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
+        RefusedError: Stored state that cannot be read; it answers as another cluster than ``mmtool.cluster.id`` says.
+    """
+    identity, control = identity_on_target(side)
+    held = side.synced.checkpoints()
+    selected = select_groups(selection, held.checkpoints, side.settings.groups.accepts)
+    topics = side.target.topics()
+    maps = _maps(side, identity, topics) if control.flow is not None else {}
+    partitions = _partitions(side, topics, maps, held)
+    groups = _groups(side, selected, held)
+    facts = EmergencyFacts(
+        groups,
+        selected.unknown,
+        _words(selected, held, control),
+        partitions,
+        _source_ends(maps, control),
+        now_ms,
+        born_there=side.settings.keeps_names and side.settings.way_back is not None,
+    )
+    return TargetNow(
+        side,
+        identity.target_id,
+        UNKNOWN if control.flow is None else identity.source_id,
+        identity,
+        control,
+        facts,
+        tuple(_warnings(side, selected, held)),
+    )
+
+
+def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
+    """Which flow it is, by what the target has stored, and all that its control topic says.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, RefusedError: As `look_at_target`.
+    """
+    target_id = side.target.probe()
+    identity = _by_alias(side.settings, target_id)
+    control = side.state.control(identity)
+    if control.flow is None:
+        return identity, control
+    return replace(identity, source_id=ClusterId(control.flow.source_cluster_id)), control
+
+
+def _by_alias(settings: FlowSettings, target_id: ClusterId) -> FlowIdentity:
+    """Enough to find the flow's topics, which are called by the source's alias; what they hold tells its id."""
+    alias = settings.source.alias
+    return FlowIdentity(
+        ClusterId(settings.source.expected_cluster_id or alias), target_id, alias, settings.target.alias
+    )
+
+
+def _maps(
+    side: TargetSide, identity: FlowIdentity, topics: Mapping[str, TopicFacts]
+) -> dict[TopicPartition, PartitionMap]:
+    """By partition of the source; of a topic that was made again there, the one that was mirrored to the target's."""
+    found: dict[TopicPartition, PartitionMap] = {}
+    for known in side.state.maps(identity).values():
+        about = known.about
+        there = topics.get(about.target_topic)
+        place = TopicPartition(about.source_topic, about.partition)
+        is_mirror = there is not None and there.topic_id == about.target_topic_id
+        if is_mirror and (place not in found or _heard_ms(found[place]) < _heard_ms(known)):
+            found[place] = known
+    return found
+
+
+def _heard_ms(known: PartitionMap) -> int:
+    """When its pump last saw the source."""
+    seen = known.tail.source_end
+    return 0 if seen is UNKNOWN else seen.at_ms
+
+
+def _partitions(
+    side: TargetSide,
+    topics: Mapping[str, TopicFacts],
+    maps: Mapping[TopicPartition, PartitionMap],
+    held: Held,
+) -> dict[TopicPartition, PartitionFacts]:
+    known = {*maps, *(place for of_group in held.checkpoints.values() for place in of_group)}
+    targets = {place: _target(side, place, maps) for place in _with_all_partitions(side, known, topics, maps)}
+    logs = side.target.bounds(targets.values())
+    incomplete = any(part.mirror_start.upstream for part in maps.values()) or known - maps.keys()
+    synced = side.synced.synced().maps if incomplete else {}
+    return {
+        place: PartitionFacts(
+            place, target, maps.get(place), UNKNOWN, target_log(logs.get(target)), synced=synced.get(place)
+        )
+        for place, target in targets.items()
+    }
+
+
+def _with_all_partitions(
+    side: TargetSide,
+    known: Iterable[TopicPartition],
+    topics: Mapping[str, TopicFacts],
+    maps: Mapping[TopicPartition, PartitionMap],
+) -> list[TopicPartition]:
+    """A topic whose some partitions are known has as many of them as its counterpart."""
+    places = set(known)
+    for place in list(places):
+        there = topics.get(_target(side, place, maps).topic)
+        places |= {TopicPartition(place.topic, n) for n in range(0 if there is None else there.partitions)}
+    return sorted(places)
+
+
+def _target(
+    side: TargetSide, place: TopicPartition, maps: Mapping[TopicPartition, PartitionMap]
+) -> TopicPartition:
+    known = maps.get(place)
+    name = side.settings.remote_topic(place.topic) if known is None else known.about.target_topic
+    return TopicPartition(name, place.partition)
+
+
+def _groups(side: TargetSide, selected: SelectedGroups, held: Held) -> tuple[GroupFacts, ...]:
+    names = selected.known
+    standing, before = side.target.groups.describe(names), side.target.groups.commits(names)
+    return tuple(
+        GroupFacts(
+            name,
+            {at: Commit(told.pair.upstream, told.metadata) for at, told in held.checkpoints[name].items()},
+            before.get(name, {}),
+            there=standing.get(name, ABSENT),
+        )
+        for name in names
+    )
+
+
+def _words(
+    selected: SelectedGroups, held: Held, control: ControlView
+) -> dict[tuple[str, TopicPartition], LastWord]:
+    """A flow that mmtool runs says when it last looked at the groups; of MM2 only its checkpoints' own times tell."""
+    looked_ms = 0 if control.looked_ms is UNKNOWN else control.looked_ms
+    return {
+        (name, at): LastWord(
+            told.pair.downstream,
+            max(told.pair.timestamp_ms, looked_ms) if told.is_ours else told.pair.timestamp_ms,
+        )
+        for name in selected.known
+        for at, told in held.checkpoints[name].items()
+    }
+
+
+def _source_ends(
+    maps: Mapping[TopicPartition, PartitionMap], control: ControlView
+) -> dict[TopicPartition, UpstreamOffset]:
+    """What pumps last wrote, once a second; the books know it where they did not."""
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    positions = control.positions
+    for place, known in maps.items():
+        seen = known.tail.source_end
+        position = positions.get((known.about.topic_id, known.about.partition))
+        ends = [0 if seen is UNKNOWN else seen.offset, 0 if position is None else position.source_end]
+        if seen is not UNKNOWN or position is not None:
+            found[place] = type(known.upstream_frontier)(max(ends))
+    return found
+
+
+def _warnings(side: TargetSide, selected: SelectedGroups, held: Held) -> Iterable[str]:
+    yield from passed_over(held.unreadable)
+    if selected.excluded:
+        yield f"left out by groups and groups.exclude (name them with -g): {', '.join(selected.excluded)}"
+    if not selected.known and not selected.unknown:
+        yield f"no group matches: {side.target.alias} has no checkpoint of one"

@@ -1,0 +1,124 @@
+"""The journal of a target cluster, ``mmtool-journal.internal``, and the seat of the one who may write to it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.clients import CLIENT_ID, wire_cluster
+from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.membership import Seat, holder_now
+from mmtool.kafka.own_log import append_records, known_everywhere, state_topic
+from mmtool.kafka.state_log import newest_records, unreadable
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.plan.documents import UnreadableDocumentError
+from mmtool.plan.journal import JOURNAL_TOPIC, Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+
+_NEWCOMER_WAITS_SECONDS = 15.0
+
+
+class KafkaJournal:
+    """A `JournalPort`. The topic is made when something is first written."""
+
+    def __init__(self, target: ClusterSettings, replication_factor: int, seconds: float) -> None:
+        """Say where, how the topic is made, and how long one request may take."""
+        self._target = target
+        self._factor = replication_factor
+        self._wire = WireBeside(wire_cluster(target, "journal", role="producer"), seconds)
+        self._is_there = False
+
+    def prepare(self) -> None:
+        """Make the topic where it is missing.
+
+        Raises:
+            UnreachableError, NotAuthorisedError, MmtoolError: It cannot be made.
+        """
+        if self._is_there:
+            return
+        TopicAdmin(self._target).create_internal([state_topic(JOURNAL_TOPIC, self._factor)])
+        self._wire.ask(lambda cluster: known_everywhere(cluster, [JOURNAL_TOPIC]), f"making {JOURNAL_TOPIC}")
+        self._is_there = True
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        self.prepare()
+        records = [(entry.key, entry.encode()) for entry in entries]
+
+        async def write(cluster: WireCluster) -> None:
+            await append_records(cluster, JOURNAL_TOPIC, records)
+
+        self._wire.ask(write, f"writing to {JOURNAL_TOPIC}")
+
+    def entries(self) -> list[Entry]:
+        found = []
+        for record in newest_records(read_log(self._target, JOURNAL_TOPIC)):
+            if record.value is None:
+                continue
+            try:
+                found.append(Entry.decode(record.value))
+            except UnreadableDocumentError as error:
+                raise unreadable(JOURNAL_TOPIC, record.partition, record.offset, str(error)) from error
+        return found
+
+
+class KafkaOperatorSeat:
+    """An `OperatorSeat`: membership of a group on the target, as for the ownership of a flow.
+
+    Joining takes some seconds (``group.initial.rebalance.delay.ms``), so it is begun early and waited for late.
+    """
+
+    def __init__(self, target: ClusterSettings, source_alias: str, prepare: Callable[[], None]) -> None:
+        """Say of which flow: its target, and what its source is called there; ``prepare`` makes the journal."""
+        self._target = target
+        self._prepare = prepare
+        self._joined = False
+        self._group = f"mmtool.failover.{source_alias}"
+        self._held = threading.Event()
+        self._seat = Seat(target, self._group, JOURNAL_TOPIC, _client_id(), self._changed)
+
+    def _changed(self, held: bool) -> None:
+        (self._held.set if held else self._held.clear)()
+
+    def join(self) -> None:
+        if not self._joined:
+            self._prepare()
+            self._seat.start()
+            self._joined = True
+
+    def hold(self) -> None:
+        deadline = time.monotonic() + _NEWCOMER_WAITS_SECONDS
+        while not self._held.wait(0.1):
+            if self._seat.failure is not None:
+                raise self._seat.failure
+            if time.monotonic() > deadline:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        holder = holder_now(self._target, self._group)
+        if holder is None:
+            raise UnreachableError(
+                f"cluster {self._target.alias} did not let us into group {self._group} within"
+                f" {_NEWCOMER_WAITS_SECONDS:g} s; nothing was written",
+                remedy="run again",
+            )
+        raise OwnedElsewhereError(
+            f"another operation on this flow is under way: {holder}; nothing was written",
+            remedy="wait until it has ended; see `mmtool failover list`",
+        )
+
+    def leave(self) -> None:
+        self._seat.leave()
+
+
+def _client_id() -> str:
+    return f"{CLIENT_ID}-operator-{socket.gethostname()}-pid-{os.getpid()}"

@@ -1,0 +1,238 @@
+"""An emergency failover as data: made of what the target alone knows, with what it costs told first.
+
+K  nothing is asked of the source, so nothing here is about it but what the target was told while it lived
+L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen end
+R  a group reads again at most what the target holds behind its answer, wherever it had got to since it was last seen
+U  a partition that nobody knows a position of is left without one, unless the operator says where to begin
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
+from mmtool.plan.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
+from mmtool.plan.risks import Risk
+from mmtool.plan.steps import Mode, steps_of
+from mmtool.plan.words import counted, few
+from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.refusals import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.plan.group_facts import Commit, GroupFacts
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.plan.steps import Names
+    from mmtool.translation.answers import Answer, TargetLog
+    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+_RULES = Rules(allow_skip=True, source_lost=True)
+
+
+class Unknowns(StrEnum):
+    """``--unknown``: where a group goes on in a partition that nobody knows its position of."""
+
+    LEAVE = "leave"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class LastWord:
+    """What the target was told last of a group's position.
+
+    Attributes:
+        downstream: Where it led then, by whoever told it.
+        known_ms: Until when nothing newer was known, in ms since 1970.
+    """
+
+    downstream: DownstreamOffset
+    known_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmergencyFacts:
+    """All that the target knows of a flow.
+
+    Attributes:
+        groups: Each with the last commits that are known of it; the source's state of them is not.
+        unknown: Names that were asked for and that no checkpoint tells of.
+        words: By group and partition of the source.
+        partitions: Every partition of the flow that the target knows, by its name on the source.
+        source_ends: Where the source was last seen to end.
+        born_there: Records may have been born on the target in the flow's own topics (identical names, both ways):
+            offset runs of one direction alone do not tell who has read what.
+        now_ms: When all of this was looked up, in ms since 1970.
+    """
+
+    groups: tuple[GroupFacts, ...]
+    unknown: tuple[str, ...]
+    words: Mapping[tuple[str, TopicPartition], LastWord]
+    partitions: Mapping[TopicPartition, PartitionFacts]
+    source_ends: Mapping[TopicPartition, UpstreamOffset]
+    now_ms: int
+    born_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a plan costs over all of its groups; a partition that several of them read is lost once.
+
+    Attributes:
+        lost: Records; UNKNOWN where some partition's loss is.
+        reread: Records, of each group those that it reads again.
+        oldest_seconds: The oldest knowledge of a position; UNKNOWN where there is none at all.
+    """
+
+    lost: int | Unknown
+    reread: int
+    oldest_seconds: float | Unknown
+    partitions_at_risk: tuple[TopicPartition, ...] = field(default=())
+
+
+def plan_emergency(
+    operation_id: str, names: Names, facts: EmergencyFacts, unknowns: Unknowns = Unknowns.LEAVE
+) -> FailoverPlan:
+    """The plan for groups as the target knows them."""
+    plans = [_group(group, facts, unknowns) for group in facts.groups]
+    plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
+    found = tuple(sorted(plans, key=lambda plan: plan.group))
+    guards = (
+        *_never_ran(facts, names),
+        *active_guards(facts.groups, names),
+        *blocking_guards(found, after_drain=True),
+    )
+    risks = {
+        (plan.group, verdict.source): _risk(verdict, facts)
+        for plan in found
+        for verdict in plan.verdicts
+        if verdict.source is not None and verdict.source in facts.partitions
+    }
+    return FailoverPlan(
+        operation_id, Mode.EMERGENCY, names.flow, found, steps_of(Mode.EMERGENCY, names, found), guards, risks
+    )
+
+
+def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
+    if facts.partitions:
+        return ()
+    return (Guard(Reason.NEVER_RAN, f"flow {names.flow} never ran: nothing of it is on {names.target}"),)
+
+
+def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> GroupPlan:
+    plan = plan_group(group, facts.partitions, _RULES)
+    verdicts = [_settled(group, verdict, facts, unknowns) for verdict in plan.verdicts]
+    return replace(plan, verdicts=tuple(verdicts))
+
+
+def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknowns: Unknowns) -> Verdict:
+    """What the rules of a living source leave open."""
+    known = None if verdict.source is None else facts.partitions.get(verdict.source)
+    if known is None or verdict.source is None or known.target_log is UNKNOWN:
+        return verdict
+    word = facts.words.get((group.group, verdict.source))
+    if verdict.commit is None:
+        return _without_word(group, verdict, known, known.target_log, unknowns)
+    if word is None or not (facts.born_there or verdict.refusal is Reason.NEVER_RAN):
+        return verdict
+    offset = min(max(word.downstream, known.target_log.log_start), known.target_log.log_end)
+    answer = Bounded(offset, known.target_log.log_end - offset)
+    return _answered(group, verdict, known, answer, Knowledge.CHECKPOINTS)
+
+
+def _without_word(
+    group: GroupFacts, verdict: Verdict, known: PartitionFacts, log: TargetLog, unknowns: Unknowns
+) -> Verdict:
+    """A commit that stands on the target already is better than a rule."""
+    before = group.before.get(known.other(_RULES.direction))
+    if unknowns is Unknowns.LEAVE or before is not None:
+        return replace(verdict, refusal=Reason.SOURCE_UNREACHABLE, before=before)
+    held = log.log_end - log.log_start
+    answer = Bounded(log.log_start, held) if unknowns is Unknowns.EARLIEST else Skipping(log.log_end, held)
+    return _answered(group, verdict, known, answer, None)
+
+
+def _answered(
+    group: GroupFacts,
+    verdict: Verdict,
+    known: PartitionFacts,
+    answer: Answer | Skipping,
+    knowledge: Knowledge | None,
+) -> Verdict:
+    assert not isinstance(answer, Refused)
+    before: Commit | None = group.before.get(known.other(_RULES.direction))
+    refusal = guard(group.there, answer.offset, before, allow_rewind=False)
+    return replace(
+        verdict,
+        answer=answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=knowledge,
+    )
+
+
+def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
+    assert verdict.source is not None
+    known = facts.partitions[verdict.source]
+    word = facts.words.get((verdict.group, verdict.source))
+    age: float | Unknown = UNKNOWN if word is None else max(0, facts.now_ms - word.known_ms) / 1000
+    lost = _lost(verdict.source, known, facts)
+    if isinstance(verdict.answer, Skipping) and lost is not UNKNOWN:
+        lost += verdict.answer.skip_max
+    if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
+        return Risk(lost, UNKNOWN, age)
+    return Risk(lost, max(0, known.target_log.log_end - verdict.answer.offset), age)
+
+
+def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -> int | Unknown:
+    """Counted in offsets: some of them may be markers, or compacted away."""
+    end = facts.source_ends.get(place)
+    if end is None or known.map is None:
+        return UNKNOWN
+    return max(0, end - known.map.upstream_frontier)
+
+
+def costs_of(plan: FailoverPlan) -> Costs:
+    """What a plan costs, of the groups that it moves."""
+    lost: dict[TopicPartition, int | Unknown] = {}
+    for (_, place), risk in plan.risks.items():
+        before = lost.get(place, 0)
+        lost[place] = UNKNOWN if before is UNKNOWN or risk.lost is UNKNOWN else max(before, risk.lost)
+    ages = [risk.age_seconds for risk in plan.risks.values() if risk.age_seconds is not UNKNOWN]
+    rereads = [risk.reread for risk in plan.risks.values() if risk.reread is not UNKNOWN]
+    numbers = [number for number in lost.values() if number is not UNKNOWN]
+    return Costs(
+        sum(numbers) if len(numbers) == len(lost) else UNKNOWN,
+        sum(rereads),
+        max(ages, default=UNKNOWN),
+        tuple(sorted(place for place, number in lost.items() if number is UNKNOWN or number > 0)),
+    )
+
+
+def told_before(plan: FailoverPlan, names: Names) -> Iterable[str]:
+    """What an operator must know before agreeing, in sentences."""
+    costs = costs_of(plan)
+    left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
+    if left:
+        yield (
+            f"{counted(len(left), 'partition')} of these groups' topics have no position that {names.target} knows of"
+            f" ({few(sorted(map(str, left)), 3)}): left without one, or see --unknown"
+        )
+    at = costs.partitions_at_risk
+    if costs.lost is UNKNOWN:
+        yield f"nobody on {names.target} has seen where {names.source} ended, so what is lost is not known: {few(at)}"
+    elif costs.lost:
+        yield (
+            f"{costs.lost:,} records at the most are lost: {names.source} was seen to hold them, and {names.target}"
+            f" does not ({few(at)})"
+        )
+    if costs.oldest_seconds is not UNKNOWN:
+        yield (
+            f"positions are up to {costs.oldest_seconds:.0f} s old: what groups committed on {names.source} since is"
+            f" read again, {costs.reread:,} records at the most"
+        )

@@ -1,0 +1,37 @@
+"""What moving a group costs when its source cannot be asked: told before anybody agrees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from mmtool.translation.known import Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """One partition of one group.
+
+    Attributes:
+        lost: Records that the target does not have, or that the group passes over, at the most: up to where the
+            source was last seen to end. UNKNOWN where nobody saw it.
+        reread: Records that the group reads again, at the most: all that the target holds behind the answer, for the
+            group may have read on after it was last seen.
+        age_seconds: How old the knowledge of the group's position is; UNKNOWN where there is none.
+    """
+
+    lost: int | Unknown
+    reread: int | Unknown
+    age_seconds: float | Unknown
+
+    @property
+    def loses(self) -> bool:
+        """Whether records may be lost, as far as anybody can tell."""
+        return self.lost is UNKNOWN or self.lost > 0
+
+
+NO_RISK = Risk(0, 0, 0.0)
+"""Of a planned move: the living source was asked, and all it holds is on the target."""

@@ -1,0 +1,117 @@
+"""What an operation does, step by step: the words that rehearsal, executor, runbook and journal share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.offsets import GroupPlan
+
+
+class Mode(StrEnum):
+    """How groups move (the contract's words)."""
+
+    PLANNED = "planned"
+    EMERGENCY = "emergency"
+
+
+class StepName(StrEnum):
+    """Every step there is; a mode has those of `ORDER`."""
+
+    CHECK = "check_groups"
+    MARK = "mark_failed_over"
+    DRAIN = "drain"
+    TRANSLATE = "translate"
+    VALIDATE = "validate"
+    WRITE = "write"
+    READ_BACK = "read_back"
+    HAND_OVER = "hand_over"
+    REPORT = "report"
+
+
+POINT_OF_NO_RETURN = StepName.WRITE
+"""Before it a failure leaves both clusters as they were; from it on the operation is finished forward."""
+
+_ENDING = (
+    StepName.TRANSLATE,
+    StepName.VALIDATE,
+    StepName.WRITE,
+    StepName.READ_BACK,
+    StepName.HAND_OVER,
+    StepName.REPORT,
+)
+
+ORDER: dict[Mode, tuple[StepName, ...]] = {
+    Mode.PLANNED: (StepName.CHECK, StepName.DRAIN, *_ENDING),
+    Mode.EMERGENCY: (StepName.CHECK, StepName.MARK, *_ENDING),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step, and what it does in one sentence."""
+
+    name: StepName
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the sentences call the two clusters."""
+
+    source: str
+    target: str
+
+    @property
+    def flow(self) -> str:
+        return f"{self.source}->{self.target}"
+
+
+def steps_of(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
+    """The steps, with the numbers that are known when they are planned."""
+    sentences = _sentences(mode, names, plans)
+    return tuple(Step(name, sentences[name]) for name in ORDER[mode])
+
+
+def _sentences(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+    groups = few([plan.group for plan in plans]) or "no group"
+    stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
+    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    topics = few(topics_of(plans)) or "no topic"
+    planned = mode is Mode.PLANNED
+    return {
+        StepName.CHECK: (
+            f"check that {groups} {stand} still on {names.source} and {are} idle on {names.target}"
+            if planned
+            else f"check that {groups} {are} idle on {names.target}; {names.source} is not asked"
+        ),
+        StepName.MARK: (
+            f"mark {topics} as failed over: nothing more of them is mirrored to {names.target} until"
+            " `mmtool failover failback` or `release`"
+        ),
+        StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
+        StepName.TRANSLATE: (
+            f"translate {committed} committed offsets of {names.source}"
+            if planned
+            else f"translate the last {committed} offsets that {names.target} knows {names.source} to have committed"
+        ),
+        StepName.VALIDATE: (
+            f"check every offset against the logs of {names.target}, and that nobody committed meanwhile"
+        ),
+        StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
+        StepName.READ_BACK: f"read them back from {names.target} with another client",
+        StepName.HAND_OVER: f"put on record that {groups} {are} at home on {names.target}: no sync moves them any more",
+        StepName.REPORT: "measure what it took, and say what to do next",
+    }
+
+
+def topics_of(plans: Iterable[GroupPlan]) -> list[str]:
+    """The flow's topics among them, as the source calls them: those have a name on both sides."""
+    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
+    return sorted({v.source.topic for v in verdicts if v.source is not None and v.target is not None})

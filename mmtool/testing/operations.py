@@ -1,0 +1,125 @@
+"""What an operation is kept by, in memory; and faults at the places where a process may die.
+
+``tests/contract/test_journal_contract.py`` runs the same promises on these and on a real broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.plan.journal import Entry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.errors import MmtoolError
+    from mmtool.failover.operation import Operation
+    from mmtool.plan.documents import Document
+    from mmtool.plan.steps import Step
+    from mmtool.testing.clusters import FakeFlowState
+
+
+@dataclass
+class FakeJournal:
+    """A `JournalPort`: bytes by key, as a compacted topic keeps them.
+
+    Attributes:
+        failure: From now on every call fails like that.
+    """
+
+    stored: dict[bytes, bytes] = field(default_factory=dict)
+    failure: MmtoolError | None = None
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.stored |= {entry.key: entry.encode() for entry in entries}
+
+    def entries(self) -> list[Entry]:
+        if self.failure is not None:
+            raise self.failure
+        return [Entry.decode(value) for value in self.stored.values()]
+
+
+@dataclass
+class FakeMarks:
+    """A `MarksPort` on what a flow has stored.
+
+    Attributes:
+        failed_over: Topics of the source that are marked.
+        moved: Groups that are at home on the target.
+    """
+
+    state: FakeFlowState
+    failure: MmtoolError | None = None
+
+    def write(self, marks: Sequence[Document]) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.state.marked(*marks)
+
+    @property
+    def failed_over(self) -> set[str]:
+        return set(self.state.view.failed_over)
+
+    @property
+    def moved(self) -> set[str]:
+        return set(self.state.view.moved)
+
+
+@dataclass
+class FakeSeat:
+    """An `OperatorSeat` that is free, or is not."""
+
+    failure: MmtoolError | None = None
+
+    def join(self) -> None:
+        """At once."""
+
+    def hold(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def leave(self) -> None:
+        """At once."""
+
+
+class KilledError(BaseException):
+    """The process is gone: nothing after this is done, no error is handled."""
+
+
+@dataclass
+class Killing:
+    """A `StepLog` under which the process dies at the ``number``-th word, counted from 1."""
+
+    number: int
+
+    def _word(self) -> None:
+        self.number -= 1
+        if self.number == 0:
+            raise KilledError
+
+    def began(self, operation: Operation) -> None:
+        del operation
+        self._word()
+
+    def intended(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def done(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        del operation, step, error
+        self._word()
+
+    def undone(self, operation: Operation, step: Step) -> None:
+        del operation, step
+        self._word()
+
+    def ended(self, operation: Operation) -> None:
+        del operation
+        self._word()

@@ -1,0 +1,258 @@
+"""The emergency failover on clusters in memory: by what the target knows, and nothing of the source."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.failover.emergency import execute, rehearse
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
+from mmtool.plan.emergency import Unknowns
+from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import TopicPartition
+
+APP = GroupSelection(("app",))
+REMOTE = [TopicPartition("east.orders", n) for n in range(3)]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """``orders`` is mirrored to 60 of 100 and to 100 of 100; ``app`` was last seen at 50 and at 100."""
+    made = Scene(tmp_path)
+    made.has("orders", 100, 100)
+    made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=100)
+    made.mirrored("orders", 1, [(0, 0, 100)], 100, source_end=100)
+    made.told("app", "orders", (50, 50), (100, 100), at_ms=int(time.time() * 1000) - 3_000)
+    made.source.go_away(UnreachableError("the region is gone"))
+    return made
+
+
+@pytest.fixture
+def ran(scene):
+    def run(selection=APP, unknowns=Unknowns.LEAVE, **changes):
+        rehearsal = rehearse(scene.side, selection, unknowns)
+        ways, journalist = scene.ways(rehearsal, "INC-7")
+        return execute(rehearsal, replace(ways, **changes), journalist)
+
+    return run
+
+
+def partitions(row):
+    return row["groups"][0]["partitions"]
+
+
+def test_groups_go_on_where_they_were_last_seen_and_the_source_is_not_asked(scene, ran):
+    row = ended_row(ran())
+    assert scene.target.groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}
+    assert (row["mode"], row["state"], row["point_of_no_return_passed"]) == ("emergency", "completed", True)
+    assert [step["name"] for step in row["steps"]] == list(ORDER[Mode.EMERGENCY])
+    assert {step["state"] for step in row["steps"]} == {"done"}
+
+
+def test_before_asking_each_partition_tells_its_age_and_what_is_read_again_and_lost_at_most(scene):
+    first, second = partitions(rehearsed_row(rehearse(scene.side, APP)))
+    assert (first["exactness"], first["downstream_offset"], first["reread_max"], first["lost_max"]) == (
+        "exact",
+        50,
+        10,
+        40,
+    )
+    assert (second["reread_max"], second["lost_max"]) == (0, 0)
+    assert 3 <= first["knowledge_age_seconds"] < 10
+
+
+def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):
+    rehearsal = rehearse(scene.side, APP)
+    assert rehearsal.at_risk
+    assert any("40 records at the most are lost" in w and "orders-0" in w for w in rehearsal.warnings)
+
+
+def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
+    scene.mirrored("orders", 0, [(0, 0, 100)], 100, source_end=100)
+    assert not rehearse(scene.side, APP).at_risk
+
+
+def test_of_a_flow_that_mirror_maker_ran_nobody_saw_where_the_source_ended_so_all_is_at_risk(scene):
+    scene.state.stored.clear()
+    scene.mirrored_by_mm2("orders", 0, 60, (0, 0), (40, 40))
+    scene.told("app", "orders", (50, 50), (100, 100), by_mm2=True)
+    rehearsal = rehearse(scene.side, APP)
+    row = partitions(rehearsed_row(rehearsal))[0]
+    assert (rehearsal.at_risk, row["exactness"], row["lost_max"]) == (True, "bounded", None)
+    assert row["downstream_offset"] <= 50
+
+
+def test_a_rehearsal_changes_nothing(scene):
+    rehearse(scene.side, APP)
+    assert (scene.target.groups.committed, scene.marks.failed_over, scene.journal.stored) == ({}, set(), {})
+
+
+def test_its_topics_are_marked_and_its_groups_are_at_home_on_the_target(scene, ran):
+    ran()
+    assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"app"})
+
+
+def test_a_refusal_takes_the_marks_back(scene, ran):
+    scene.target.groups.rights_missing = ["READ on topic east.orders"]
+    ended = ran()
+    states = {step["name"]: step["state"] for step in ended_row(ended)["steps"]}
+    assert (ended.operation.error.exit_code, states["mark_failed_over"]) == (9, "undone")
+    assert (scene.marks.failed_over, scene.marks.moved, scene.target.groups.committed) == (set(), set(), {})
+
+
+def test_a_write_that_is_refused_whole_takes_the_marks_back_as_well(scene, ran):
+    scene.target.groups.denied = set(REMOTE)
+    row = ended_row(ran())
+    assert (row["state"], row["point_of_no_return_passed"], scene.marks.failed_over) == (
+        "failed",
+        False,
+        set(),
+    )
+
+
+def test_marks_that_cannot_be_taken_back_are_said(scene, ran):
+    def missing(wanted):
+        scene.marks.failure = UnreachableError("gone as well")
+        return ["READ on topic east.orders"]
+
+    scene.target.groups.missing_rights = missing
+    said = ran().operation.sentence
+    assert "mark_failed_over could not be taken back: gone as well" in said
+
+
+def test_a_group_that_is_active_on_the_target_is_refused_before_anything_is_marked(scene, ran):
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    assert rehearse(scene.side, APP).refusal.code == "active_on_target"
+    assert scene.marks.failed_over == set()
+
+
+def test_a_group_that_had_read_past_the_mirror_goes_on_at_its_end(scene, ran):
+    scene.told("app", "orders", (80, 60))
+    row = ended_row(ran())
+    assert (partitions(row)[0]["downstream_offset"], partitions(row)[0]["exactness"]) == (60, "bounded")
+    assert scene.target.groups.committed["app"][REMOTE[0]] == Commit(60)
+
+
+def test_records_that_the_target_has_deleted_count_as_lost(scene):
+    scene.target.logs[REMOTE[0]] = replace(scene.target.logs[REMOTE[0]], log_start=55)
+    row = partitions(rehearsed_row(rehearse(scene.side, APP)))[0]
+    assert (row["downstream_offset"], row["lost_max"]) == (55, 45)
+
+
+def test_a_name_that_no_checkpoint_tells_of_is_unknown(scene):
+    refusal = rehearse(scene.side, GroupSelection(("app", "typo"))).refusal
+    assert (refusal.exit_code, refusal.code) == (3, "unknown_group")
+
+
+def test_a_flow_that_never_ran_is_refused(tmp_path):
+    scene = Scene(tmp_path)
+    assert rehearse(scene.side, APP).refusal.code in {"never_ran", "refused"}
+
+
+def test_metadata_goes_along(scene, ran):
+    scene.told("app", "orders", (50, 50), metadata="stream-time")
+    ran()
+    assert scene.target.groups.committed["app"][REMOTE[0]] == Commit(50, "stream-time")
+
+
+@pytest.fixture
+def half_known(scene):
+    """A third partition, of which nobody knows how far ``app`` is."""
+    scene.source.failure = None
+    scene.source.add_topic("orders", "id-orders", 100, 100, 7)
+    scene.target.add_topic("east.orders", "id-remote-orders", 60, 100, 7)
+    scene.mirrored("orders", 2, [(0, 0, 7)], 7, source_end=7)
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("unknowns", "offset", "reason", "reread", "lost"),
+    [
+        (Unknowns.LEAVE, None, "source_unreachable", None, 0),
+        (Unknowns.EARLIEST, 0, "", 7, 0),
+        (Unknowns.LATEST, 7, "", 0, 7),
+    ],
+)
+def test_a_partition_that_nobody_knows_a_position_of_is_left_or_goes_where_it_is_told(
+    half_known, unknowns, offset, reason, reread, lost
+):
+    row = partitions(rehearsed_row(rehearse(half_known.side, APP, unknowns)))[2]
+    assert (row["downstream_offset"], row["reason"], row["reread_max"], row["lost_max"]) == (
+        offset,
+        reason,
+        reread,
+        lost,
+    )
+
+
+@pytest.mark.parametrize("unknowns", [Unknowns.EARLIEST, Unknowns.LATEST])
+def test_what_the_rule_says_is_written(half_known, ran, unknowns):
+    ran(unknowns=unknowns)
+    wanted = Commit(0 if unknowns is Unknowns.EARLIEST else 7)
+    assert half_known.target.groups.committed["app"][REMOTE[2]] == wanted
+
+
+def test_a_partition_that_is_left_keeps_nobody_from_moving(half_known, ran):
+    ran()
+    assert half_known.target.groups.committed["app"].keys() == set(REMOTE[:2])
+
+
+def test_knowledge_is_as_young_as_the_last_look_of_the_flows_owner(scene):
+    scene.state.view.looked_ms = int(time.time() * 1000) - 1_000
+    assert partitions(rehearsed_row(rehearse(scene.side, APP)))[0]["knowledge_age_seconds"] < 2
+
+
+def test_of_mirror_makers_checkpoints_their_own_time_counts(scene):
+    scene.state.view.looked_ms = int(time.time() * 1000)
+    scene.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000) - 60_000, by_mm2=True)
+    assert partitions(rehearsed_row(rehearse(scene.side, APP)))[0]["knowledge_age_seconds"] >= 60
+
+
+def test_with_identical_names_both_ways_a_checkpoint_tells_what_one_directions_runs_cannot(tmp_path):
+    both = (
+        "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+        "west->east.enabled = true\n"
+    )
+    scene = Scene(tmp_path, both)
+    scene.has("orders", 100)
+    scene.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
+    scene.target.logs[TopicPartition("orders", 0)] = replace(
+        scene.target.logs[TopicPartition("orders", 0)], log_end=90
+    )
+    scene.told("app", "orders", (60, 70))
+    row = partitions(rehearsed_row(rehearse(scene.side, APP)))[0]
+    assert (row["downstream_offset"], row["exactness"], row["reread_max"]) == (70, "bounded", 20)
+
+
+def test_the_end_is_told_in_one_line_and_what_to_do_next(ran):
+    ended = ran()
+    assert summary(ended).startswith(
+        "moved 1 group, 2 offsets, exact; 40 records lost at the most, 10 read again at the most; "
+    )
+    assert any("failover release -s east -t west" in sentence for sentence in next_steps(ended))
+
+
+def test_the_journal_tells_the_same_as_the_command(scene, ran):
+    row = ended_row(ran())
+    (found,) = recorded(scene.journal.entries())
+    told = recorded_row(found)
+    assert {key: told[key] for key in row} == row
+    assert (told["reason"], told["by"], told["group_names"]) == ("INC-7", "ann@host-1", ["app"])
+
+
+def test_before_the_first_commit_all_that_will_be_written_is_on_record(scene, ran):
+    scene.commits("app", "east.orders", 7, cluster=scene.target)
+    seen = []
+
+    def alter(group, offsets):
+        (found,) = recorded(scene.journal.entries())
+        seen.append([(plan.to_write(), plan.before()) for plan in found.operation.plan.groups])
+        return {}
+
+    scene.target.groups.alter = alter
+    ran()
+    assert seen == [[({REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}, {REMOTE[0]: Commit(7)})]]
