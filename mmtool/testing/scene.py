@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
 
 PROPERTIES = """\
@@ -64,11 +65,13 @@ class Scene:
         """What `mmtool.commands` keeps an operation by: this scene's journal, marks and seat."""
         return self
 
-    def ways(self, rehearsal: Rehearsal, reason: str = "") -> tuple[Ways, Journalist]:
-        """What an operation works with, and who writes it down."""
+    def ways(
+        self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None
+    ) -> tuple[Ways, Journalist]:
+        """What an operation works with, and who writes it down; ``since`` is what the journal has of it already."""
         groups = tuple(plan.group for plan in rehearsal.plan.groups)
         about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, reason, "ann@host-1")
-        journalist = Journalist(self.journal, about)
+        journalist = Journalist(self.journal, about, since.entries if since else 0)
         operation_id = rehearsal.plan.operation_id
         return (
             Ways(
