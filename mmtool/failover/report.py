@@ -16,7 +16,7 @@ from mmtool.failover.writing import Outcome
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.risks import NO_RISK
 from mmtool.plan.steps import Mode
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from mmtool.plan.risks import Risk
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import TopicPartition
+
+_NAMED = 5
+"""So many groups are named in what is next; of more of them the first ones."""
 
 Places = frozenset[tuple[str, "TopicPartition"]]
 
@@ -218,9 +221,10 @@ def next_steps(ended: Ended) -> list[str]:
     """What a human does after it went well, in order."""
     settings, names = ended.rehearsal.settings, _moved(ended)
     bootstrap = settings.target.bootstrap_servers
-    described = " ".join(f"--group {quote(name)}" for name in names)
+    some = len(names) <= _NAMED
+    described = " ".join(f"--group {quote(name)}" for name in names) if some else "--all-groups"
     first = [
-        f"start the consumers of {', '.join(names)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
+        f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
         f"watch them: kafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
     ]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
@@ -230,7 +234,8 @@ def next_steps(ended: Ended) -> list[str]:
 
 def _after_planned(ended: Ended, settings: FlowSettings) -> list[str]:
     flow = f"-s {settings.source.alias} -t {settings.target.alias}"
-    back = " ".join(f"-g {quote(name)}" for name in _moved(ended))
+    names = _moved(ended)
+    back = " ".join(f"-g {quote(name)}" for name in names) if len(names) <= _NAMED else "--all-groups"
     return [
         f"keep `mmtool replicate` running while anything still produces on {settings.source.alias}",
         f"the way back, before anything is produced there: mmtool translate-offsets {flow} {back} --reverse",

@@ -234,5 +234,5 @@ def told_before(plan: FailoverPlan, names: Names) -> Iterable[str]:
     if costs.oldest_seconds is not UNKNOWN:
         yield (
             f"positions are up to {costs.oldest_seconds:.0f} s old: what groups committed on {names.source} since is"
-            f" read again, {costs.reread:,} records at the most"
+            f" read again, but never more than they had left to read ({counted(costs.reread, 'record')})"
         )
