@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from mmtool.config import load_settings
 from mmtool.kafka.marks import write_marks
 from mmtool.kafka.state_log import read_control
 from mmtool.lab.load import Load, produce
@@ -141,6 +142,41 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
         assert (answer.code, states(answer.rows)) == (0, {plain: "caught_up", other: "caught_up"})
         assert stage.differences() == {}
         assert stage.wrong_translations()[1][:5] == []
+
+
+def test_a_flow_that_has_failed_over_keeps_the_way_back_from_nothing_and_begins_when_it_is_released(
+    bench, tmp_path, topic_name
+):
+    there, back = topic_name("there"), topic_name("back")
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+    properties = tmp_path / "both.properties"
+    topics = {"source->target.topics": there, "target->source.topics": back}
+    ways = [("source", "target"), ("target", "source")]
+    properties.write_text(
+        bench.fleet.properties(ways, **topics, **{"heartbeats.replication.enabled": "false"}),
+        encoding="utf-8",
+    )
+    forward, _ = load_settings(properties, os.environ).flows
+    marks = marks_of(bench.fleet, forward, "source", "target")
+    for bootstrap, topic in ((source, there), (target, back)):
+        create_topic(bootstrap, topic)
+        produce(bootstrap, Load(topic, 10, 1, 100))
+    marks.topics(there)
+
+    answer = bench.catch_up(properties, "-o", "json")
+    assert (answer.code, states(answer.rows)) == (6, {None: "failed_over", back: "caught_up"})
+    with bench.start(properties) as process:
+        process.wait_line(r"flow source->target is not mirrored: .*operation fo-7.*the others begin now")
+        produce(target, Load(back, 10, 1, 100))
+        wait_for_new_records(source, [f"target.{back}"], PATIENCE_SECONDS)
+        assert count_on(target, f"source.{there}") == 0
+        marks.release(there)
+        wait_until(
+            lambda: count_on(target, f"source.{there}") and end_offsets(target, f"source.{there}")[0] == 10,
+            "the released flow to begin",
+            PATIENCE_SECONDS,
+        )
+        assert process.stop().code == 143
 
 
 def test_a_moved_group_s_place_on_the_target_is_left_alone(bench, mmtool, topic_name):
