@@ -14,7 +14,7 @@ from __future__ import annotations
 from array import array
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,13 @@ class Run:
     def downstream_end(self) -> DownstreamOffset:
         """The offset after the last record of the run."""
         return DownstreamOffset(self.downstream_start + self.count)
+
+
+class Mirrored(NamedTuple):
+    """One record, by its offsets on both sides."""
+
+    upstream: UpstreamOffset
+    downstream: DownstreamOffset
 
 
 def check_invariants(runs: Iterable[Run]) -> None:
@@ -217,6 +224,24 @@ class RunMap:
         """Where the first mirrored record at or after ``offset`` came from; None when there is none."""
         found = _find(self.downstream, self.counts, self.upstream, offset)
         return None if found is None else UpstreamOffset(found)
+
+    def around(self, offset: UpstreamOffset) -> tuple[Mirrored | None, Mirrored | None]:
+        """The last mapped record below ``offset``, and the first one at or after it; None where there is none."""
+        at = int(np.searchsorted(self.upstream, offset, side="right")) - 1
+        passed = offset - int(self.upstream[at]) if at >= 0 else 0
+        left = at >= 0 and passed < self.counts[at]
+        before = self._record(at, min(passed, int(self.counts[at])) - 1) if passed else self._last(at - 1)
+        after = self._record(at, passed) if left else self._record(at + 1, 0) if at + 1 < len(self) else None
+        return before, after
+
+    def _last(self, run: int) -> Mirrored | None:
+        return self._record(run, int(self.counts[run]) - 1) if run >= 0 else None
+
+    def _record(self, run: int, number: int) -> Mirrored:
+        return Mirrored(
+            UpstreamOffset(int(self.upstream[run]) + number),
+            DownstreamOffset(int(self.downstream[run]) + number),
+        )
 
     def records_below(self, offset: UpstreamOffset) -> int:
         """How many mapped records lie below ``offset`` on the source."""

@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.landing import Landing
+from mmtool.failover.proving import prove
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import START
-from mmtool.insight.translation import plan_groups, read_groups, selected_groups, selection_warnings
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import (
+    plan_groups,
+    plans_by,
+    read_groups,
+    selected_groups,
+    selection_warnings,
+)
 from mmtool.plan.failover import active_guards, blocking_guards, drain_goal, moved_meanwhile, plan_planned
 from mmtool.plan.offsets import Direction, Rules, unknown_group
 from mmtool.plan.steps import StepName
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
     from mmtool.failover.states import Standing
     from mmtool.insight.translation import FlowNow
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
+    from mmtool.plan.offsets import PartitionFacts
 
 _RULES = Rules(Direction.FORWARD)
 
@@ -141,12 +150,14 @@ class _Steps:
     timeout_seconds: float | None
     groups: list[GroupFacts] = field(default_factory=list)
     until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
             StepName.CHECK: self.check,
             StepName.DRAIN: self.drain,
             StepName.TRANSLATE: self.translate,
+            StepName.PROVE: self.prove,
             StepName.VALIDATE: self.validate,
             StepName.WRITE: self.landing.write,
             StepName.READ_BACK: self.landing.read_back,
@@ -178,8 +189,13 @@ class _Steps:
                 f"the mirror is {missing} offsets short of where the groups stopped",
                 remedy="run again: nothing was written",
             )
-        self.landing.plans = tuple(plan_groups(self.flow, self.groups, _RULES))
+        self.partitions = partition_facts(self.flow, _RULES.direction)
+        self.landing.plans = tuple(plans_by(self.flow, self.groups, self.partitions, _RULES))
         self.landing.figures = replace(self.landing.figures, reread_records=reread_of(self.landing.plans))
+
+    def prove(self) -> None:
+        """What each group reads next is the same record on both sides."""
+        prove(self.flow, self.landing.plans, self.partitions)
 
     def validate(self) -> None:
         """Every offset can be written, and the groups still stand where they stood."""

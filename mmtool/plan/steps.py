@@ -29,6 +29,7 @@ class StepName(StrEnum):
     DRAIN = "drain"
     TRANSLATE = "translate"
     VALIDATE = "validate"
+    PROVE = "prove_boundary"
     WRITE = "write"
     READ_BACK = "read_back"
     HAND_OVER = "hand_over"
@@ -39,7 +40,6 @@ POINT_OF_NO_RETURN = StepName.WRITE
 """Before it a failure leaves both clusters as they were; from it on the operation is finished forward."""
 
 _ENDING = (
-    StepName.TRANSLATE,
     StepName.VALIDATE,
     StepName.WRITE,
     StepName.READ_BACK,
@@ -48,8 +48,14 @@ _ENDING = (
 )
 
 ORDER: dict[Mode, tuple[StepName, ...]] = {
-    Mode.PLANNED: (StepName.CHECK, StepName.DRAIN, *_ENDING),
-    Mode.EMERGENCY: (StepName.CHECK, StepName.MARK, *_ENDING),
+    Mode.PLANNED: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.TRANSLATE,
+        StepName.PROVE,
+        *_ENDING,
+    ),
+    Mode.EMERGENCY: (StepName.CHECK, StepName.MARK, StepName.TRANSLATE, *_ENDING),
 }
 
 
@@ -103,6 +109,10 @@ def _sentences(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[S
         ),
         StepName.VALIDATE: (
             f"check every offset against the logs of {names.target}, and that nobody committed meanwhile"
+        ),
+        StepName.PROVE: (
+            "compare the last record before each offset, and the first one after it:"
+            f" the same on {names.source} and on {names.target}"
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
         StepName.READ_BACK: f"read them back from {names.target} with another client",

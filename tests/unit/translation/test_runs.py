@@ -126,6 +126,16 @@ def test_reverse_finds_the_first_record_at_or_after(mirror: ModelMirror, offset:
     assert mirror.partition_map().runs.find_reverse(DownstreamOffset(offset)) == expected
 
 
+@given(mirrors(), st.integers(0, 80))
+def test_around_an_offset_are_the_last_record_below_it_and_the_first_one_from_it_on(
+    mirror: ModelMirror, offset: int
+):
+    went = sorted(mirror.went.items())
+    below, on = [pair for pair in went if pair[0] < offset], [pair for pair in went if pair[0] >= offset]
+    expected = (below[-1] if below else None, on[0] if on else None)
+    assert mirror.partition_map().runs.around(UpstreamOffset(offset)) == expected
+
+
 @given(mirrors())
 def test_a_column_is_looked_up_as_its_elements_are(mirror: ModelMirror):
     runs, column = mirror.partition_map().runs, np.arange(200, dtype=np.int64)

@@ -1,0 +1,79 @@
+"""Before anything is written: what a group reads next on the target is what it would have read next on the source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.ports import LogPart
+from mmtool.plan.boundaries import boundaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.boundaries import Boundary
+    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+    from mmtool.translation.lockstep import Seen
+    from mmtool.translation.runs import Mirrored
+    from mmtool.translation.types import TopicPartition
+
+MOST = 1_000
+"""Boundaries that are looked at: four small reads each."""
+
+
+class Proof(NamedTuple):
+    """What was compared.
+
+    Attributes:
+        records: Records that both logs hold, and that are the same.
+        gone: Records that one of the logs has deleted or compacted away meanwhile: nothing to compare.
+    """
+
+    records: int
+    gone: int
+
+
+def prove(
+    flow: FlowNow, plans: Iterable[GroupPlan], partitions: Mapping[TopicPartition, PartitionFacts]
+) -> Proof:
+    """Compare the records next to each offset, by key, value and headers, on both sides.
+
+    Raises:
+        RefusedError: Two of them differ: the offset would lead elsewhere.
+        UnreachableError, NotAuthorisedError: A log cannot be read.
+    """
+    found = boundaries(plans, partitions, MOST)
+    parts = {
+        (boundary, record): _parts(boundary, record) for boundary in found for record in boundary.records
+    }
+    committed = flow.clusters.settings.reads_committed
+    here = flow.clusters.source.records([part for part, _ in parts.values()], committed=committed)
+    there = flow.clusters.target.records([part for _, part in parts.values()], committed=committed)
+    same = gone = 0
+    for (boundary, record), (source, target) in parts.items():
+        if not here[source] or not there[target]:
+            gone += 1
+        elif here[source][0].digest == there[target][0].digest:
+            same += 1
+        else:
+            raise _differs(boundary, record, here[source][0], there[target][0])
+    return Proof(same, gone)
+
+
+def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:
+    return (
+        LogPart(boundary.source, boundary.source_id, range(record.upstream, record.upstream + 1), 1),
+        LogPart(boundary.target, boundary.target_id, range(record.downstream, record.downstream + 1), 1),
+    )
+
+
+def _differs(boundary: Boundary, record: Mirrored, here: Seen, there: Seen) -> RefusedError:
+    return RefusedError(
+        f"next to offset {boundary.commit} of {boundary.source}, the record at {record.upstream} is not the one at"
+        f" {record.downstream} of {boundary.target} (SHA-256 {here.digest.hex()[:12]} and {there.digest.hex()[:12]});"
+        " nothing was written",
+        remedy="somebody wrote into the mirrored topic, or a log was replaced: `mmtool flow rebuild` derives the offset"
+        " runs again",
+        code="boundary_differs",
+    )
