@@ -54,7 +54,7 @@ def translate_in_pair(
     first = min(ours, theirs)
     if first > target.log_end:
         return Refused(Reason.BEYOND_MIRROR)
-    again = _read_again(there, back, commit, first)
+    again = read_again(there, back, commit, first) + unbooked(there, back, commit)
     return Bounded(first, again) if again else Exact(first)
 
 
@@ -76,17 +76,17 @@ def _first_of_theirs(
     return DownstreamOffset(record)
 
 
-def _read_again(
+def read_again(
     there: PartitionMap, back: PartitionMap, commit: UpstreamOffset, first: DownstreamOffset
 ) -> int:
-    """How many records below the commit here are at or after ``first`` there, at most."""
+    """How many records below the commit here, of those that are in the maps, are at or after ``first`` there."""
     ours = there.runs.records_below(commit) - there.runs.records_below_downstream(first)
     here = DownstreamOffset(commit)
     theirs = back.runs.records_below_downstream(here) - back.runs.records_below(UpstreamOffset(first))
-    return max(0, ours) + max(0, theirs) + _unbooked(there, back, commit)
+    return max(0, ours) + max(0, theirs)
 
 
-def _unbooked(there: PartitionMap, back: PartitionMap, commit: UpstreamOffset) -> int:
+def unbooked(there: PartitionMap, back: PartitionMap, commit: UpstreamOffset) -> int:
     """Records of the other side that may have come here below the commit since its map was stored."""
     booked = UpstreamOffset(back.tail.known_to)
     born_here = there.runs.records_below(commit) - there.runs.records_below(booked)

@@ -1,0 +1,220 @@
+"""Where a group that went on away goes on at home, when home came back with records that were never mirrored.
+
+Home is the flow's source and away its target. Home's own records from the mirror's frontier on are the *diverged
+tail*: nobody away has read them. The flow has stopped for good; the way back brings home what was born away.
+
+N  never skips: each record that came from home, or was born away, and that the group has not read away, is at or after
+   the answer, or comes there later
+R  re-reads no more than it says: of what the group has read away, at most ``reread_max`` records are at or after the
+   answer, or come there later; an exact answer re-reads none
+T  the tail is accounted for: ``diverged_records`` of it lie below the answer, ``diverged_ahead`` at or after it
+P  passes it at the end only: a group that has not read all that was mirrored from home keeps the whole tail ahead
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.errors import InvariantError
+from mmtool.translation.pair import read_again, unbooked
+from mmtool.translation.refusals import Reason
+from mmtool.translation.translate import translate, translate_back
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.translation.partition_map import PartitionMap
+
+
+class TailPart(NamedTuple):
+    """Home's own records from ``start`` up to ``stop``, with nothing between them that the way back brought.
+
+    Attributes:
+        records: How many there are; markers and aborted records are none.
+    """
+
+    start: UpstreamOffset
+    stop: UpstreamOffset
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class DivergedTail:
+    """What home's log held behind the mirror's frontier when it was looked at.
+
+    A. ``start <= end``.
+    B. Parts have records, ascend without overlap, and lie between ``start`` and ``end``.
+    C. ``brought_to <= end``.
+
+    Attributes:
+        start: The frontier of the flow, as it was stored.
+        end: Up to where home's log was read.
+        parts: Its own records; one part where the way back brought nothing in between.
+        is_final: The flow has stopped, and its map holds all that it ever brought away.
+        brought_to: From there up to ``end`` is nothing that the way back brought.
+    """
+
+    start: UpstreamOffset
+    end: UpstreamOffset
+    parts: tuple[TailPart, ...]
+    is_final: bool
+    brought_to: UpstreamOffset
+
+    def __post_init__(self) -> None:
+        if self.start > self.end:
+            raise InvariantError("A", f"a tail from {self.start} to {self.end}")
+        passed = self.start
+        for part in self.parts:
+            if not passed <= part.start < part.stop <= self.end or part.records <= 0:
+                raise InvariantError("B", f"{part} in a tail from {self.start} to {self.end}")
+            passed = part.stop
+        if self.brought_to > self.end:
+            raise InvariantError("C", f"brought to {self.brought_to}, past the end {self.end}")
+
+    @property
+    def records(self) -> int:
+        """How many records diverged."""
+        return sum(part.records for part in self.parts)
+
+    def records_below(self, offset: int) -> int:
+        """How many of them lie in parts that end at or before ``offset``."""
+        return sum(part.records for part in self.parts if part.stop <= offset)
+
+    def before_part(self, offset: int) -> int:
+        """``offset``, or the start of the part in which it lies: no part is passed over by half."""
+        return next((part.start for part in self.parts if part.start < offset < part.stop), offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Homeward:
+    """Where a group goes on at home, and what of the diverged tail that concerns.
+
+    Attributes:
+        answer: An offset at home.
+        diverged_records: Records of the tail that the group passes over: neither skipped nor lost, for they are
+            exported, but nobody who was away reads them.
+        diverged_ahead: Records of the tail that the group will read: nobody away has seen them. At most: those that
+            home deletes before are read by nobody.
+    """
+
+    answer: Exact | Bounded
+    diverged_records: int
+    diverged_ahead: int
+
+
+HomewardAnswer: TypeAlias = Homeward | Refused
+
+
+def go_home(
+    flow: PartitionMap | None,
+    tail: DivergedTail,
+    commit: DownstreamOffset,
+    *,
+    away: TargetLog,
+    home: SourceLog,
+) -> HomewardAnswer:
+    """For a topic that has another name away, so that nothing but this flow writes there.
+
+    Args:
+        flow: The map of the flow that went away from home.
+        tail: What was found at home; records of home's own behind its end are ahead of everybody.
+        commit: Next offset to read away.
+        away: The bounds of the log away.
+        home: The bounds of the log at home, asked for last.
+
+    Returns:
+        `Homeward`, exact wherever the tail is final; `Refused` as `translate_back` refuses, and beyond_source_end when
+        home's log ends before the tail did.
+    """
+    if flow is None:
+        return Refused(Reason.NEVER_RAN)
+    answer = translate_back(flow, commit, target=away, source=home)
+    if isinstance(answer, Refused):
+        return answer
+    if tail.is_final and flow.runs.find_reverse(commit) is None:
+        end = max(tail.end, home.log_start)
+        if end > home.log_end:
+            return Refused(Reason.BEYOND_SOURCE_END)
+        answer = Exact(end)
+    return _accounted(answer, tail)
+
+
+def go_home_in_pair(
+    flow: PartitionMap | None,
+    back: PartitionMap | None,
+    tail: DivergedTail,
+    commit: DownstreamOffset,
+    *,
+    away: TargetLog,
+    home: SourceLog,
+) -> HomewardAnswer:
+    """For a topic that has one name on both sides, where records of both are among each other.
+
+    The answer is the first record at home that the group has not read away, the tail's aside. Records of home's own
+    behind the tail's end may lie before it: look again when home was written to since.
+
+    Args:
+        flow: The map of the flow that went away from home; None where it never had the partition.
+        back: The map of the way back, read after it came as far as ``commit``.
+        tail: What was found at home.
+        commit: Next offset to read away.
+        away: The bounds of the log away.
+        home: The bounds of the log at home, asked for after the maps were read.
+
+    Returns:
+        `Homeward`; `Refused` as `translate` refuses over the way back (beyond_mirror: it has not brought home yet what
+        the group has read), never_ran where home has records and the flow never had any of them, and
+        target_log_start_passed when the first unread record is deleted at home.
+    """
+    if back is None:
+        return Refused(Reason.NEVER_RAN)
+    here, there = UpstreamOffset(commit), _as_target(home)
+    answer = translate(back, here, target=there, source=_as_source(away))
+    if isinstance(answer, Refused):
+        return answer
+    if flow is None:
+        return Refused(Reason.NEVER_RAN) if tail.records else _accounted(answer, tail)
+    came_from_home = _first_from_home(flow, tail, commit, home)
+    if isinstance(came_from_home, Refused):
+        return came_from_home
+    first = min(_first_born_away(back, tail, here, home), came_from_home)
+    first = max(tail.before_part(first), home.log_start)
+    if first > home.log_end:
+        return Refused(Reason.BEYOND_MIRROR)
+    again = read_again(back, flow, here, DownstreamOffset(first))
+    again += 0 if tail.is_final else unbooked(back, flow, here)
+    return _accounted(Bounded(first, again) if again else Exact(first), tail)
+
+
+def _first_born_away(back: PartitionMap, tail: DivergedTail, commit: UpstreamOffset, home: SourceLog) -> int:
+    """The first unread record that was born away; where all are read, the least place for the next one to come to."""
+    record = back.runs.find_forward(commit)
+    if record is not None:
+        return record
+    known_to = back.tail.known_to
+    behind_all = tail.end if known_to >= tail.brought_to else 0
+    return max(known_to, behind_all, home.log_start)
+
+
+def _first_from_home(
+    flow: PartitionMap, tail: DivergedTail, commit: DownstreamOffset, home: SourceLog
+) -> int | Refused:
+    """The first unread record that the flow brought away; home's end where the group has read them all."""
+    record = flow.runs.find_reverse(commit)
+    if record is not None:
+        return record if record >= home.log_start else Refused(Reason.TARGET_LOG_START_PASSED)
+    return home.log_end if tail.is_final else max(flow.upstream_frontier, home.log_start)
+
+
+def _accounted(answer: Exact | Bounded, tail: DivergedTail) -> Homeward:
+    passed = tail.records_below(answer.offset)
+    return Homeward(answer, passed, tail.records - passed)
+
+
+def _as_target(log: SourceLog) -> TargetLog:
+    return TargetLog(DownstreamOffset(log.log_start), DownstreamOffset(log.log_end))
+
+
+def _as_source(log: TargetLog) -> SourceLog:
+    return SourceLog(UpstreamOffset(log.log_start), UpstreamOffset(log.log_end))
