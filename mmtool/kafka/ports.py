@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import ProducerRecord
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.status import FlowMember
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
+    from mmtool.translation.known import Unknown
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair, SyncMap
@@ -217,6 +220,40 @@ class ClusterPort(Protocol):
 
     def offsets_retention_seconds(self) -> float:
         """After how long the cluster forgets a commit that nobody repeats (``offsets.retention.minutes``, KIP-211)."""
+
+
+class BatchesPort(Protocol):
+    """One cluster's logs, batch by batch as they are stored, and who mirrored to them. Errors as in `GroupsPort`."""
+
+    def batches(
+        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
+    ) -> Iterator[BatchView]:
+        """Each batch that holds any of these offsets, in order, read as they are asked for.
+
+        Args:
+            place: Which partition.
+            topic_id: Of the topic that is meant: one that was made anew under its name has none of these.
+            offsets: Where; the first batch may begin before, and the last one end behind.
+            committed: Without control batches and without those of aborted transactions.
+
+        Raises:
+            BatchError: A batch that cannot be read.
+        """
+
+    def producers(self) -> Mapping[int, ProducerRecord]:
+        """The producer ids under which flows have mirrored to this cluster.
+
+        A batch that was appended before this is asked was mirrored by one of these, or by nobody of mmtool.
+
+        Raises:
+            RefusedError: A registration that cannot be read.
+        """
+
+    def unbooked(self, known: PartitionMap) -> int | Unknown:
+        """How many records behind a map's the partition's leader has taken from the map's writer.
+
+        UNKNOWN where the leader has forgotten, or cannot tell (before 2.8, KIP-664).
+        """
 
 
 class FlowStatePort(Protocol):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
+from mmtool.kafka.unbooked import count_unbooked
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
@@ -26,7 +27,7 @@ from mmtool.replication.claims import take_shards
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import BEGIN_AGAIN
-from mmtool.replication.resume import DivergedError, Upstream, count_unbooked, resume, truncated
+from mmtool.replication.resume import DivergedError, Upstream, resume, truncated
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, MatchedRange, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import read_range
-from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -127,28 +125,6 @@ def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) 
         and (first.producer_id, first.producer_epoch) == (writer.producer_id, writer.epoch)
         and first.base_sequence == writer.next_sequence
     )
-
-
-async def count_unbooked(target: WireCluster, block: Block) -> int | Unknown:
-    """How many records a partition's leader has taken from the block's writer since it was stored.
-
-    Asked before the fence, whose marker makes the leader forget (DescribeProducers, KIP-664). UNKNOWN where the
-    leader has forgotten the producer, or does not know the request.
-    """
-    writer, about = block.tail.writer, block.about
-    if writer is UNKNOWN:
-        return UNKNOWN
-    try:
-        request = DescribeProducersRequest(about.target_topic, [about.partition])
-        answers = await target.send_to_leader(about.target_topic, about.partition, request, purpose="scan")
-    except (ConnectionLostError, UnsupportedByBrokerError):
-        return UNKNOWN
-    states = [s for answer in answers for s in answer.producers if s.producer_id == writer.producer_id]
-    if not states or states[0].epoch > writer.epoch:
-        return UNKNOWN
-    if states[0].epoch < writer.epoch:
-        return 0
-    return (states[0].last_sequence + 1 - writer.next_sequence) % (1 << 31)
 
 
 async def _own_tail(

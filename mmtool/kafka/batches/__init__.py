@@ -18,6 +18,7 @@ from mmtool.kafka.batches.header import (
     view_of,
 )
 from mmtool.kafka.batches.integrity import verify_crc
+from mmtool.kafka.batches.legacy import NO_TIMESTAMP
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
 from mmtool.kafka.batches.rebuild import coalesce, rebuild, split
@@ -25,6 +26,7 @@ from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
 
 __all__ = [
     "NO_PRODUCER_ID",
+    "NO_TIMESTAMP",
     "AbortedFilter",
     "BatchError",
     "BatchHeader",

@@ -1,0 +1,227 @@
+"""What a source that came back holds behind the frontier of its flow: the diverged tail, found before it is touched.
+
+The order of the questions matters:
+
+1. the source's ends: the tail ends there
+2. the register of who mirrored to the source: whatever lies below those ends was registered before
+3. the maps, and then both logs, batch by batch: of a batch its header tells how many records it holds, and who wrote it
+
+The flow has stopped and does not start meanwhile (its topics are marked ``failed_over``); the way back may run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.batches import raw_records
+from mmtool.plan.offsets import Direction
+from mmtool.translation.diverged import DivergedTail, TailPart
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.ports import BatchesPort, Bounds
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicId, TopicPartition
+
+
+class TailKind(StrEnum):
+    """What the records behind the frontier are. The value is what users and scripts see."""
+
+    DIVERGED = "diverged"
+    """The mirror had this partition, and these came to its source later than the mirror came."""
+    NEVER_MIRRORED = "never_mirrored"
+    """The mirror never had this partition: nothing of it is on the target, and nobody there went past it."""
+    AT_MOST = "at_most"
+    """MirrorMaker 2 mirrored it, which tells of some records only: those behind the last one that it told of."""
+    CUT = "cut"
+    """The source ends before the frontier: it has lost records that the target has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTail:
+    """One partition of the source.
+
+    Attributes:
+        tail: Where its own records behind the frontier are; empty where the source is `TailKind.CUT`.
+        undecided: Offsets behind the tail that belong to transactions which are still open, or lie behind such.
+    """
+
+    place: TopicPartition
+    topic_id: TopicId
+    kind: TailKind
+    tail: DivergedTail
+    undecided: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTails:
+    """All partitions of a flow, in the order of their topics.
+
+    Attributes:
+        brought: Producer ids whose batches on the source are none of its own.
+        committed: Records of aborted transactions are none.
+    """
+
+    partitions: tuple[FoundTail, ...]
+    brought: frozenset[int]
+    committed: bool
+
+    @property
+    def to_export(self) -> tuple[FoundTail, ...]:
+        """Those that have records which diverged, or may have."""
+        kinds = (TailKind.DIVERGED, TailKind.AT_MOST)
+        return tuple(found for found in self.partitions if found.kind in kinds and found.tail.records)
+
+    @property
+    def diverged_records(self) -> int:
+        """How many records are in them."""
+        return sum(found.tail.records for found in self.to_export)
+
+    def of(self, place: TopicPartition) -> FoundTail | None:
+        """A partition of the source; None where it was not there when this was looked for."""
+        return next((found for found in self.partitions if found.place == place), None)
+
+
+def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> FoundTails:
+    """The diverged tail of each partition of a flow's topics, whose source is back.
+
+    Nothing is fetched of a partition whose frontier is at its end and whose way back stands behind that.
+
+    Args:
+        flow: The flow, away from the cluster that was lost; both clusters answer.
+        source: The logs of that cluster.
+        target: The logs of the one that was failed over to.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        RefusedError: Stored state that cannot be read.
+        BatchError: A batch that cannot be read.
+    """
+    settings = flow.clusters.settings
+    committed = settings.reads_committed
+    readable = flow.clusters.source.bounds(flow.partitions, committed=committed)
+    registered = source.producers().values()
+    came_back = settings.origins == "local"
+    brought = frozenset(
+        producer.producer_id
+        for producer in registered
+        if came_back or producer.source_cluster_id == flow.identity.target_id
+    )
+    facts = partition_facts(flow, Direction.REVERSE)
+    look = _Look(flow, source, target, brought, committed)
+    found = [
+        look.at(known, readable[known.source])
+        for known in sorted(facts.values(), key=lambda known: known.source)
+        if known.source in readable
+    ]
+    return FoundTails(tuple(found), brought, committed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    flow: FlowNow
+    source: BatchesPort
+    target: BatchesPort
+    brought: frozenset[int]
+    committed: bool
+
+    def at(self, known: PartitionFacts, readable: Bounds) -> FoundTail:
+        kind, frontier = _begins(known, readable)
+        end = UpstreamOffset(readable.log_end)
+        topic_id = self.flow.topics[known.source.topic].topic_id
+        written = known.source_log.log_end if known.source_log is not UNKNOWN else end
+        if frontier > end:
+            lost = DivergedTail(end, end, (), is_final=False, brought_to=end)
+            kind = TailKind.CUT if frontier > written else kind
+            return FoundTail(known.source, topic_id, kind, lost, max(0, written - end))
+        start = UpstreamOffset(max(frontier, readable.log_start))
+        look_from, brought_to = self._back(known.back, start, end)
+        stored = self.source.batches(known.source, topic_id, range(look_from, end), committed=self.committed)
+        views = (view for view in stored if not view.header.is_control)
+        parts: list[TailPart] = []
+        for own, together in groupby(views, lambda view: view.header.producer_id not in self.brought):
+            if own:
+                parts += _part(together, start, end)
+            else:
+                behind = max(view.header.next_offset for view in together)
+                brought_to = UpstreamOffset(max(brought_to, min(end, behind)))
+        tail = DivergedTail(start, end, tuple(parts), is_final=self._is_final(known), brought_to=brought_to)
+        return FoundTail(known.source, topic_id, kind, tail, max(0, written - end))
+
+    def _back(
+        self, back: PartitionMap | None, start: UpstreamOffset, end: UpstreamOffset
+    ) -> tuple[UpstreamOffset, UpstreamOffset]:
+        """From where on the source is looked at, and up to where it was brought something for all that is known before.
+
+        Below the frontier nothing is looked for but what the way back may have brought and not booked.
+        """
+        if back is None:
+            return start, start
+        known_to = UpstreamOffset(min(end, back.tail.known_to))
+        if known_to >= start or self.source.unbooked(back) == 0:
+            return start, known_to
+        return known_to, known_to
+
+    def _is_final(self, known: PartitionFacts) -> bool:
+        """Whether the target holds nothing of the flow behind what is booked."""
+        if known.map is None or known.target_log is UNKNOWN:
+            return False
+        booked_to, end = known.map.tail.known_to, known.target_log.log_end
+        if known.map.tail.writer is UNKNOWN or booked_to >= end or self.target.unbooked(known.map) == 0:
+            return True
+        about = known.map.about
+        behind = range(booked_to, end)
+        views = self.target.batches(known.target, about.target_topic_id, behind, committed=False)
+        ours = self._ours()
+        return not any(
+            view.header.producer_id in ours
+            and not view.header.is_control
+            and view.header.next_offset > booked_to
+            for view in views
+        )
+
+    def _ours(self) -> frozenset[int]:
+        """Under which producer ids the flow has mirrored."""
+        return frozenset(
+            producer.producer_id
+            for producer in self.target.producers().values()
+            if producer.source_cluster_id == self.flow.identity.source_id
+        )
+
+
+def _begins(known: PartitionFacts, readable: Bounds) -> tuple[TailKind, UpstreamOffset]:
+    if known.map is not None:
+        return TailKind.DIVERGED, known.map.upstream_frontier
+    if known.synced is not None:
+        told = known.synced.told
+        return TailKind.AT_MOST, UpstreamOffset(told[-1] + 1 if told else readable.log_start)
+    return TailKind.NEVER_MIRRORED, UpstreamOffset(readable.log_start)
+
+
+def _part(views: Iterator[BatchView], start: UpstreamOffset, end: UpstreamOffset) -> Collection[TailPart]:
+    """One part, of batches that lie together; none where they hold no record from ``start`` on."""
+    records, first, behind = 0, end, start
+    for view in views:
+        if found := records_from(view, start):
+            records += found
+            first = UpstreamOffset(min(first, max(start, view.header.base_offset)))
+            behind = UpstreamOffset(min(end, view.header.next_offset))
+    return [TailPart(first, behind, records)] if records else []
+
+
+def records_from(view: BatchView, start: int) -> int:
+    """How many records of a batch are at or after ``start``: told by its header, unless that lies within it."""
+    header = view.header
+    if header.base_offset >= start or header.next_offset <= start:
+        return header.record_count if header.base_offset >= start else 0
+    return sum(record.offset >= start for record in raw_records(view))

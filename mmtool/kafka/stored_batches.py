@@ -1,0 +1,95 @@
+"""A cluster's logs batch by batch, for callers without an event loop: a piece at a time, however long the log is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.state_log import read_producers
+from mmtool.kafka.unbooked import count_unbooked
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import read_range
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.documents import ProducerRecord
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicId, TopicPartition
+
+_PIECE_BYTES = 8 << 20
+"""What is in memory at a time; one batch may be larger."""
+
+
+class KafkaBatches:
+    """A `BatchesPort`.
+
+    Args:
+        cluster: Which one.
+        seconds: How long one piece may take.
+    """
+
+    def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
+        self._settings = cluster
+        self._wire = WireBeside(wire_cluster(cluster, "batches", role="consumer"), seconds)
+
+    def batches(
+        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
+    ) -> Iterator[BatchView]:
+        position = offsets.start
+        while position < offsets.stop:
+            views, following = self._piece(
+                place, topic_id, range(position, offsets.stop), committed=committed
+            )
+            yield from views
+            if following <= position:
+                return
+            position = following
+
+    def _piece(
+        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
+    ) -> tuple[list[BatchView], int]:
+        """Some batches, and where the next piece begins; no further where the log ends."""
+
+        async def read(cluster: WireCluster) -> tuple[list[BatchView], int]:
+            await cluster.refresh([place.topic])
+            views: list[BatchView] = []
+            held = 0
+            reading = read_range(
+                cluster, place.topic, topic_id, place.partition, offsets.start, offsets.stop,
+                read_committed=committed, fetch_bytes=_PIECE_BYTES,
+            )  # fmt: skip
+            async for view in reading:
+                views.append(view)
+                held += view.header.size
+                if held >= _PIECE_BYTES // 2:
+                    return views, view.header.next_offset
+            return views, offsets.stop
+
+        try:
+            return self._wire.ask(read, f"reading {place}")
+        except ConnectionLostError as lost:
+            raise UnreachableError(
+                f"batches of cluster {self._settings.alias} could not be read: {lost}",
+                remedy="check that every partition of the topics has a leader",
+            ) from lost
+
+    def producers(self) -> dict[int, ProducerRecord]:
+        return read_producers(self._settings)
+
+    def unbooked(self, known: PartitionMap) -> int | Unknown:
+        async def count(cluster: WireCluster) -> int | Unknown:
+            await cluster.refresh([known.about.target_topic])
+            return await count_unbooked(cluster, known)
+
+        try:
+            return self._wire.ask(count, f"asking who wrote to {known.about.target_topic}")
+        except ConnectionLostError:
+            return UNKNOWN
