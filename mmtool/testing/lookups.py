@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import ClusterSettings, load_settings
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.translation import FlowClusters, look
+from mmtool.insight.translation import FlowClusters, FlowNow, look
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.stored_batches import KafkaBatches
 from mmtool.plan.offsets import Direction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
+    from mmtool.config import FlowSettings
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition
 
@@ -27,11 +29,20 @@ def groups_of(bootstrap: str) -> KafkaGroups:
     return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=bootstrap), _SECONDS)
 
 
+def flow_now(flow: FlowSettings, topics: Collection[str] = ()) -> FlowNow:
+    """A flow whose clusters have answered."""
+    here, there = (KafkaCluster(side, _SECONDS) for side in (flow.source, flow.target))
+    return look(FlowClusters(flow, here, there, KafkaFlowState(flow.target), way_back_state(flow)), topics)
+
+
+def batches_of(flow: FlowSettings) -> dict[str, KafkaBatches]:
+    """The logs of both clusters, as ``find_tail`` takes them."""
+    return {"source": KafkaBatches(flow.source, _SECONDS), "target": KafkaBatches(flow.target, _SECONDS)}
+
+
 def flow_facts(
     properties: Path, source: str, target: str, topics: Collection[str] = ()
 ) -> Mapping[TopicPartition, PartitionFacts]:
     """What ``translate-offsets`` knows of each partition of the flow between two aliases."""
     (flow,) = load_settings(properties, {}).select(source, target)
-    here, there = (KafkaCluster(side, _SECONDS) for side in (flow.source, flow.target))
-    clusters = FlowClusters(flow, here, there, KafkaFlowState(flow.target), way_back_state(flow))
-    return partition_facts(look(clusters, topics), Direction.FORWARD)
+    return partition_facts(flow_now(flow, topics), Direction.FORWARD)

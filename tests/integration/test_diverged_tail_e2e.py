@@ -1,0 +1,233 @@
+"""A home that comes back with records that were never mirrored, on real brokers, without Spark.
+
+The flow runs from ``target`` to ``source``, so that no other test's flow is taken over by accident.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from mmtool.config import load_settings
+from mmtool.failover.diverged import TailKind, find_tail
+from mmtool.failover.tail_file import export_tail, exported_records, read_export
+from mmtool.insight.partitions import partition_facts
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.plan.offsets import Direction
+from mmtool.testing.lookups import batches_of, flow_now
+from mmtool.testing.mirror_flow import Owner
+from mmtool.translation.answers import Bounded, Exact
+from mmtool.translation.diverged import Homeward, go_home, go_home_in_pair
+from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+
+HOME, AWAY = "target", "source"
+SECONDS = 30.0
+
+
+@dataclass
+class Clusters:
+    """A topic of two partitions at home, which is mirrored and dies, and the way back."""
+
+    fleet: object
+    out: FlowSettings
+    back: FlowSettings
+    topic: str
+
+    @property
+    def remote(self):
+        return self.out.remote_topic(self.topic)
+
+    def bootstrap(self, side):
+        return self.fleet[side].bootstrap
+
+    def produce(self, side, values, topic=None, **config):
+        """Plain records: into the first partition those of even numbers, into the second the others."""
+        producer = Producer({"bootstrap.servers": self.bootstrap(side), "linger.ms": 20} | config)
+        for number, value in enumerate(values):
+            producer.produce(topic or self.topic, value, b"key", partition=number % 2)
+        assert producer.flush(SECONDS) == 0
+
+    def transact(self, side, values, *, commit):
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap(side), "transactional.id": f"{self.topic}-tx"}
+        )
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(self.topic, value, partition=0)
+        producer.flush(SECONDS)
+        (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+
+    def mirror(self, flow):
+        async def run():
+            owner = await Owner.take(flow)
+            await owner.catch_up()
+            await owner.close()
+
+        asyncio.run(run())
+
+    def tails(self):
+        return find_tail(flow_now(self.out), **batches_of(self.out))
+
+    def consumed(self, side=HOME, topic=None):
+        """What a plain read_committed consumer sees, by partition."""
+        found = {0: [], 1: []}
+        for record in read_topic(self.bootstrap(side), topic or self.topic):
+            found[record.partition].append(record)
+        return found
+
+
+def clusters(fleet, directory, topic, **extra):
+    settings = {f"{HOME}->{AWAY}.topics": f"{topic}.*", f"{AWAY}->{HOME}.topics": f"{topic}.*", **extra}
+    path = directory / "mm2.properties"
+    path.write_text(fleet.properties([(HOME, AWAY), (AWAY, HOME)], **settings), encoding="utf-8")
+    (out,), (back,) = (load_settings(path, {}).select(*way) for way in ((HOME, AWAY), (AWAY, HOME)))
+    made = Clusters(fleet, out, back, topic)
+    create_topic(fleet[HOME].bootstrap, topic, 2)
+    return made
+
+
+def odd_tail(home):
+    """Every kind of record that a producer can leave behind."""
+    odd = Producer({"bootstrap.servers": home.bootstrap(HOME), "compression.type": "zstd", "linger.ms": 50})
+    odd.produce(
+        home.topic, None, b"\xff\xfe", partition=0, headers=[("h", None), ("h", b"\x00\x80"), ("i", b"")]
+    )
+    odd.produce(home.topic, b"", None, partition=0)
+    odd.produce(home.topic, "gr\u00fc\u00df\u2028\n".encode(), b"", partition=0, timestamp=1_700_000_000_123)
+    assert odd.flush(SECONDS) == 0
+    home.transact(HOME, [b"committed %d" % n for n in range(5)], commit=True)
+    home.transact(HOME, [b"aborted %d" % n for n in range(7)], commit=False)
+    home.produce(HOME, [b"last %d" % n for n in range(500)], **{"compression.type": "lz4"})
+
+
+@pytest.fixture(scope="module")
+def prefixed(fleet, tmp_path_factory):
+    """40 records went away; what is behind them never did."""
+    home = clusters(fleet, tmp_path_factory.mktemp("prefixed"), "diverged-prefixed")
+    home.produce(HOME, [b"first %d" % n for n in range(40)])
+    home.transact(HOME, [b"mirrored, aborted"], commit=False)
+    home.mirror(home.out)
+    odd_tail(home)
+    create_topic(home.bootstrap(HOME), f"{home.topic}-new", 2)
+    home.produce(HOME, [b"new"] * 6, f"{home.topic}-new")
+    return home
+
+
+def behind(records, start):
+    return [record for record in records if record.offset >= start]
+
+
+def test_the_tail_is_what_a_consumer_finds_behind_the_frontier(prefixed):
+    tails, consumed = prefixed.tails(), prefixed.consumed()
+    for partition in (0, 1):
+        found = tails.of(TopicPartition(prefixed.topic, partition))
+        assert found.kind is TailKind.DIVERGED
+        assert found.tail.is_final
+        assert found.tail.records == len(behind(consumed[partition], found.tail.start))
+    assert tails.diverged_records == 3 + 5 + 500
+
+
+def test_a_topic_that_the_mirror_never_had_is_told_apart(prefixed):
+    found = prefixed.tails().of(TopicPartition(f"{prefixed.topic}-new", 0))
+    assert (found.kind, found.tail.records) == (TailKind.NEVER_MIRRORED, 3)
+
+
+def test_the_export_holds_what_a_consumer_reads_byte_for_byte(prefixed, tmp_path):
+    tails, path = prefixed.tails(), tmp_path / "tail.jsonl"
+    logs = batches_of(prefixed.out)["source"]
+    export = export_tail(logs, tails, path, operation_id="op", source_cluster_id="home")
+    assert read_export(path) == export
+    expected = [
+        (partition, r.offset, r.timestamp_ms, r.key, r.value, tuple((n.encode(), v) for n, v in r.headers))
+        for partition, records in prefixed.consumed().items()
+        for r in behind(records, tails.of(TopicPartition(prefixed.topic, partition)).tail.start)
+    ]
+    assert [(row.place.partition, *row.record) for row in exported_records(path)] == expected
+
+
+def test_a_group_that_was_away_goes_on_exactly_and_passes_the_tail_only_when_it_has_read_all(prefixed):
+    flow, tails = flow_now(prefixed.out), prefixed.tails()
+    at_home, away = prefixed.consumed(), prefixed.consumed(AWAY, prefixed.remote)
+    for known in partition_facts(flow, Direction.REVERSE).values():
+        place = known.source
+        if place.topic != prefixed.topic:
+            continue
+        tail, last = tails.of(place).tail, away[place.partition][-1].offset
+        for commit in range(known.target_log.log_end + 1):
+            found = go_home(
+                known.map, tail, DownstreamOffset(commit), away=known.target_log, home=known.source_log
+            )
+            rest = [r.value for r in away[place.partition] if r.offset >= commit]
+            diverged = [r.value for r in behind(at_home[place.partition], tail.start)]
+            assert isinstance(found, Homeward)
+            assert isinstance(found.answer, Exact)
+            left = [r.value for r in behind(at_home[place.partition], found.answer.offset)]
+            assert left == (rest + diverged if commit <= last else [])
+            assert found.diverged_records == (0 if commit <= last else len(diverged))
+
+
+@pytest.fixture(scope="module")
+def shared(fleet, tmp_path_factory):
+    """One name on both sides: written to and mirrored both ways, a death, writes away, all of them brought home."""
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    extra = {"replication.policy.class": policy}
+    home = clusters(fleet, tmp_path_factory.mktemp("shared"), "diverged-shared", **extra)
+    home.produce(HOME, [b"home %d" % n for n in range(30)])
+    home.mirror(home.out)
+    home.produce(AWAY, [b"away %d" % n for n in range(20)])
+    home.mirror(home.back)
+    home.produce(HOME, [b"home, later %d" % n for n in range(10)])
+    home.mirror(home.out)
+    odd_tail(home)
+    home.died_with = home.tails()
+    home.produce(AWAY, [b"away, later %d" % n for n in range(50)])
+    home.mirror(home.back)
+    return home
+
+
+def test_what_the_way_back_brought_is_never_taken_for_the_tail(shared):
+    again = shared.tails()
+    assert shared.died_with.diverged_records == again.diverged_records == 3 + 5 + 500
+    for found in again.partitions:
+        assert found.tail.parts == shared.died_with.of(found.place).tail.parts
+
+
+@pytest.mark.parametrize("looked", ["at death", "again"])
+def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_was_said(shared, looked):
+    tails = shared.died_with if looked == "at death" else shared.tails()
+    at_home, away = shared.consumed(), shared.consumed(AWAY)
+    for place, known in partition_facts(flow_now(shared.out), Direction.REVERSE).items():
+        tail, exact = tails.of(place).tail, 0
+        places = {(r.key, r.value): r.offset for r in at_home[place.partition]}
+        for commit in range(known.target_log.log_end + 1):
+            found = go_home_in_pair(
+                known.map,
+                known.back,
+                tail,
+                DownstreamOffset(commit),
+                away=known.target_log,
+                home=known.source_log,
+            )
+            assert isinstance(found, Homeward)
+            offset = found.answer.offset
+            there = [(r.offset, places[r.key, r.value]) for r in away[place.partition]]
+            assert [at for was, at in there if was >= commit and at < offset] == []
+            again = sum(was < commit and at >= offset for was, at in there)
+            assert again == (found.answer.reread_max if isinstance(found.answer, Bounded) else 0)
+            exact += isinstance(found.answer, Exact)
+            diverged = [
+                r.offset
+                for r in behind(at_home[place.partition], tail.start)
+                if r.offset < tail.parts[0].stop
+            ]
+            assert found.diverged_records == sum(at < offset for at in diverged)
+        assert found == Homeward(found.answer, tail.records, 0)
+        assert exact > 50
