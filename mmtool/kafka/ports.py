@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import ProducerRecord
     from mmtool.plan.group_facts import Commit, GroupStanding
@@ -253,6 +253,23 @@ class BatchesPort(Protocol):
         """How many records behind a map's the partition's leader has taken from the map's writer.
 
         UNKNOWN where the leader has forgotten, or cannot tell (before 2.8, KIP-664).
+        """
+
+
+class AppendPort(Protocol):
+    """Appends batches under one producer id that outlives the process. Errors as in `GroupsPort`."""
+
+    def appended(self, place: TopicPartition, since: int) -> int:
+        """How many records of ours the log holds from the offset ``since`` on, whoever of us wrote them.
+
+        To be asked before the first batch is appended there.
+        """
+
+    def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
+        """The batch is on all in-sync replicas, once.
+
+        Raises:
+            MmtoolError: The cluster refuses it, or somebody else goes on in our place.
         """
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import AbortedFilter, iter_batches
+from mmtool.errors import UnreachableError
+from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, view_of
 from mmtool.plan.documents import ProducerRecord
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.batches import BatchView, ReadyBatch, Record
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId, TopicPartition
@@ -53,3 +54,27 @@ class FakeBatches:
 
     def unbooked(self, known: PartitionMap) -> int | Unknown:
         return self.remembered.get(known.about.target_topic, UNKNOWN)
+
+
+@dataclass
+class FakeAppender:
+    """An `AppendPort` whose log outlives it.
+
+    Attributes:
+        log: What was appended, by partition.
+        lives: After how many batches the process dies; forever where there is none.
+    """
+
+    log: dict[TopicPartition, list[Record]] = field(default_factory=dict)
+    lives: list[int] = field(default_factory=list)
+
+    def appended(self, place: TopicPartition, since: int) -> int:
+        return len(self.log.get(place, [])[since:])
+
+    def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
+        if self.lives:
+            self.lives[0] -= 1
+            if self.lives[0] < 0:
+                self.lives.pop(0)
+                raise UnreachableError("killed")
+        self.log.setdefault(place, []).extend(decode(view_of(batch.payload)))

@@ -15,7 +15,9 @@ from confluent_kafka import Producer
 from mmtool.config import load_settings
 from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.tail_file import export_tail, exported_records, read_export
+from mmtool.failover.tail_replay import ends_before, into_topic, replay_tail, transactional_id
 from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.offsets import Direction
 from mmtool.testing.lookups import batches_of, flow_now
@@ -231,3 +233,37 @@ def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_
             assert found.diverged_records == sum(at < offset for at in diverged)
         assert found == Homeward(found.answer, tail.records, 0)
         assert exact > 50
+
+
+class KilledError(Exception):
+    """What a test ends a writer with."""
+
+
+class MortalAppender(KafkaAppender):
+    """Dies after some batches."""
+
+    left = 3
+
+    def append(self, place, batch):
+        if not self.left:
+            raise KilledError
+        self.left -= 1
+        super().append(place, batch)
+
+
+def test_the_tail_is_produced_anew_once_although_its_first_writer_was_killed(prefixed, topic_name):
+    salvage, tails = topic_name("salvage"), prefixed.tails()
+    create_topic(prefixed.bootstrap(AWAY), salvage, 2)
+    prefixed.produce(AWAY, [b"was there"] * 4, salvage)
+    to, source = into_topic(salvage), batches_of(prefixed.out)["source"]
+    ends = ends_before(flow_now(prefixed.out).clusters.target, tails, to)
+    name = transactional_id(salvage)
+    with pytest.raises(KilledError):
+        replay_tail(source, MortalAppender(prefixed.out.target, name, SECONDS), tails, ends, to)
+    given = replay_tail(source, KafkaAppender(prefixed.out.target, name, SECONDS), tails, ends, to)
+    assert sum(given.values()) == tails.diverged_records
+    there = prefixed.consumed(AWAY, salvage)
+    for partition, records in prefixed.consumed().items():
+        start = tails.of(TopicPartition(prefixed.topic, partition)).tail.start
+        expected = [(r.timestamp_ms, r.key, r.value, r.headers) for r in behind(records, start)]
+        assert [(r.timestamp_ms, r.key, r.value, r.headers) for r in there[partition][2:]] == expected

@@ -1,0 +1,109 @@
+"""The diverged tail written into a topic of the cluster that was failed over to, as new records.
+
+Keys, values, headers, timestamps and partitions are kept; offsets are new. The records count as born there: with
+identical names the way back brings them home like all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.failover.diverged import records_from
+from mmtool.failover.tail_file import own_batches_of
+from mmtool.kafka.batches import coalesce, raw_records
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.failover.diverged import FoundTails
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
+
+_BATCH_BYTES = 1_000_000
+"""Below the default ``max.message.bytes`` of a topic."""
+
+
+def transactional_id(operation_id: str) -> str:
+    """Under which a failback writes: whoever resumes it writes under the same producer id."""
+    return f"mmtool.diverged.{operation_id}"
+
+
+def into_topic(topic: str) -> Callable[[TopicPartition], TopicPartition]:
+    """``--diverged topic NAME``: the partition of that number."""
+    return lambda place: TopicPartition(topic, place.partition)
+
+
+def ends_before(
+    target: ClusterPort, tails: FoundTails, to: Callable[[TopicPartition], TopicPartition]
+) -> Mapping[TopicPartition, int]:
+    """Where the records will go, and where those logs end now: to be kept in the journal before anything is written.
+
+    Raises:
+        RefusedError: A topic is missing, or has too few partitions.
+        UnreachableError, NotAuthorisedError: The cluster does not answer.
+    """
+    places = sorted({to(found.place) for found in tails.to_export})
+    ends = {place: bounds.log_end for place, bounds in target.bounds(places).items()}
+    missing = [place for place in places if place not in ends]
+    if missing:
+        first = missing[0]
+        raise RefusedError(
+            f"{first} is not on cluster {target.alias}: the diverged records of that partition have no place to go to",
+            remedy=f"create topic {first.topic} with at least {missing[-1].partition + 1} partitions",
+            code="partition_missing",
+        )
+    return ends
+
+
+def replay_tail(
+    source: BatchesPort,
+    target: AppendPort,
+    tails: FoundTails,
+    ends: Mapping[TopicPartition, int],
+    to: Callable[[TopicPartition], TopicPartition],
+    *,
+    max_batch_bytes: int = _BATCH_BYTES,
+) -> dict[TopicPartition, int]:
+    """Write the tail, and go on where an earlier process of the same operation was stopped: nothing is there twice.
+
+    Args:
+        source: Where the tail is.
+        target: Writes under the operation's `transactional_id`.
+        tails: What was found.
+        ends: As `ends_before` told *before the first try*.
+        to: From a partition of the source to one of the target.
+        max_batch_bytes: What the topic takes.
+
+    Returns:
+        How many records each partition of the source has given, those of earlier tries among them.
+
+    Raises:
+        BatchError: A record that cannot be read, or is larger than the topic takes.
+        UnreachableError, NotAuthorisedError, MmtoolError: As both ports.
+    """
+    there = {place: target.appended(place, since) for place, since in ends.items()}
+    given: dict[TopicPartition, int] = {}
+    for found in tails.to_export:
+        place = to(found.place)
+        given[found.place] = 0
+        for view in own_batches_of(source, tails, found):
+            records = records_from(view, found.tail.start)
+            given[found.place] += records
+            if there[place] >= records:
+                there[place] -= records
+                continue
+            begin = _after(view, found.tail.start, there[place])
+            there[place] = 0
+            for batch in coalesce([view], position=begin, max_batch_bytes=max_batch_bytes, target_bytes=0):
+                target.append(place, batch)
+    return given
+
+
+def _after(view: BatchView, start: UpstreamOffset, count: int) -> UpstreamOffset:
+    """The offset of the record behind ``count`` of those from ``start`` on."""
+    if not count:
+        return start
+    offsets = [record.offset for record in raw_records(view) if record.offset >= start]
+    return UpstreamOffset(offsets[count])

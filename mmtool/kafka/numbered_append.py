@@ -1,0 +1,127 @@
+"""Appending batches so that whoever comes after a crash can tell what is there already.
+
+A transactional id is claimed and never used for a transaction, as pumps do: it gives the same producer id to each
+process that claims it, with a higher epoch. Batches in a log that carry that producer id are therefore ours, whoever of
+us wrote them, and what is there need not be written again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.own_log import append
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.kafka.wire.transactions import InitProducerIdRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.transactions import ProducerIdentity
+    from mmtool.translation.types import TopicId, TopicPartition
+
+T = TypeVar("T")
+
+_TRANSACTION_TIMEOUT_MS = 60_000
+_SECONDS_OF_A_LOOK = 600.0
+
+
+class KafkaAppender:
+    """An `AppendPort`.
+
+    The producer id is registered nowhere: what is written counts as born on this cluster.
+
+    Args:
+        cluster: Where to.
+        transactional_id: Begins with ``mmtool.``, and is the same for whoever goes on.
+        seconds: How long one batch may take.
+    """
+
+    def __init__(self, cluster: ClusterSettings, transactional_id: str, seconds: float) -> None:
+        self._alias = cluster.alias
+        self._id = transactional_id
+        self._wire = WireBeside(wire_cluster(cluster, "append", role="producer"), seconds)
+        # a look at what is there reads as much as was written
+        self._looks = WireBeside(wire_cluster(cluster, "append-look", role="consumer"), _SECONDS_OF_A_LOOK)
+        self._claimed: ProducerIdentity | None = None
+        self._next: dict[TopicPartition, int] = {}
+
+    def appended(self, place: TopicPartition, since: int) -> int:
+        writer = self._claim()
+
+        async def count(cluster: WireCluster) -> int:
+            topic_id = (await cluster.refresh([place.topic]))[place.topic].topic_id
+            bounds = (await log_bounds(cluster, [place])).get(place)
+            if bounds is None:
+                return 0
+            views = read_range(
+                cluster, place.topic, topic_id, place.partition, since, bounds[1], read_committed=False
+            )
+            ours = [
+                view.header.last_offset_delta
+                + 1  # as many as it was appended with, whatever compaction has taken
+                async for view in views
+                if view.header.producer_id == writer.producer_id and not view.header.is_control
+            ]
+            return sum(ours)
+
+        return self._asked(self._looks, count, f"looking at {place}")
+
+    def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
+        writer, sequence = self._claim(), self._next.get(place, 0)
+        batch.stamp(writer.producer_id, writer.epoch, sequence)
+
+        async def send(cluster: WireCluster) -> int:
+            topic_id: TopicId | None = cluster.topic_id(place.topic)
+            if topic_id is None:
+                topic_id = (await cluster.refresh([place.topic]))[place.topic].topic_id
+            return await append(
+                cluster, ProducePartition(place.topic, topic_id, place.partition, batch.payload)
+            )
+
+        code = self._asked(self._wire, send, f"writing to {place}")
+        if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
+            raise self._refusal(place, code)
+        self._next[place] = (sequence + batch.record_count) % (1 << 31)
+
+    def _refusal(self, place: TopicPartition, code: int) -> MmtoolError:
+        if code in FENCED:
+            return MmtoolError(
+                f"somebody else goes on with {self._id} on {self._alias}",
+                remedy="let one mmtool do it: `mmtool failover list`",
+            )
+        return MmtoolError(f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}")
+
+    def _claim(self) -> ProducerIdentity:
+        if self._claimed is None:
+            self._claimed = self._asked(self._wire, self._claiming, f"claiming {self._id}")
+        return self._claimed
+
+    async def _claiming(self, cluster: WireCluster) -> ProducerIdentity:
+        async def attempt() -> tuple[int, ProducerIdentity]:
+            node = await cluster.coordinator(self._id)
+            request = InitProducerIdRequest(self._id, _TRANSACTION_TIMEOUT_MS)
+            answer = await cluster.send(node, request, purpose="claim")
+            return answer.error_code, answer
+
+        code, claimed = await retrying(attempt, what=f"claim of {self._id} on {self._alias}")
+        cluster.check_denied(code, f"WRITE on transactional id {self._id}")
+        if code != Code.NONE:
+            raise MmtoolError(f"claim of {self._id} on {self._alias}: {name_of(code)}")
+        return claimed  # type: ignore[no-any-return]
+
+    def _asked(self, wire: WireBeside, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
+        try:
+            return wire.ask(question, what)
+        except ConnectionLostError as lost:
+            raise UnreachableError(
+                f"{what} of cluster {self._alias}: {lost}", remedy="check that its partitions have leaders"
+            ) from lost
