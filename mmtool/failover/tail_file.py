@@ -204,8 +204,12 @@ def _row(place: TopicPartition, view: BatchView, record: Record) -> dict[str, An
     }
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Made once: ``json.dumps`` makes one for each record, which takes as long as all the rest [measured]."""
+
+
 def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return _encode(content).encode() + b"\n"
 
 
 def _shown(content: bytes | None) -> str | dict[str, str] | None:

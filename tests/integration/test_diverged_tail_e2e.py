@@ -18,10 +18,12 @@ from mmtool.failover.tail_file import export_tail, exported_records, read_export
 from mmtool.failover.tail_replay import ends_before, into_topic, replay_tail, transactional_id
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.numbered_append import KafkaAppender
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.waiting import wait_until
 from mmtool.plan.offsets import Direction
 from mmtool.testing.lookups import batches_of, flow_now
 from mmtool.testing.mirror_flow import Owner
+from mmtool.testing.wire import signed
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.diverged import Homeward, go_home, go_home_in_pair
 from mmtool.translation.types import DownstreamOffset, TopicPartition
@@ -65,7 +67,10 @@ class Clusters:
         for value in values:
             producer.produce(self.topic, value, partition=0)
         producer.flush(SECONDS)
+        before = end_offsets(self.bootstrap(side), self.topic)[0]
         (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+        # the marker is written after the end of a transaction is answered
+        wait_until(lambda: end_offsets(self.bootstrap(side), self.topic)[0] > before, "the marker", SECONDS)
 
     def mirror(self, flow):
         async def run():
@@ -233,6 +238,32 @@ def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_
             assert found.diverged_records == sum(at < offset for at in diverged)
         assert found == Homeward(found.answer, tail.records, 0)
         assert exact > 50
+
+
+def test_records_that_are_away_and_in_no_book_keep_everybody_before_the_tail(fleet, tmp_path, topic_name):
+    home = clusters(fleet, tmp_path, topic_name("unbooked"))
+    home.produce(HOME, [b"%d" % n for n in range(20)])
+
+    async def die_before_the_books_are_written():
+        owner = await Owner.take(home.out)
+        await owner.catch_up()
+        log, shard = await owner.target_log(home.topic), owner.signature(home.topic)
+        assert (await log.produce(signed([b"20", b"21"], shard, 10))).error_code == 0
+        await owner.kill()
+
+    asyncio.run(die_before_the_books_are_written())
+    home.produce(HOME, [b"%d" % n for n in range(20, 30)])
+    tails = home.tails()
+    assert [found.tail.is_final for found in tails.partitions] == [False, True]
+    known = partition_facts(flow_now(home.out), Direction.REVERSE)[TopicPartition(home.remote, 0)]
+    found = go_home(
+        known.map,
+        tails.partitions[0].tail,
+        DownstreamOffset(12),
+        away=known.target_log,
+        home=known.source_log,
+    )
+    assert found == Homeward(Bounded(10, 2), 0, 5)
 
 
 class KilledError(Exception):
