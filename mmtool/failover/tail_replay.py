@@ -6,6 +6,7 @@ identical names the way back brings them home like all others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mmtool.failover.diverged import FoundTails
+    from mmtool.insight.translation import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
 
@@ -35,10 +37,28 @@ def into_topic(topic: str) -> Callable[[TopicPartition], TopicPartition]:
     return lambda place: TopicPartition(topic, place.partition)
 
 
-def ends_before(
+def into_counterpart(flow: FlowNow) -> Callable[[TopicPartition], TopicPartition]:
+    """``--diverged replay``: the partition that the flow mirrored to."""
+    return lambda place: TopicPartition(flow.remote(place.topic), place.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeReplay:
+    """What is kept in the journal before the first record is written, and not found out anew by whoever resumes.
+
+    Attributes:
+        ends: Where the logs ended that the records go to.
+        records: How many are to be written.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    records: int
+
+
+def before_replay(
     target: ClusterPort, tails: FoundTails, to: Callable[[TopicPartition], TopicPartition]
-) -> Mapping[TopicPartition, int]:
-    """Where the records will go, and where those logs end now: to be kept in the journal before anything is written.
+) -> BeforeReplay:
+    """Where the records will go, as it is now.
 
     Raises:
         RefusedError: A topic is missing, or has too few partitions.
@@ -54,14 +74,14 @@ def ends_before(
             remedy=f"create topic {first.topic} with at least {missing[-1].partition + 1} partitions",
             code="partition_missing",
         )
-    return ends
+    return BeforeReplay(ends, tails.diverged_records)
 
 
 def replay_tail(
     source: BatchesPort,
     target: AppendPort,
     tails: FoundTails,
-    ends: Mapping[TopicPartition, int],
+    before: BeforeReplay,
     to: Callable[[TopicPartition], TopicPartition],
     *,
     max_batch_bytes: int = _BATCH_BYTES,
@@ -72,7 +92,7 @@ def replay_tail(
         source: Where the tail is.
         target: Writes under the operation's `transactional_id`.
         tails: What was found.
-        ends: As `ends_before` told *before the first try*.
+        before: As `before_replay` told *before the first try*.
         to: From a partition of the source to one of the target.
         max_batch_bytes: What the topic takes.
 
@@ -80,10 +100,13 @@ def replay_tail(
         How many records each partition of the source has given, those of earlier tries among them.
 
     Raises:
+        RefusedError: An earlier try wrote some, and the source has deleted others since.
         BatchError: A record that cannot be read, or is larger than the topic takes.
         UnreachableError, NotAuthorisedError, MmtoolError: As both ports.
     """
-    there = {place: target.appended(place, since) for place, since in ends.items()}
+    there = {place: target.appended(place, since) for place, since in before.ends.items()}
+    if any(there.values()):
+        _check_whole(source, tails, before)
     given: dict[TopicPartition, int] = {}
     for found in tails.to_export:
         place = to(found.place)
@@ -99,6 +122,22 @@ def replay_tail(
             for batch in coalesce([view], position=begin, max_batch_bytes=max_batch_bytes, target_bytes=0):
                 target.append(place, batch)
     return given
+
+
+def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -> None:
+    """What is there is told by counting, which needs the same records as the first time."""
+    left = sum(
+        records_from(view, found.tail.start)
+        for found in tails.to_export
+        for view in own_batches_of(source, tails, found)
+    )
+    if left != before.records:
+        raise RefusedError(
+            f"of {before.records} diverged records the source holds {left} now: which of them were written"
+            " before it was stopped cannot be told",
+            remedy="take them from the exported file",
+            code="ambiguous",
+        )
 
 
 def _after(view: BatchView, start: UpstreamOffset, count: int) -> UpstreamOffset:

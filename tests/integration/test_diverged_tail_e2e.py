@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from mmtool.config import load_settings
 from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.tail_file import export_tail, exported_records, read_export
-from mmtool.failover.tail_replay import ends_before, into_topic, replay_tail, transactional_id
+from mmtool.failover.tail_replay import before_replay, into_topic, replay_tail, transactional_id
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
@@ -287,11 +287,11 @@ def test_the_tail_is_produced_anew_once_although_its_first_writer_was_killed(pre
     create_topic(prefixed.bootstrap(AWAY), salvage, 2)
     prefixed.produce(AWAY, [b"was there"] * 4, salvage)
     to, source = into_topic(salvage), batches_of(prefixed.out)["source"]
-    ends = ends_before(flow_now(prefixed.out).clusters.target, tails, to)
+    before = before_replay(flow_now(prefixed.out).clusters.target, tails, to)
     name = transactional_id(salvage)
     with pytest.raises(KilledError):
-        replay_tail(source, MortalAppender(prefixed.out.target, name, SECONDS), tails, ends, to)
-    given = replay_tail(source, KafkaAppender(prefixed.out.target, name, SECONDS), tails, ends, to)
+        replay_tail(source, MortalAppender(prefixed.out.target, name, SECONDS), tails, before, to)
+    given = replay_tail(source, KafkaAppender(prefixed.out.target, name, SECONDS), tails, before, to)
     assert sum(given.values()) == tails.diverged_records
     there = prefixed.consumed(AWAY, salvage)
     for partition, records in prefixed.consumed().items():

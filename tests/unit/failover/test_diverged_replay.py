@@ -11,10 +11,18 @@ from hypothesis import strategies as st
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.diverged import FoundTail, FoundTails, TailKind
-from mmtool.failover.tail_replay import ends_before, into_topic, replay_tail, transactional_id
+from mmtool.failover.tail_replay import (
+    BeforeReplay,
+    before_replay,
+    into_counterpart,
+    into_topic,
+    replay_tail,
+    transactional_id,
+)
 from mmtool.kafka.batches import decode, iter_batches
 from mmtool.testing.batches import data
 from mmtool.testing.clusters import FakeCluster
+from mmtool.testing.scene import Scene
 from mmtool.testing.stored import FakeAppender, FakeBatches
 from mmtool.translation.diverged import DivergedTail, TailPart
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition, UpstreamOffset
@@ -22,6 +30,7 @@ from mmtool.translation.types import ClusterId, TopicId, TopicPartition, Upstrea
 PLACES = [TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 1)]
 BROUGHT = 72
 SALVAGE = into_topic("salvage")
+BEFORE = BeforeReplay(dict.fromkeys(PLACES, 0), 99)
 
 
 def tail_of(place, start, stop):
@@ -55,12 +64,14 @@ BATCHES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from(["none", "gzip"]
 def test_each_record_is_there_once_and_in_order_however_often_its_writer_is_killed(batches, lives, one_topic):
     source, tails = source_of(batches)
     to = SALVAGE if one_topic else (lambda place: place)
-    ends = dict.fromkeys(map(to, PLACES), 0)
+    before = BeforeReplay(
+        dict.fromkeys(map(to, PLACES), 0), sum(len(expected(source, tails, p)) for p in PLACES)
+    )
     target = FakeAppender(lives=list(lives))
     given_ = None
     while given_ is None:
         with suppress(UnreachableError):
-            given_ = replay_tail(source, target, tails, ends, to)
+            given_ = replay_tail(source, target, tails, before, to)
     for place in {to(place) for place in PLACES}:
         from_each = [expected(source, tails, came) for came in PLACES if to(came) == place]
         assert [record[1:] for record in target.log[place]] == list(chain(*from_each))
@@ -71,15 +82,24 @@ def test_each_record_is_there_once_and_in_order_however_often_its_writer_is_kill
 def test_a_batch_that_is_too_large_for_the_topic_is_split(batches):
     source, tails = source_of(batches)
     target = FakeAppender()
-    replay_tail(source, target, tails, dict.fromkeys(PLACES, 0), lambda place: place, max_batch_bytes=100)
+    replay_tail(source, target, tails, BEFORE, lambda place: place, max_batch_bytes=100)
     assert [r[1:] for r in target.log[PLACES[0]]] == expected(source, tails, PLACES[0])
+
+
+def test_where_the_source_has_deleted_records_between_two_tries_nothing_is_guessed():
+    source, tails = source_of([(4, "none"), (4, "none")])
+    target = FakeAppender(lives=[1])
+    with pytest.raises(UnreachableError):
+        replay_tail(source, target, tails, BEFORE, lambda place: place)
+    with pytest.raises(RefusedError, match="of 99 diverged records the source holds 15 now"):
+        replay_tail(source, target, tails, BEFORE, lambda place: place)
 
 
 def test_what_is_in_the_topic_already_is_not_counted_as_ours():
     cluster = FakeCluster("west", ClusterId("west"))
     cluster.add_topic("salvage", "id", 7, 9)
     _, tails = source_of([(4, "none")])
-    assert ends_before(cluster, tails, SALVAGE) == {("salvage", 0): 7, ("salvage", 1): 9}
+    assert before_replay(cluster, tails, SALVAGE).ends == {("salvage", 0): 7, ("salvage", 1): 9}
 
 
 def test_a_topic_with_too_few_partitions_is_refused_before_anything_is_written():
@@ -87,8 +107,14 @@ def test_a_topic_with_too_few_partitions_is_refused_before_anything_is_written()
     cluster.add_topic("salvage", "id", 0)
     _, tails = source_of([(4, "none")])
     with pytest.raises(RefusedError, match="salvage-1 is not on cluster west") as caught:
-        ends_before(cluster, tails, SALVAGE)
+        before_replay(cluster, tails, SALVAGE)
     assert "at least 2 partitions" in caught.value.remedy
+
+
+def test_replay_goes_to_the_topic_that_was_mirrored_to(tmp_path):
+    scene = Scene(tmp_path)
+    scene.has("orders", 1, 1)
+    assert into_counterpart(scene.look())(PLACES[1]) == ("east.orders", 1)
 
 
 def test_the_writer_s_name_is_one_that_mmtool_s_rights_cover():
