@@ -8,6 +8,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
@@ -25,11 +26,13 @@ async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> in
     if writer is UNKNOWN:
         return UNKNOWN
     try:
-        request = DescribeProducersRequest(about.target_topic, [about.partition])
+        request = DescribeProducersRequest([TopicPartition(about.target_topic, about.partition)])
         answers = await target.send_to_leader(about.target_topic, about.partition, request, purpose="scan")
     except (ConnectionLostError, UnsupportedByBrokerError):
         return UNKNOWN
-    states = [s for answer in answers for s in answer.producers if s.producer_id == writer.producer_id]
+    states = [
+        s for answer in answers.values() for s in answer.producers if s.producer_id == writer.producer_id
+    ]
     if not states or states[0].epoch > writer.epoch:
         return UNKNOWN
     if states[0].epoch < writer.epoch:

@@ -17,7 +17,7 @@ from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.kafka.wire.transactions import DescribeProducersRequest, ProducerState
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -38,6 +38,14 @@ _PAUSE_SECONDS = 0.05
 
 NOW_MS = int(time.time() * 1000) - 60_000
 """A minute ago: brokers soon delete what is older than their retention, and refuse what is far ahead."""
+
+
+class Remembered(NamedTuple):
+    """A producer as a partition's leader remembers it."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
 
 
 class Producer(NamedTuple):
@@ -148,11 +156,12 @@ class RealLog:
         ]
         return ends[0][place], ends[1][place]
 
-    async def producers(self) -> list[ProducerState]:
+    async def producers(self) -> list[Remembered]:
         """What the leader remembers of who wrote here."""
-        request = DescribeProducersRequest(self.topic, [self.partition])
+        place = TopicPartition(self.topic, self.partition)
+        request = DescribeProducersRequest([place])
         described = await self.cluster.send_to_leader(self.topic, self.partition, request)
-        return described[0].producers
+        return [Remembered(*state[:3]) for state in described[place].producers]
 
 
 def on_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:

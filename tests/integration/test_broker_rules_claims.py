@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.transactions import ProducerState
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.claims import claim, fence, take_shards
-from mmtool.testing.wire import Producer, Wire, on_loop, settings_of, signed
+from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 from mmtool.translation.types import TopicPartition
 
 
@@ -129,10 +128,10 @@ async def test_behind_a_fence_the_leader_has_forgotten_the_last_number(target, t
     wire, log = await target.cluster(), await target.log(topic)
     old = of(await claim(wire, topic))
     await log.produce(signed([b"a", b"b"], old, 0))
-    assert await log.producers() == [ProducerState(*old, 1)]
+    assert await log.producers() == [Remembered(*old, 1)]
     second = await claim(wire, topic)
     await fence(wire, topic, second, all_of(topic))
-    assert await log.producers() == [ProducerState(*of(second), -1)]
+    assert await log.producers() == [Remembered(*of(second), -1)]
 
 
 @on_loop

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.transactions import ProducerState
 from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic
 from mmtool.replication.claims import claim
-from mmtool.testing.wire import Producer, Wire, on_loop, settings_of, signed
+from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 
 LAST = (1 << 31) - 1
 
@@ -91,7 +90,7 @@ async def test_numbers_wrap_from_the_largest_int_to_zero_also_within_a_batch(tar
         await log.produce(signed([b"e"], us, 2)),
     ]
     assert [a.error_code for a in answers] == [Code.NONE] * 3
-    assert await log.producers() == [ProducerState(*us, 2)]
+    assert await log.producers() == [Remembered(*us, 2)]
 
 
 @on_loop
@@ -138,7 +137,7 @@ async def test_the_leader_describes_producers_as_they_were_last_appended(target,
     await log.produce(signed([b"a", b"b", b"c"], us, 0))
     await log.produce(signed([b"a"], other, 0))
     await log.produce(signed([b"d"], us, 3))
-    assert sorted(await log.producers()) == [ProducerState(*us, 3), ProducerState(*other, 0)]
+    assert sorted(await log.producers()) == [Remembered(*us, 3), Remembered(*other, 0)]
 
 
 @on_loop

@@ -1,5 +1,6 @@
-"""Claims: InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26), DescribeProducers (61).
+"""Claims: InitProducerId (22), AddPartitionsToTxn (24), EndTxn (26).
 
+And who writes besides: DescribeProducers (61), DescribeTransactions (65), ListTransactions (66), all of KIP-664.
 A transactional id is used to claim a shard and never to write data: InitProducerId hands out (producer id,
 epoch) and bumps the epoch; an empty aborted transaction writes one marker per partition, and each marker
 fences every older epoch there.
@@ -8,6 +9,7 @@ fences every older epoch there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.codec import (
@@ -26,7 +28,7 @@ from mmtool.kafka.wire.request import WireRequest
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 
 class ProducerIdentity(NamedTuple):
@@ -98,55 +100,144 @@ class EndTxnRequest(WireRequest[int]):
 
 
 class ProducerState(NamedTuple):
-    """What a partition's leader remembers of one producer."""
+    """What a partition's leader remembers of one producer, in Kafka's own numbers: -1 stands for none."""
 
     producer_id: int
     epoch: int
     last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    open_from: int
 
 
 class DescribedProducers(NamedTuple):
     """All producers that one partition's leader remembers."""
 
-    partition: int
     error_code: int
     producers: list[ProducerState]
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeProducersRequest(WireRequest[list[DescribedProducers]]):
-    """Producer states of partitions of one topic (KIP-664); asked of their leader."""
+class DescribeProducersRequest(WireRequest[dict[TopicPartition, DescribedProducers]]):
+    """Producer states of partitions (KIP-664: Kafka 2.8); asked of their leader."""
 
     API_KEY = 61
     VERSIONS = (0,)
     FLEXIBLE_FROM = 0
 
-    topic: str
-    partitions: Sequence[int]
+    places: Collection[TopicPartition]
 
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        of = compact_string(self.topic) + compact_array(map(int32, self.partitions)) + NO_TAGS
-        return compact_array([of]) + NO_TAGS
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        topics = groupby(sorted(self.places), key=lambda place: place.topic)
+        return compact_array(_asked(topic, places) for topic, places in topics) + NO_TAGS
 
-    def answer(self, version: int, cursor: Cursor) -> list[DescribedProducers]:  # noqa: ARG002  one version
+    def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, DescribedProducers]:  # noqa: ARG002  one version
         cursor.int32()
-        described: list[DescribedProducers] = []
+        described: dict[TopicPartition, DescribedProducers] = {}
         for _ in range(max(cursor.uvarint() - 1, 0)):
-            cursor.compact_string()
-            described += cursor.compact_array(lambda: _partition(cursor))
+            topic = cursor.compact_string() or ""
+            for partition, producers in cursor.compact_array(lambda: _partition(cursor)):
+                described[TopicPartition(topic, partition)] = producers
             cursor.tags()
         return described
 
 
-def _partition(cursor: Cursor) -> DescribedProducers:
+def _asked(topic: str, places: Iterable[TopicPartition]) -> bytes:
+    numbers = compact_array(int32(place.partition) for place in places)
+    return compact_string(topic) + numbers + NO_TAGS
+
+
+def _partition(cursor: Cursor) -> tuple[int, DescribedProducers]:
     partition, error, _message = cursor.int32(), cursor.int16(), cursor.compact_string()
     producers = cursor.compact_array(lambda: _producer(cursor))
     cursor.tags()
-    return DescribedProducers(partition, error, producers)
+    return partition, DescribedProducers(error, producers)
 
 
 def _producer(cursor: Cursor) -> ProducerState:
     producer_id, epoch, sequence = cursor.int64(), cursor.int32(), cursor.int32()
-    cursor.int64(), cursor.int32(), cursor.int64()  # last timestamp, coordinator epoch, open transaction
+    timestamp, coordinator_epoch, open_from = cursor.int64(), cursor.int32(), cursor.int64()
     cursor.tags()
-    return ProducerState(producer_id, epoch, sequence)
+    return ProducerState(producer_id, epoch, sequence, timestamp, coordinator_epoch, open_from)
+
+
+class ListedTransaction(NamedTuple):
+    """One transactional id of those that a broker coordinates."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class ListedTransactions(NamedTuple):
+    """A broker's answer; ids that we may not DESCRIBE are left out of it."""
+
+    error_code: int
+    transactions: list[ListedTransaction]
+
+
+@dataclass(frozen=True, slots=True)
+class ListTransactionsRequest(WireRequest[ListedTransactions]):
+    """The transactional ids of some producer ids (KIP-664); asked of every broker, each tells its own."""
+
+    API_KEY = 66
+    VERSIONS = (0,)
+    FLEXIBLE_FROM = 0
+
+    producer_ids: Collection[int]
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        return compact_array(()) + compact_array(map(int64, self.producer_ids)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> ListedTransactions:  # noqa: ARG002  one version
+        cursor.int32()
+        error = cursor.int16()
+        cursor.compact_array(cursor.compact_string)  # states that it does not know
+        return ListedTransactions(error, cursor.compact_array(lambda: _listed(cursor)))
+
+
+def _listed(cursor: Cursor) -> ListedTransaction:
+    name, producer_id, state = cursor.compact_string() or "", cursor.int64(), cursor.compact_string() or ""
+    cursor.tags()
+    return ListedTransaction(name, producer_id, state)
+
+
+class DescribedTransaction(NamedTuple):
+    """A transactional id's transaction; ``started_ms`` is -1 where none has begun."""
+
+    error_code: int
+    producer_id: int
+    timeout_ms: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTransactionsRequest(WireRequest[dict[str, DescribedTransaction]]):
+    """Transactions by their transactional id (KIP-664); asked of their coordinator."""
+
+    API_KEY = 65
+    VERSIONS = (0,)
+    FLEXIBLE_FROM = 0
+
+    transactional_ids: Collection[str]
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        return compact_array(map(compact_string, self.transactional_ids)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedTransaction]:  # noqa: ARG002  one version
+        cursor.int32()
+        return dict(cursor.compact_array(lambda: _transaction(cursor)))
+
+
+def _transaction(cursor: Cursor) -> tuple[str, DescribedTransaction]:
+    error, name, _state = cursor.int16(), cursor.compact_string() or "", cursor.compact_string()
+    timeout_ms, started_ms, producer_id = cursor.int32(), cursor.int64(), cursor.int64()
+    cursor.int16()  # epoch
+    cursor.compact_array(lambda: _topic(cursor))
+    cursor.tags()
+    return name, DescribedTransaction(error, producer_id, timeout_ms, started_ms)
+
+
+def _topic(cursor: Cursor) -> None:
+    cursor.compact_string(), cursor.compact_array(cursor.int32)
+    cursor.tags()

@@ -17,6 +17,7 @@ from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.translation.types import TopicPartition
 
 _TEXT = st.text(max_size=300)
 
@@ -115,7 +116,7 @@ def test_a_header_names_api_version_correlation_and_client():
 
 
 def test_a_header_of_a_flexible_version_ends_in_tags():
-    request = DescribeProducersRequest("t", [0]).prepare({61: (0, 0)})
+    request = DescribeProducersRequest([TopicPartition("t", 0)]).prepare({61: (0, 0)})
     assert request.pieces(7, "me")[0].hex() == "003d0000" + "00000007" + "00026d65" + "00"
 
 
@@ -123,7 +124,7 @@ def test_a_header_of_a_flexible_version_ends_in_tags():
     ("request_", "versions", "raw", "answer"),
     [
         (ListOffsetsRequest({}, read_committed=True), {2: (0, 5)}, "000000070000000000000000", {}),
-        (DescribeProducersRequest("t", [0]), {61: (0, 0)}, "0000000700000000000100", []),
+        (DescribeProducersRequest([TopicPartition("t", 0)]), {61: (0, 0)}, "0000000700000000000100", {}),
     ],
     ids=["plain", "flexible"],
 )

@@ -19,9 +19,14 @@ from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, Produ
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,
     DescribedProducers,
+    DescribedTransaction,
     DescribeProducersRequest,
+    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListedTransaction,
+    ListedTransactions,
+    ListTransactionsRequest,
     ProducerIdentity,
     ProducerState,
 )
@@ -237,13 +242,33 @@ def test_end_txn(version, commit, flag):
 
 
 def test_describe_producers():
-    request = DescribeProducersRequest("a", [0, 1])
+    places = [TopicPartition("a", 0), TopicPartition("a", 1)]
+    request = DescribeProducersRequest(places)
     assert request.body(0) == raw("02 02 61 03 00000000 00000001 00 00")
-    producer = "0000000000000011 00000003 00000029" + "0000000000000001 ffffffff ffffffffffffffff 00"
+    producer = "0000000000000011 00000003 00000029" + "0000000000000001 ffffffff 0000000000000007 00"
     first, second = "00000000 0000 00 02" + producer + "00", "00000001 0003 02 78 01 00"
     answer = "00000000 02 02 61 03" + first + second + "00 00"
-    expected = [
-        DescribedProducers(0, 0, [ProducerState(17, 3, 41)]),
-        DescribedProducers(1, 3, []),
-    ]
-    assert read(request, 0, answer) == (expected, 1)
+    states = (DescribedProducers(0, [ProducerState(17, 3, 41, 1, -1, 7)]), DescribedProducers(3, []))
+    assert read(request, 0, answer) == (dict(zip(places, states, strict=True)), 1)
+
+
+def test_describe_producers_of_several_topics():
+    request = DescribeProducersRequest(
+        [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
+    )
+    assert request.body(0) == raw("03 0261 02 00000000 00" + "0262 03 00000001 00000002 00 00")
+
+
+def test_list_transactions():
+    request = ListTransactionsRequest([17])
+    assert request.body(0) == raw("01 02 0000000000000011 00")
+    answer = "00000000 0000 01 02" + "03 7478 0000000000000011 08" + b"Ongoing".hex() + "00 00"
+    assert read(request, 0, answer) == (ListedTransactions(0, [ListedTransaction("tx", 17, "Ongoing")]), 1)
+
+
+def test_describe_transactions():
+    request = DescribeTransactionsRequest(["tx"])
+    assert request.body(0) == raw("02 03 7478 00")
+    head = "00000000 02" + "0000 03 7478 08" + b"Ongoing".hex() + "0000ea60 0000000000000005"
+    answer = head + "0000000000000011 0003" + "02 0261 02 00000000 00" + "00 00"
+    assert read(request, 0, answer) == ({"tx": DescribedTransaction(0, 17, 60_000, 5)}, 1)
