@@ -1,0 +1,314 @@
+"""Fences: rules that keep producers off the source's topics while they move to the other cluster.
+
+A fence is one DENY of WRITE for each principal that a rule allows to write a topic. DENY wins over every ALLOW, for
+whatever pattern it was given (Kafka's authorizers), so nothing that was there is touched, and taking the fence away
+leaves what was there. Super users are asked for no rule: no fence holds them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.plan.words import few
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from mmtool.translation.types import TopicPartition
+
+LITERAL = "LITERAL"
+PREFIXED = "PREFIXED"
+EVERY_TOPIC = "*"
+EVERYBODY = "User:*"
+ANY_HOST = "*"
+
+_WRITES = frozenset({"WRITE", "ALL"})
+"""What gives, or takes, the right to write a topic. IDEMPOTENT_WRITE is a right on the cluster, and writes nothing."""
+_ELSE = "or stop the producers and use --fence watch, or let --fence hook stop them"
+
+
+class Binding(NamedTuple):
+    """One rule about topics, in Kafka's words; plain strings, so that a journal can hold it.
+
+    Attributes:
+        name: A topic, ``*`` for all of them (with LITERAL only), or how their names begin.
+        pattern: ``LITERAL`` or ``PREFIXED`` (KIP-290).
+        operation: As ``WRITE``.
+        permission: ``ALLOW`` or ``DENY``.
+    """
+
+    name: str
+    pattern: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+
+    def __str__(self) -> str:
+        return f"{self.permission} {self.operation} on {self.name} for {self.principal}"
+
+    def matches(self, topic: str) -> bool:
+        """Whether it speaks of a topic."""
+        if self.pattern == PREFIXED:
+            return topic.startswith(self.name)
+        return self.name in {topic, EVERY_TOPIC}
+
+    @property
+    def gives_write(self) -> bool:
+        return self.permission == "ALLOW" and self.operation in _WRITES
+
+    @property
+    def takes_write(self) -> bool:
+        """From wherever the principal connects; what denies some hosts leaves the others."""
+        return self.permission == "DENY" and self.operation in _WRITES and self.host == ANY_HOST
+
+
+class Writer(NamedTuple):
+    """What a partition's leader remembers of one producer with a producer id (KIP-664).
+
+    Attributes:
+        last_sequence: Unknown when its last batch was a transaction's marker.
+        last_timestamp_ms: Of its last record, by the producer's clock.
+        coordinator_epoch: Of the last marker; unknown outside transactions.
+        open_from: Where its open transaction begins; None when none is open.
+    """
+
+    producer_id: int
+    epoch: int
+    last_sequence: int | Unknown = UNKNOWN
+    last_timestamp_ms: int | Unknown = UNKNOWN
+    coordinator_epoch: int | Unknown = UNKNOWN
+    open_from: int | None = None
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open on one partition.
+
+    Attributes:
+        open_from: Its first offset there.
+        transactional_id: Unknown without DESCRIBE on it.
+        since_ms: When it began, in ms since 1970; as above.
+        timeout_ms: After how long its coordinator aborts it; as above.
+    """
+
+    place: TopicPartition
+    producer_id: int
+    open_from: int
+    transactional_id: str | Unknown = UNKNOWN
+    since_ms: int | Unknown = UNKNOWN
+    timeout_ms: int | Unknown = UNKNOWN
+
+
+class CannotTell(NamedTuple):
+    """Why something cannot be known."""
+
+    why: str
+
+
+class FenceGuard(NamedTuple):
+    """Why a fence must not be raised, or what it leaves open: a stable word, the sentence, and what to do."""
+
+    code: str
+    sentence: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class FenceFacts:
+    """What a cluster says about who may write some topics.
+
+    Attributes:
+        bindings: All that speak of these topics; UNKNOWN where the cluster has no authorizer.
+        own: Principals that mmtool connects as.
+        own_complete: Whether these are all; a client certificate's principal is the brokers' to make.
+        own_writes: Topics that mmtool itself may write (KIP-430).
+        may_alter: Whether mmtool may make rules: ALTER on the cluster. UNKNOWN where the broker does not tell.
+        super_users: UNKNOWN where they are set and hidden, which is how brokers show what they do not know
+            the type of.
+        allows_unruled: ``allow.everyone.if.no.acl.found``; likewise.
+        writers: Producers with a producer id, by partition, or why they cannot be told. A producer without
+            idempotence leaves no trace there.
+    """
+
+    topics: tuple[str, ...]
+    bindings: frozenset[Binding] | Unknown
+    own: frozenset[str]
+    own_complete: bool
+    own_writes: frozenset[str]
+    may_alter: bool | Unknown
+    super_users: frozenset[str] | Unknown
+    allows_unruled: bool | Unknown
+    writers: Mapping[TopicPartition, tuple[Writer, ...]] | CannotTell
+
+
+@dataclass(frozen=True, slots=True)
+class FencePlan:
+    """What has to be denied, and what forbids it.
+
+    Invariants, checked when it is made and by hypothesis:
+        A. ``User:*`` and mmtool's own principals are never denied.
+        B. No deny is there already: taking the fence away leaves exactly the bindings of before.
+        C. Whoever holds WRITE on one of the topics is denied (now, or by a rule that is there), or is named by
+           a guard, or is mmtool itself, which a warning says.
+        D. A deny is about one topic by its whole name, of these topics, for WRITE, from any host.
+
+    Attributes:
+        denies: To create. After a crash they are what to remove: they were not there when the plan was made.
+        guards: What forbids the fence; an executable plan has none.
+        warnings: What it leaves open: `watch_ends` finds who uses it.
+        own: mmtool's own principals, as far as they are known.
+        own_writes: Topics that mmtool may write: what it may no longer write then, it was denied by mistake.
+    """
+
+    topics: tuple[str, ...]
+    denies: tuple[Binding, ...]
+    guards: tuple[FenceGuard, ...] = ()
+    warnings: tuple[FenceGuard, ...] = ()
+    own: frozenset[str] = frozenset()
+    own_writes: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for deny in self.denies:
+            if deny.principal == EVERYBODY or deny.principal in self.own:
+                raise AssertionError(f"A: {deny}")
+            if deny != _deny(deny.principal, deny.name) or deny.name not in self.topics:
+                raise AssertionError(f"D: {deny}")
+
+    @property
+    def executable(self) -> bool:
+        return not self.guards
+
+    @property
+    def sentence(self) -> str:
+        """What is done, as a step says it."""
+        principals = sorted({deny.principal for deny in self.denies})
+        if not principals:
+            return f"deny nobody: no rule lets anybody but mmtool write {few(self.topics)}"
+        return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"
+
+
+def fence_plan(facts: FenceFacts) -> FencePlan:
+    """The fence for topics as their cluster stands."""
+    topics = tuple(sorted(set(facts.topics)))
+    if facts.bindings is UNKNOWN:
+        return FencePlan(topics, (), (_NO_AUTHORIZER,), own=facts.own, own_writes=facts.own_writes)
+    writers = unfenced(facts.bindings, topics)
+    supers = frozenset() if facts.super_users is UNKNOWN else facts.super_users
+    spared = {EVERYBODY} | supers | facts.own
+    denies = tuple(_deny(principal, topic) for principal, topic in sorted(writers) if principal not in spared)
+    _check(facts.bindings, denies, topics, spared)
+    guards, warnings = _guards(facts, topics, facts.bindings, writers), _warnings(facts, writers)
+    return FencePlan(topics, denies, tuple(guards), tuple(warnings), facts.own, facts.own_writes)
+
+
+def _check(
+    there: frozenset[Binding], denies: tuple[Binding, ...], topics: tuple[str, ...], spared: Collection[str]
+) -> None:
+    """Invariants B and C, against the rules as they are and as they would be."""
+    if not there.isdisjoint(denies):
+        raise AssertionError(f"B: {sorted(there.intersection(denies))}")
+    missed = {who for who, _ in unfenced(there.union(denies), topics)} - set(spared)
+    if missed:
+        raise AssertionError(f"C: {sorted(missed)}")
+
+
+def unfenced(bindings: Collection[Binding], topics: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Who may write which of the topics by a rule, and is not denied it: (principal, topic)."""
+    found = set()
+    for topic in topics:
+        about = [binding for binding in bindings if binding.matches(topic)]
+        denied = {binding.principal for binding in about if binding.takes_write}
+        if EVERYBODY not in denied:
+            found |= {(b.principal, topic) for b in about if b.gives_write and b.principal not in denied}
+    return frozenset(found)
+
+
+def _deny(principal: str, topic: str) -> Binding:
+    return Binding(topic, LITERAL, principal, ANY_HOST, "WRITE", "DENY")
+
+
+_NO_AUTHORIZER = FenceGuard(
+    "no_authorizer",
+    "the cluster has no authorizer (authorizer.class.name is not set): it denies nobody anything",
+    "stop the producers and use --fence watch, or let --fence hook stop them",
+)
+
+
+def _guards(
+    facts: FenceFacts,
+    topics: tuple[str, ...],
+    bindings: frozenset[Binding],
+    writers: Iterable[tuple[str, str]],
+) -> Iterable[FenceGuard]:
+    of = _by_principal(writers)
+    if facts.may_alter is False:
+        yield FenceGuard(
+            "may_not_alter_acls",
+            "mmtool may not make rules: it lacks ALTER on the cluster",
+            f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
+        )
+    if isinstance(facts.writers, CannotTell):
+        yield FenceGuard(
+            "producers_unknown",
+            f"who produces cannot be told: {facts.writers.why}",
+            f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_ELSE.removeprefix('or ')}",
+        )
+    if EVERYBODY in of:
+        yield FenceGuard(
+            "everybody_may_write",
+            f"a rule for {EVERYBODY} lets everybody write {few(of[EVERYBODY])}; denied to all, mmtool's own"
+            " writing and the way back would be denied as well",
+            f"put rules for the producers' own principals in its place, {_ELSE}",
+        )
+    unruled = [topic for topic in topics if not any(binding.matches(topic) for binding in bindings)]
+    if unruled and facts.allows_unruled is not False:
+        yield _unruled(unruled, certain=facts.allows_unruled is True)
+    if facts.super_users is not UNKNOWN:
+        for principal in sorted(of.keys() & facts.super_users - facts.own):
+            yield FenceGuard(
+                "super_user_writes",
+                f"{principal} may write {few(of[principal])} and is a super user, whom no rule holds",
+                f"let its producers connect as another principal, {_ELSE}",
+            )
+
+
+def _unruled(topics: list[str], *, certain: bool) -> FenceGuard:
+    may = "may" if certain else "may perhaps"
+    return FenceGuard(
+        "everybody_may_write",
+        f"no rule is about {few(topics)}, so everybody {may} write there (allow.everyone.if.no.acl.found); a"
+        " first rule would take that from all, readers included",
+        f"make rules for those topics' producers and consumers, {_ELSE}",
+    )
+
+
+def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]]) -> Iterable[FenceGuard]:
+    of = _by_principal(writers)
+    for principal in sorted(of.keys() & facts.own):
+        yield FenceGuard(
+            "own_principal_writes",
+            f"{principal} is mmtool's own and may write {few(of[principal])}: it stays so",
+            "no application should connect as mmtool",
+        )
+    if not facts.own_complete:
+        yield FenceGuard(
+            "own_principal_unknown",
+            "mmtool connects by a certificate, whose principal the brokers make: its own rights are looked at"
+            " again when the fence stands",
+            "",
+        )
+    if facts.super_users is UNKNOWN:
+        yield FenceGuard(
+            "super_users_unknown",
+            "the brokers have super users and do not show them: no fence holds those",
+            "let no producer connect as one of super.users",
+        )
+
+
+def _by_principal(writers: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for principal, topic in sorted(writers):
+        found.setdefault(principal, []).append(topic)
+    return found
