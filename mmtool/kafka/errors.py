@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError
 
 from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.ports import Problem
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
@@ -128,6 +129,12 @@ def unreachable(alias: str, what: str, why: str) -> UnreachableError:
     """In the words of `failure_of`, for a cluster that gave no answer with an error in it."""
     _, remedy = _OURS[Kind.AWAY]
     return UnreachableError(f"cluster {alias} failed at {what}: {why}", remedy=remedy.format(alias=alias))
+
+
+def problem_of(code: int) -> Problem:
+    """A broker's error code in the library's words, for an answer that is no failure."""
+    error: Any = KafkaError(code)
+    return Problem(error.name(), error.str())
 
 
 def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:

@@ -8,13 +8,13 @@ when it asks for the commits of a cluster that never had a group. See docs/decis
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again, handfuls
 from mmtool.kafka.ports import GroupListing, Problem
 from mmtool.kafka.wire.beside import WireBeside
@@ -221,13 +221,13 @@ class KafkaGroups:
         if answer.error_code == Code.GROUP_ID_NOT_FOUND:
             return {}
         if answer.error_code == Code.NON_EMPTY_GROUP:
-            return dict.fromkeys(places, _problem(Code.NON_EMPTY_GROUP))
+            return dict.fromkeys(places, problem_of(Code.NON_EMPTY_GROUP))
         self._check(answer.error_code, f"deleting offsets of group {group}")
-        return {place: _problem(code) for place, code in answer.partitions.items() if code != Code.NONE}
+        return {place: problem_of(code) for place, code in answer.partitions.items() if code != Code.NONE}
 
     def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""
-        problems = {place: _problem(code) for place, code in answer.items() if code != Code.NONE}
+        problems = {place: problem_of(code) for place, code in answer.items() if code != Code.NONE}
         if any(is_passing(KafkaError(code)) for code in answer.values()):
             raise NotNowError(_RefusedError(problems))
         return problems
@@ -376,8 +376,3 @@ class _RefusedError(Exception):
 
 def _may_not_read(rights: Rights | Unknown) -> bool:
     return rights is not UNKNOWN and not rights.may_read
-
-
-def _problem(code: int) -> Problem:
-    error: Any = KafkaError(code)
-    return Problem(error.name(), error.str())

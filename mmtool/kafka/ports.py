@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import ProducerRecord
+    from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.status import FlowMember
@@ -271,6 +272,39 @@ class AppendPort(Protocol):
         Raises:
             MmtoolError: The cluster refuses it, or somebody else goes on in our place.
         """
+
+
+class FencePort(Protocol):
+    """Who may write some topics of one cluster, and who does. Errors as in `GroupsPort`."""
+
+    @property
+    def alias(self) -> str: ...
+
+    def facts(self, topics: Collection[str]) -> FenceFacts:
+        """All that a fence's plan is made from."""
+
+    def bindings(self, topics: Collection[str]) -> frozenset[Binding]:
+        """The rules that speak of these topics, as one broker has them now."""
+
+    def deny(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
+        """Make these rules; returns when every broker goes by them. What failed, by rule."""
+
+    def remove(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
+        """Delete exactly these, if they are there; returns when no broker goes by them. What failed, by rule."""
+
+    def own_writes(self, topics: Collection[str]) -> frozenset[str]:
+        """Which of the topics mmtool itself may write."""
+
+    def writers(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[Writer, ...]]:
+        """Who has produced with a producer id, as far as the leaders remember (``producer.id.expiration.ms``).
+
+        Raises:
+            NotAuthorisedError: Without READ on a topic.
+            RefusedError: Brokers before 2.8 do not tell.
+        """
+
+    def open_transactions(self, places: Collection[TopicPartition]) -> Sequence[OpenTransaction]:
+        """Transactions with records in these partitions that have not ended. Errors as above."""
 
 
 class FlowStatePort(Protocol):

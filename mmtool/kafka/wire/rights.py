@@ -1,4 +1,4 @@
-"""What we may do with a topic or a group, as brokers tell it (KIP-430): one bit for each ``AclOperation``."""
+"""What we may do with a topic, a group or the cluster, as brokers tell it (KIP-430): a bit for each operation."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _NOT_ASKED = -(1 << 31)
 _READ = 3
+_WRITE = 4
+_ALTER = 7
 
 
 class Rights(NamedTuple):
@@ -22,6 +24,16 @@ class Rights(NamedTuple):
     def may_read(self) -> bool:
         """READ: of a topic to commit in it, of a group to commit for it."""
         return bool(self.operations >> _READ & 1)
+
+    @property
+    def may_write(self) -> bool:
+        """WRITE: of a topic."""
+        return bool(self.operations >> _WRITE & 1)
+
+    @property
+    def may_alter(self) -> bool:
+        """ALTER: of the cluster to make and to delete ACLs."""
+        return bool(self.operations >> _ALTER & 1)
 
 
 def rights_of(cursor: Cursor) -> Rights | Unknown:
