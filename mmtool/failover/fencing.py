@@ -1,0 +1,278 @@
+"""Keeping producers off the source's topics while they move: a fence raised and lowered, and the proof that it holds.
+
+The order that makes the loss zero: raise the fence, wait for open transactions to end, watch the ends stand still,
+mirror up to these ends. A fence lets an open transaction be committed or aborted: that takes WRITE on its
+transactional id, not on the topics.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
+from mmtool.plan.fences import fence_plan, unfenced
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from mmtool.kafka.ports import ClusterPort, FencePort
+    from mmtool.plan.fences import Binding, FencePlan, OpenTransaction, Writer
+    from mmtool.translation.types import TopicPartition
+
+_LOOK_SECONDS = 0.25
+_SETTLING_SECONDS = 1.0
+"""How long what a broker had let in before the fence may still be appended; a second is ample on a well broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A partition that grew while it should have stood still.
+
+    Attributes:
+        came: Records, and markers of transactions, since the end was last seen to stand still; below 0 where the log
+            was cut.
+        producers: Those with a producer id that wrote there meanwhile; who they connect as, no broker tells. None
+            of them: it was a producer without idempotence, of which brokers remember nothing.
+    """
+
+    place: TopicPartition
+    came: int
+    producers: tuple[Writer, ...] | Unknown
+
+    def __str__(self) -> str:
+        if self.came < 0:
+            return f"{self.place} lost {counted(-self.came, 'record')}: its log was cut"
+        if self.producers is UNKNOWN:
+            who = "producers that cannot be told"
+        else:
+            ids = few([f"producer id {writer.producer_id}" for writer in self.producers], 3)
+            who = ids or "a producer without idempotence"
+        return f"{counted(self.came, 'record')} in {self.place} by {who}"
+
+
+class StrayProducersError(GateError):
+    """Somebody still writes: the fence has to be taken back.
+
+    Attributes:
+        strays: Where, how much, by whom.
+    """
+
+    code = "stray_producers"
+
+    def __init__(self, alias: str, strays: tuple[Stray, ...]) -> None:
+        super().__init__(
+            f"the ends on {alias} do not stand still: {few(strays)}",
+            remedy="stop these producers: super users, principals without a rule of their own, or mmtool's own",
+        )
+        self.strays = strays
+
+
+def plan_fence(port: FencePort, topics: Collection[str]) -> FencePlan:
+    """The fence for some topics, from what their cluster says now; nothing is changed.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its rules.
+    """
+    return fence_plan(port.facts(topics))
+
+
+def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
+    """Deny what was planned, on every broker, or leave the rules as they were.
+
+    The plan's ``denies`` have to be in the journal before: after a crash in here, `lower_fence` of them is the way
+    back. A second call with the same plan goes on where the first one ended.
+
+    Returns:
+        What is denied by it now, for `lower_fence`.
+
+    Raises:
+        RefusedError: The plan has guards, a rule could not be made, somebody was given WRITE meanwhile, or mmtool
+            itself is denied something. Nothing has changed.
+        PartlyAppliedError: One of these, and some denies could not be taken back; they are listed.
+        UnreachableError: The cluster did not answer, and has none of the denies.
+    """
+    if plan.guards:
+        guard = plan.guards[0]
+        raise RefusedError(few([g.sentence for g in plan.guards]), remedy=guard.remedy, code=guard.code)
+    try:
+        _deny(port, plan.denies)
+        _check(port, plan)
+    except BaseException as error:  # a Ctrl-C as well
+        _take_back(port, plan.denies, error)
+        raise
+    return plan.denies
+
+
+def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
+    """Take away exactly these denies; one that is gone already does not matter, so it may be done twice.
+
+    Raises:
+        PartlyAppliedError: Some are still there; they are listed, with Kafka's own command for the first.
+        UnreachableError: The cluster does not answer: all of them may be there.
+    """
+    left = port.remove(created) if created else {}
+    if left:
+        raise _left(port.alias, left, "the fence")
+
+
+def _take_back(port: FencePort, denies: Collection[Binding], why: BaseException) -> None:
+    try:
+        left: Mapping[Binding, object] = port.remove(denies) if denies else {}
+    except MmtoolError as error:
+        left = dict.fromkeys(denies, error)
+    if left:
+        raise _left(port.alias, left, f"{why or 'interrupted'}; what was denied") from why
+
+
+def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
+    first, problem = next(iter(left.items()))
+    command = (
+        f"kafka-acls.sh --remove --force --topic {first.name} --deny-principal {first.principal}"
+        f" --deny-host '{first.host}' --operation {first.operation.capitalize()}"
+    )
+    return PartlyAppliedError(
+        f"{what} could not be taken away on {alias}: {few(list(left))} may still be there ({problem})",
+        remedy=f"run the same again, or remove them: {command}",
+        code="fence_left",
+    )
+
+
+def _deny(port: FencePort, denies: Collection[Binding]) -> None:
+    said = [f"{binding}: {problem}" for binding, problem in port.deny(denies).items()]
+    if said:
+        raise RefusedError(
+            f"the fence on {port.alias} could not be raised: {few(said, 3)}",
+            remedy="check that mmtool's principal has ALTER on the cluster, and that every broker is well",
+            code="fence_failed",
+        )
+
+
+def _check(port: FencePort, plan: FencePlan) -> None:
+    """Refuse a fence that does not hold everybody, or that holds us."""
+    writers = unfenced(port.bindings(plan.topics), plan.topics)
+    missed = sorted(f"{who} may write {topic}" for who, topic in writers if who not in plan.own)
+    if missed:
+        raise RefusedError(
+            f"rules on {port.alias} have changed since the fence was planned: {few(missed)}",
+            remedy="run the same again",
+            code="fence_stale",
+        )
+    lost = plan.own_writes - port.own_writes(plan.topics)
+    if lost:
+        denied = sorted({deny.principal for deny in plan.denies})
+        raise RefusedError(
+            f"the fence on {port.alias} denies mmtool itself WRITE on {few(sorted(lost))}:"
+            f" its own principal is one of {few(denied)}",
+            remedy="let mmtool connect as a principal that no producer uses, or use --fence hook or watch",
+            code="own_principal_denied",
+        )
+
+
+def await_transactions(
+    port: FencePort,
+    places: Collection[TopicPartition],
+    seconds: float,
+    *,
+    pause: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Return when no transaction has records in these partitions and has not ended.
+
+    Raises:
+        GateError: Some are still open after so many seconds; they are listed.
+        UnreachableError, NotAuthorisedError, RefusedError: Who has one cannot be told.
+    """
+    deadline = clock() + seconds
+    while still_open := port.open_transactions(places):
+        if clock() >= deadline:
+            raise GateError(
+                f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
+                f" {few([_open(one) for one in still_open])}",
+                remedy="let their producers commit or abort, wait for transaction.timeout.ms, or abort them:"
+                " kafka-transactions.sh abort --topic T --partition P --start-offset O",
+                code="open_transactions",
+            )
+        pause(_LOOK_SECONDS)
+
+
+def _open(one: OpenTransaction) -> str:
+    name = "" if one.transactional_id is UNKNOWN else f" ({one.transactional_id})"
+    since = "" if one.since_ms is UNKNOWN else f" since {_at(one.since_ms)}"
+    return f"producer id {one.producer_id}{name} in {one.place} from offset {one.open_from}{since}"
+
+
+def _at(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def watch_ends(
+    cluster: ClusterPort,
+    port: FencePort,
+    places: Collection[TopicPartition],
+    seconds: float = 2.0,
+    pause: Callable[[float], None] = time.sleep,
+) -> dict[TopicPartition, int]:
+    """Return the partitions' log ends once they have stood still for so many seconds.
+
+    The log end, not the last stable offset: what is written in a transaction counts. What moves within the first
+    second was let in before the fence; the time begins anew.
+
+    Raises:
+        StrayProducersError: Somebody goes on writing.
+        RefusedError: A partition is not there any more.
+        UnreachableError: The cluster does not answer.
+    """
+    seen = _look(cluster, port, places)
+    waited = still = 0.0
+    while still < seconds:
+        pause(_LOOK_SECONDS)
+        waited, still = waited + _LOOK_SECONDS, still + _LOOK_SECONDS
+        now = _ends(cluster, places)
+        if now == seen.ends:
+            continue
+        if waited > _SETTLING_SECONDS:
+            raise StrayProducersError(cluster.alias, _strays(port, seen, now))
+        seen, still = _look(cluster, port, places), 0.0
+    return seen.ends
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Log ends, and who had written before they were asked."""
+
+    writers: Mapping[TopicPartition, tuple[Writer, ...]] | Unknown
+    ends: dict[TopicPartition, int]
+
+
+def _look(cluster: ClusterPort, port: FencePort, places: Collection[TopicPartition]) -> _Seen:
+    try:
+        return _Seen(port.writers(places), _ends(cluster, places))
+    except (NotAuthorisedError, RefusedError):  # the ends can be watched all the same
+        return _Seen(UNKNOWN, _ends(cluster, places))
+
+
+def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    found = cluster.bounds(places)
+    gone = sorted(set(places) - found.keys())
+    if gone:
+        raise RefusedError(
+            f"{few(gone)} on {cluster.alias} cannot be watched: not there any more",
+            remedy="check that it was not deleted or made anew meanwhile",
+        )
+    return {place: bounds.log_end for place, bounds in found.items()}
+
+
+def _strays(port: FencePort, seen: _Seen, now: Mapping[TopicPartition, int]) -> tuple[Stray, ...]:
+    moved = {place: now[place] - end for place, end in sorted(seen.ends.items()) if now[place] != end}
+    if seen.writers is UNKNOWN:
+        return tuple(Stray(place, came, UNKNOWN) for place, came in moved.items())
+    writers, before = port.writers(moved), seen.writers
+    return tuple(
+        Stray(place, came, tuple(writer for writer in writers[place] if writer not in before[place]))
+        for place, came in moved.items()
+    )

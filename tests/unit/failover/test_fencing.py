@@ -1,0 +1,238 @@
+"""A fence that is raised whole or not at all, and the proof that nobody writes."""
+
+import pytest
+
+from mmtool.errors import GateError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
+from mmtool.failover.fencing import (
+    StrayProducersError,
+    await_transactions,
+    lower_fence,
+    plan_fence,
+    raise_fence,
+    watch_ends,
+)
+from mmtool.kafka.ports import Bounds
+from mmtool.plan.fences import Binding, OpenTransaction
+from mmtool.testing.clusters import FakeCluster
+from mmtool.testing.fences import FakeFences
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import ClusterId, TopicPartition
+
+ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
+
+
+def allow(principal, topic="orders"):
+    return Binding(topic, "LITERAL", principal, "*", "WRITE", "ALLOW")
+
+
+def deny(principal, topic="orders"):
+    return allow(principal, topic)._replace(permission="DENY")
+
+
+@pytest.fixture
+def cluster():
+    cluster = FakeCluster("east", ClusterId("east-id"))
+    cluster.add_topic("orders", "id-orders", 10)
+    cluster.add_topic("bills", "id-bills", 10)
+    return cluster
+
+
+@pytest.fixture
+def fences(cluster):
+    return FakeFences(cluster, rules={allow("User:alice"), allow("User:bob", "bills")})
+
+
+def plan(fences):
+    return plan_fence(fences, ["orders", "bills"])
+
+
+# --- raising and lowering ---------------------------------------------------------------------------------
+
+
+def test_a_plan_with_guards_is_refused_and_nothing_changes(fences):
+    before = set(fences.rules)
+    fences.may_alter = False
+    with pytest.raises(RefusedError, match="lacks ALTER") as caught:
+        raise_fence(fences, plan(fences))
+    assert (caught.value.code, fences.rules) == ("may_not_alter_acls", before)
+
+
+def test_when_one_part_fails_the_rest_is_taken_back(fences):
+    before, fences.stubborn = set(fences.rules), {deny("User:bob", "bills")}
+    with pytest.raises(RefusedError, match="DENY WRITE on bills for User:bob: Broker: Unknown"):
+        raise_fence(fences, plan(fences))
+    assert fences.rules == before
+
+
+def test_what_cannot_be_taken_back_is_listed_with_kafka_s_own_command(fences):
+    fences.stubborn, fences.undeletable = {deny("User:bob", "bills")}, {deny("User:alice")}
+    with pytest.raises(PartlyAppliedError, match="DENY WRITE on orders for User:alice may still") as caught:
+        raise_fence(fences, plan(fences))
+    assert (
+        "--topic orders --deny-principal User:alice --deny-host '*' --operation Write" in caught.value.remedy
+    )
+
+
+def test_when_the_cluster_goes_away_in_the_middle_what_may_be_left_is_listed(fences):
+    wanted = plan(fences)
+    fences.failure = UnreachableError("east does not answer")
+    with pytest.raises(PartlyAppliedError, match="east does not answer; what was denied could not") as caught:
+        raise_fence(fences, wanted)
+    assert all(str(one) in caught.value.message for one in wanted.denies)
+
+
+def test_ctrl_c_takes_the_fence_back(fences):
+    before = set(fences.rules)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    wanted, fences.after_deny = plan(fences), interrupt
+    with pytest.raises(KeyboardInterrupt):
+        raise_fence(fences, wanted)
+    assert fences.rules == before
+
+
+def test_who_was_given_write_since_the_plan_makes_it_stale(fences):
+    wanted = plan(fences)
+    fences.after_deny = lambda: fences.rules.add(allow("User:carol"))
+    with pytest.raises(RefusedError, match="User:carol may write orders") as caught:
+        raise_fence(fences, wanted)
+    assert (caught.value.code, deny("User:alice") in fences.rules) == ("fence_stale", False)
+
+
+def test_a_fence_that_denies_mmtool_is_found_out_and_taken_back(fences):
+    before = set(fences.rules)
+    fences.own, fences.own_known = "User:alice", False
+    wanted = plan(fences)
+    assert "own_principal_unknown" in [warning.code for warning in wanted.warnings]
+    with pytest.raises(RefusedError, match="denies mmtool itself WRITE on orders") as caught:
+        raise_fence(fences, wanted)
+    assert (caught.value.code, fences.rules) == ("own_principal_denied", before)
+
+
+def test_a_fence_with_nobody_to_deny_is_raised_at_once(fences):
+    fences.rules = {allow("User:mm")}
+    assert raise_fence(fences, plan(fences)) == ()
+    lower_fence(fences, ())
+
+
+def test_what_cannot_be_lowered_is_partly_applied(fences):
+    created = raise_fence(fences, plan(fences))
+    fences.undeletable = {deny("User:alice")}
+    with pytest.raises(PartlyAppliedError, match="DENY WRITE on orders for User:alice may still be there"):
+        lower_fence(fences, created)
+    assert deny("User:bob", "bills") not in fences.rules
+
+
+# --- transactions -----------------------------------------------------------------------------------------
+
+
+def test_transactions_that_end_are_waited_for(fences):
+    commit = fences.begin("User:alice", ORDERS, "tx-1")
+    left = [0, 0]
+
+    def pause(seconds):
+        left.pop() if left else commit()
+
+    await_transactions(fences, [ORDERS], 60.0, pause=pause)
+    assert (left, fences.open_transactions([ORDERS])) == ([], ())
+
+
+def test_transactions_that_do_not_end_are_listed(fences):
+    fences.begin("User:alice", ORDERS, "tx-1")
+    times = iter([0.0, 1.0, 31.0])
+    with pytest.raises(GateError) as caught:
+        await_transactions(fences, [ORDERS], 30.0, pause=lambda _: None, clock=lambda: next(times))
+    assert caught.value.message == (
+        "1 transaction on east did not end within 30 s:"
+        " producer id 1000 (tx-1) in orders-0 from offset 10 since 1970-01-01T00:00:00Z"
+    )
+
+
+def test_what_cannot_be_told_of_a_transaction_is_left_out(fences, monkeypatch):
+    monkeypatch.setattr(fences, "open_transactions", lambda _: [OpenTransaction(ORDERS, 7, 3)])
+    with pytest.raises(GateError, match=r"producer id 7 in orders-0 from offset 3$"):
+        await_transactions(fences, [ORDERS], 0.0)
+
+
+# --- watching ---------------------------------------------------------------------------------------------
+
+
+def watch(cluster, fences, pause, seconds=2.0):
+    return watch_ends(cluster, fences, [ORDERS, BILLS], seconds, pause)
+
+
+def test_ends_are_told_when_they_have_stood_still_for_so_long(cluster, fences):
+    waited = []
+    assert watch(cluster, fences, waited.append) == {ORDERS: 10, BILLS: 10}
+    assert sum(waited) == 2.0
+
+
+def test_what_moves_in_the_beginning_begins_the_time_anew(cluster, fences):
+    waited = []
+
+    def pause(seconds):
+        waited.append(seconds)
+        if sum(waited) == 0.75:
+            fences.produce("User:alice", ORDERS, 1)
+
+    assert watch(cluster, fences, pause) == {ORDERS: 11, BILLS: 10}
+    assert sum(waited) == 2.75
+
+
+def test_a_producer_that_goes_on_is_named_with_what_came(cluster, fences):
+    fences.produce("User:alice", ORDERS, 4)
+    waited = []
+
+    def pause(seconds):
+        waited.append(seconds)
+        if sum(waited) == 1.75:
+            fences.produce("User:alice", ORDERS, 7, 3)
+            fences.produce("User:bob", BILLS, None)
+
+    with pytest.raises(StrayProducersError) as caught:
+        watch(cluster, fences, pause)
+    assert caught.value.message == (
+        "the ends on east do not stand still: 1 record in bills-0 by a producer without idempotence,"
+        " 3 records in orders-0 by producer id 7"
+    )
+    assert caught.value.exit_code == 4
+
+
+def test_a_transaction_that_ends_while_it_is_watched_is_a_stray(cluster, fences):
+    commit = fences.begin("User:alice", ORDERS, "tx-1")
+    waited = []
+
+    def pause(seconds):
+        waited.append(seconds)
+        if sum(waited) == 1.5:
+            commit()
+
+    with pytest.raises(StrayProducersError, match="1 record in orders-0 by producer id 1000"):
+        watch(cluster, fences, pause)
+
+
+def test_ends_are_watched_also_where_producers_cannot_be_told(cluster, fences, monkeypatch):
+    def denied(_):
+        raise NotAuthorisedError("READ is missing")
+
+    monkeypatch.setattr(fences, "writers", denied)
+    assert watch(cluster, fences, lambda _: None) == {ORDERS: 10, BILLS: 10}
+    with pytest.raises(StrayProducersError, match="by producers that cannot be told") as caught:
+        watch(cluster, fences, lambda _: fences.produce("User:alice", ORDERS, 1))
+    assert [stray.producers for stray in caught.value.strays] == [UNKNOWN]
+
+
+def test_a_partition_that_is_gone_cannot_be_watched(cluster, fences):
+    with pytest.raises(RefusedError, match="bills-0 on east cannot be watched"):
+        watch(cluster, fences, lambda _: cluster.logs.pop(BILLS, None))
+
+
+def test_a_log_that_was_cut_is_no_end_that_stands_still(cluster, fences):
+    def pause(seconds):
+        log = cluster.logs[ORDERS]
+        cluster.logs[ORDERS] = Bounds(log.log_start, log.log_end - 1)
+
+    with pytest.raises(StrayProducersError, match="orders-0 lost 1 record: its log was cut"):
+        watch(cluster, fences, pause)
