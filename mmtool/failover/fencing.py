@@ -12,13 +12,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
+from mmtool.errors import (
+    GateError,
+    MmtoolError,
+    NotAuthorisedError,
+    PartlyAppliedError,
+    RefusedError,
+    UnreachableError,
+)
 from mmtool.plan.fences import fence_plan, unfenced
 from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.fences import Binding, FencePlan, OpenTransaction, Writer
@@ -94,7 +101,8 @@ def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:
         RefusedError: The plan has guards, a rule could not be made, somebody was given WRITE meanwhile, or mmtool
             itself is denied something. Nothing has changed.
         PartlyAppliedError: One of these, and some denies could not be taken back; they are listed.
-        UnreachableError: The cluster did not answer, and has none of the denies.
+        UnreachableError: The cluster did not answer. It has none of the denies, but may still make one that it has
+            been asked for.
     """
     if plan.guards:
         guard = plan.guards[0]
@@ -120,13 +128,20 @@ def lower_fence(port: FencePort, created: Collection[Binding]) -> None:
         raise _left(port.alias, left, "the fence")
 
 
-def _take_back(port: FencePort, denies: Collection[Binding], why: BaseException) -> None:
+def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -> None:
     try:
         left: Mapping[Binding, object] = port.remove(denies) if denies else {}
     except MmtoolError as error:
         left = dict.fromkeys(denies, error)
     if left:
-        raise _left(port.alias, left, f"{why or 'interrupted'}; what was denied") from why
+        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; what was denied") from why
+    if denies and isinstance(
+        why, UnreachableError
+    ):  # without an answer, the request may be under way in the cluster
+        raise UnreachableError(
+            f"{why.message}; no deny is there now, but one may still be made that was asked for",
+            remedy=f"look again in two minutes: kafka-acls.sh --list --topic {denies[0].name}",
+        ) from why
 
 
 def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:

@@ -75,7 +75,11 @@ def wire_options(
 
 
 def wire_cluster(
-    cluster: ClusterSettings, client_id_suffix: str = "", *, role: Role | None = None
+    cluster: ClusterSettings,
+    client_id_suffix: str = "",
+    *,
+    role: Role | None = None,
+    request_timeout_ms: int = 30_000,
 ) -> WireCluster:
     """The batch wire to a cluster, not yet connected; ``role`` as in `wire_options`.
 
@@ -85,7 +89,12 @@ def wire_cluster(
     from mmtool.kafka.wire.cluster import WireCluster
 
     options = wire_options(cluster, role=role, client_id_suffix=client_id_suffix)
-    return WireCluster(options, alias=cluster.alias, client_id=options["client_id"])
+    return WireCluster(
+        options,
+        alias=cluster.alias,
+        client_id=options["client_id"],
+        request_timeout_ms=request_timeout_ms,
+    )
 
 
 def client_id(suffix: str = "") -> str:

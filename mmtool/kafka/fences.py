@@ -22,6 +22,7 @@ from mmtool.kafka.wire.acls import (
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import (
     DescribeProducersRequest,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.config.settings import Security
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.metadata import MetadataAnswer
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.transactions import DescribedTransaction, ListedTransaction, ProducerState
 
@@ -47,6 +49,12 @@ B = TypeVar("B")
 _SPARE_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
 """Between two looks at whether each broker has heard of a change to the rules."""
+_CHANGE_TIMEOUT_MS = 100_000
+"""Longer than a broker goes on handing a change to the controller (60 s, after one try of 30 s). A client that gives
+up before has its rule made behind its back: after a hung controller, a DENY stood that had been taken away
+(tests/chaos/test_fences_outage.py)."""
+_ANSWER_SECONDS = 2.0
+"""For one such look: a broker that hangs is soon not the cluster's any more, and need not be waited for."""
 _PER_REQUEST = 500
 _LATE = "NOT_ON_EVERY_BROKER"
 _SUPER_USERS = "super.users"
@@ -68,9 +76,8 @@ class KafkaFences:
         """Say which cluster, and how long one request may take."""
         self._cluster = cluster
         self._seconds = timeout_seconds
-        self._wire = WireBeside(
-            wire_cluster(cluster, "fences", role="admin"), 2 * timeout_seconds + _SPARE_SECONDS
-        )
+        wire = wire_cluster(cluster, "fences", role="admin", request_timeout_ms=_CHANGE_TIMEOUT_MS)
+        self._wire = WireBeside(wire, 2 * timeout_seconds + _SPARE_SECONDS)
 
     @property
     def alias(self) -> str:
@@ -196,12 +203,12 @@ class KafkaFences:
         changed: frozenset[Binding],
         there: bool,
     ) -> dict[Binding, Problem]:
-        """What some broker does not go by when the time is up; a broker that has died does not count."""
+        """What some broker does not go by when the time is up; one that has died counts as long as it is listed."""
         deadline = asyncio.get_running_loop().time() + self._seconds
         while True:
-            await wire.refresh(())
-            late = {node: await self._late(wire, node, changed, there) for node in wire.nodes}
-            late = {node: of for node, of in late.items() if of}
+            nodes = await self._listed_brokers(wire)
+            of_each = await asyncio.gather(*(self._late(wire, node, changed, there) for node in nodes))
+            late = {node: of for node, of in zip(nodes, of_each, strict=True) if of}
             if not late:
                 return {}
             if asyncio.get_running_loop().time() > deadline:
@@ -212,6 +219,14 @@ class KafkaFences:
             binding: Problem(_LATE, f"broker {node} {stands}") for node, of in late.items() for binding in of
         }
 
+    async def _listed_brokers(self, wire: WireCluster) -> list[int]:
+        """Brokers that any of them lists; that one hangs must not keep us from hearing that it is listed no more.
+
+        One that joins meanwhile is no matter: it reads the whole metadata log before it takes clients.
+        """
+        listed = {broker.node for one in (await _answering(wire)).values() for broker in one.brokers}
+        return [node for node in wire.nodes if not listed or node in listed]
+
     async def _late(
         self,
         wire: WireCluster,
@@ -220,8 +235,8 @@ class KafkaFences:
         there: bool,
     ) -> frozenset[Binding]:
         try:
-            answer = await wire.send(node, DescribeAclsRequest())
-        except ConnectionLostError:
+            answer = await asyncio.wait_for(wire.send(node, DescribeAclsRequest()), _ANSWER_SECONDS)
+        except (ConnectionLostError, TimeoutError):
             return changed
         if answer.error_code != Code.NONE:
             return changed
@@ -316,9 +331,14 @@ class KafkaFences:
         return self._wire.ask(patiently, what)
 
     async def _any(self, wire: WireCluster, request: WireRequest[A]) -> A:
-        """The answer of any broker, looked up anew: one that we knew may be gone."""
+        """The answer of a broker that has just answered something else.
+
+        A rule that is sent to one that hangs could be made when it wakes up, long after the fence was lowered.
+        """
+        for node in await _answering(wire):
+            return await wire.send(node, request)
         await wire.refresh(())
-        return await wire.send(wire.nodes[0], request)
+        raise ConnectionLostError("no broker answers")
 
     def _check(self, code: int, what: str) -> None:
         """Raises our error for a broker's; NotNowError for one that passes."""
@@ -327,6 +347,14 @@ class KafkaFences:
         error = KafkaError(code)
         failure = failure_of(self._cluster, error, what)
         raise NotNowError(failure) if is_passing(error) else failure
+
+
+async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
+    """Brokers that answer soon, and what they say; all are asked together."""
+    nodes = wire.nodes
+    asked = (asyncio.wait_for(wire.send(node, MetadataRequest(())), _ANSWER_SECONDS) for node in nodes)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    return {node: one for node, one in zip(nodes, answers, strict=True) if not isinstance(one, BaseException)}
 
 
 def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:

@@ -81,6 +81,18 @@ def test_when_the_cluster_goes_away_in_the_middle_what_may_be_left_is_listed(fen
     assert all(str(one) in caught.value.message for one in wanted.denies)
 
 
+def test_a_deny_that_may_still_be_made_is_told(fences):
+    before = set(fences.rules)
+
+    def lose_the_answer():
+        raise UnreachableError("east does not answer")
+
+    wanted, fences.after_deny = plan(fences), lose_the_answer
+    with pytest.raises(UnreachableError, match="no deny is there now, but one may still be made") as caught:
+        raise_fence(fences, wanted)
+    assert (fences.rules, caught.value.exit_code) == (before, 9)
+
+
 def test_ctrl_c_takes_the_fence_back(fences):
     before = set(fences.rules)
 
@@ -115,6 +127,12 @@ def test_a_fence_with_nobody_to_deny_is_raised_at_once(fences):
     fences.rules = {allow("User:mm")}
     assert raise_fence(fences, plan(fences)) == ()
     lower_fence(fences, ())
+
+
+def test_a_cluster_that_goes_away_under_an_empty_fence_is_just_that(fences):
+    fences.rules, fences.failure = {allow("User:mm")}, UnreachableError("east does not answer")
+    with pytest.raises(UnreachableError, match=r"^east does not answer$"):
+        raise_fence(fences, plan(fences))
 
 
 def test_what_cannot_be_lowered_is_partly_applied(fences):

@@ -1,0 +1,67 @@
+"""A fence while a broker of three dies, or hangs."""
+
+import time
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.failover.fencing import lower_fence
+from mmtool.kafka.fences import KafkaFences
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.operating import GUARDED
+from mmtool.lab.topics import create_topic
+from mmtool.plan.fences import Binding
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
+
+SECONDS = 60.0  # a broker hands rules on to the controller, and waits 30 s for one that hangs
+DENIES = [Binding("orders", "LITERAL", f"User:app-{n}", "*", "WRITE", "DENY") for n in range(3)]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    with Cluster(
+        "fenced", tmp_path_factory.mktemp("fenced"), Shape(brokers=3, properties=GUARDED)
+    ) as cluster:
+        create_topic(cluster.bootstrap, "orders", 1)
+        yield cluster
+
+
+@pytest.fixture
+def fences(lab):
+    settings = ClusterSettings(alias="lab", bootstrap_servers=lab.bootstrap)
+    found = KafkaFences(settings, timeout_seconds=SECONDS)
+    assert found.bindings(["orders"]) == frozenset()  # connected; and no rule was made behind our back
+    return found
+
+
+def raised_and_lowered(fences):
+    """What could not be denied, what stood then, what stands after; and how long it took."""
+    began = time.monotonic()
+    problems = fences.deny(DENIES)
+    stood = fences.bindings(["orders"])
+    lower_fence(fences, DENIES)
+    return problems, stood, fences.bindings(["orders"]), time.monotonic() - began
+
+
+@pytest.mark.parametrize("broker", [0, 1, 2])
+def test_a_fence_stands_when_a_broker_has_been_killed(lab, fences, broker, measured):
+    lab.kill_broker(broker)
+    try:
+        problems, stood, left, seconds = raised_and_lowered(fences)
+    finally:
+        lab.start_broker(broker)
+    assert (problems, stood, left) == ({}, set(DENIES), frozenset())
+    measured(f"{seconds:.1f} s for a fence up and down, broker {broker} just killed")
+
+
+@pytest.mark.parametrize("broker", [0, 1, 2])
+def test_a_fence_stands_when_a_broker_hangs(lab, fences, broker, measured):
+    lab.pause_broker(broker)
+    try:
+        problems, stood, left, seconds = raised_and_lowered(fences)
+    finally:
+        lab.resume_broker(broker)
+        lab.wait_ready()
+    assert (problems, stood, left) == ({}, set(DENIES), frozenset())
+    measured(f"{seconds:.1f} s for a fence up and down, broker {broker} hanging")
