@@ -11,7 +11,7 @@ import typer
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import connect, engine_drain, loaded, one_flow
+from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded, one_flow
 from mmtool.errors import RefusedError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.landing import Ways
+    from mmtool.failover.operation import StepLog
+    from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import TakingBack
     from mmtool.insight.several import Told
+    from mmtool.plan.group_facts import GroupSelection
 
 OperationId = Annotated[
     str, typer.Argument(metavar="OPERATION_ID", help="As `mmtool failover list` shows it.")
@@ -46,10 +50,17 @@ RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("re
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """An operation, and the flow that it is about."""
+    """An operation, and the flow that it is about, with its way back."""
 
     flow: FlowSettings
+    back: FlowSettings
     found: Recorded
+
+    @property
+    def groups(self) -> GroupSelection:
+        from mmtool.plan.group_facts import GroupSelection
+
+        return GroupSelection(self.found.group_names)
 
 
 def list_(
@@ -122,58 +133,82 @@ def resume(
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
     require(known.found, Event.RESUME)
-    if known.found.operation.point_of_no_return_passed:
-        _finish_forward(known, output, timeout, execute=execute, yes=yes)
+    found = known.found
+    asked = operations.Asked("failover resume", execute, yes, output, timeout, found.reason, found)
+    if found.operation.point_of_no_return_passed:
+        _finish_forward(known, asked)
     else:
-        _begin_again(known, output, timeout, execute=execute, yes=yes)
+        _AGAIN[found.mode](known, asked)
 
 
-def _finish_forward(
-    known: Known, output: OutputFormat, timeout: timedelta, *, execute: bool, yes: bool
-) -> None:
+def _finish_forward(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover.planned import Ended
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.taking_up import finish_forward
 
     found = known.found
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    if not operations.to_be_executed("failover resume", rehearsal, output, execute=execute, yes=yes):
-        return
-    cluster = operations.target_side(known.flow, timeout).target
-    with operations.at_work(
-        rehearsal, cluster, operations.identity_of(found), found.reason, timeout, since=found
-    ) as (ways, log):
-        operation, landing = finish_forward(found, ways, log)
-    operations.show_end("failover resume", Ended(rehearsal, operation, landing), output)
+    cluster = operations.written_at(found, known.flow, asked.timeout)
+
+    def execute(ways: Ways, log: StepLog) -> Ended:
+        return Ended(rehearsal, *finish_forward(found, ways, log))
+
+    operations.run(asked, rehearsal, cluster, operations.identity_of(found), execute)
 
 
-def _begin_again(known: Known, output: OutputFormat, timeout: timedelta, *, execute: bool, yes: bool) -> None:
-    from mmtool.failover import emergency, planned
+def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
+    from mmtool.failover import emergency
+
+    side = operations.target_side(known.flow, asked.timeout)
+    rehearsal = emergency.rehearse(side, known.groups, operation_id=known.found.operation_id)
+    since = known.found.operation.standing
+    operations.run(
+        asked,
+        rehearsal,
+        side.target,
+        rehearsal.identity,
+        lambda ways, log: emergency.execute(rehearsal, ways, log, since=since),
+    )
+
+
+def _again_as_planned(known: Known, asked: operations.Asked) -> None:
+    from mmtool.failover import planned
     from mmtool.insight.translation import look
-    from mmtool.plan.group_facts import GroupSelection
-    from mmtool.plan.steps import Mode
 
-    found, chosen = known.found, GroupSelection(known.found.group_names)
-    standing = found.operation.standing
-    if found.mode is Mode.EMERGENCY:
-        side = operations.target_side(known.flow, timeout)
-        lost = emergency.rehearse(side, chosen, operation_id=found.operation_id)
-        if operations.to_be_executed("failover resume", lost, output, execute=execute, yes=yes):
-            with operations.at_work(lost, side.target, lost.identity, found.reason, timeout, since=found) as (
-                ways,
-                log,
-            ):
-                ended = emergency.execute(lost, ways, log, since=standing)
-            operations.show_end("failover resume", ended, output)
-        return
-    flow = look(connect(known.flow, timeout))
-    rehearsal = planned.rehearse(flow, chosen, operation_id=found.operation_id)
-    if operations.to_be_executed("failover resume", rehearsal, output, execute=execute, yes=yes):
-        with operations.at_work(
-            rehearsal, flow.clusters.target, flow.identity, found.reason, timeout, since=found
-        ) as (ways, log):
-            ended = planned.execute(rehearsal, engine_drain(), ways, log, since=standing)
-        operations.show_end("failover resume", ended, output)
+    flow = look(connect(known.flow, asked.timeout))
+    rehearsal = planned.rehearse(flow, known.groups, operation_id=known.found.operation_id)
+    since = known.found.operation.standing
+    operations.run(
+        asked,
+        rehearsal,
+        flow.clusters.target,
+        flow.identity,
+        lambda ways, log: planned.execute(rehearsal, engine_drain(), ways, log, since=since),
+    )
+
+
+def _again_back_home(known: Known, asked: operations.Asked) -> None:
+    from pathlib import Path
+
+    from mmtool.failover import failback
+
+    both = both_ways(known.flow, known.back, asked.timeout)
+    rehearsal = failback.rehearse(both, known.groups, operation_id=known.found.operation_id)
+    since = known.found.operation.standing
+    operations.run(
+        asked,
+        rehearsal,
+        both.flow.clusters.source,
+        both.flow.identity,
+        lambda ways, log: failback.execute(rehearsal, engine_drain(), ways, log, folder=Path(), since=since),
+    )
+
+
+_AGAIN = {
+    "planned": _again_as_planned,
+    "emergency": _again_in_emergency,
+    "failback": _again_back_home,
+}
 
 
 def cancel(
@@ -230,7 +265,8 @@ def _take_back(
     found, side = known.found, operations.target_side(known.flow, timeout)
     identity = operations.identity_of(found)
     at_ms = int(time.time() * 1000)
-    taking = rehearse_taking_back(found, event, side.target, side.state, identity, operator(), at_ms)
+    written = operations.written_at(found, known.flow, timeout)
+    taking = rehearse_taking_back(found, event, written, side.state, identity, operator(), at_ms)
 
     def shown() -> Result:
         return operations.result(command, recorded_row(found), _left_over(taking))
@@ -242,7 +278,7 @@ def _take_back(
         return
     consent(taking.question, yes=yes, about=shown)
     rehearsal = Rehearsal(known.flow, found.source_id, found.target_id, found.operation.plan)
-    with operations.at_work(rehearsal, side.target, identity, found.reason, timeout, since=found) as (
+    with operations.at_work(rehearsal, written, identity, found.reason, timeout, since=found) as (
         ways,
         log,
     ):
@@ -299,17 +335,22 @@ def _known(
     """Every operation on the flows that are meant."""
     from mmtool.insight.several import ask_each
 
-    flows = loaded(config).select(source, target)
-    found, told = ask_each(flows, lambda flow: _of_flow(flow, timeout))
+    settings = loaded(config)
+
+    def ask(flow: FlowSettings) -> list[Known]:
+        back = settings.one(flow.target.alias, flow.source.alias)
+        return [Known(flow, back, found) for found in _of_flow(flow, timeout)]
+
+    found, told = ask_each(settings.select(source, target), ask)
     return sorted((one for of in found for one in of), key=lambda one: one.found.began_ms), told
 
 
-def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Known]:
+def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
     from mmtool.failover.recorded import recorded
 
     entries = operations.journal(flow, timeout).entries()
     return [
-        Known(flow, one)
+        one
         for one in recorded(entries)
         if (one.names.source, one.names.target) == (flow.source.alias, flow.target.alias)
     ]
@@ -341,4 +382,4 @@ def _one(
 
 
 def _one_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
-    return next(one.found for one in _of_flow(flow, timeout) if one.found.operation_id == operation_id)
+    return next(one for one in _of_flow(flow, timeout) if one.operation_id == operation_id)

@@ -13,7 +13,7 @@ from mmtool.errors import RefusedError
 from mmtool.output import Column, OutputFormat, Result, detail, finish, human, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
@@ -98,6 +98,15 @@ def identity_of(found: Recorded) -> FlowIdentity:
     return FlowIdentity(source_id, found.target_id, alias, found.names.target)
 
 
+def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> ClusterPort:
+    """The cluster where an operation's groups are going to be: for a failback the flow's source."""
+    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.plan.steps import Mode
+
+    cluster = flow.source if found.mode is Mode.FAILBACK else flow.target
+    return KafkaCluster(cluster, timeout.total_seconds())
+
+
 def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """The ways to a flow's target alone; nothing is asked yet."""
     from mmtool.insight.target_alone import TargetSide
@@ -133,6 +142,42 @@ def to_be_executed(
     names = [plan.group for plan in rehearsal.plan.groups]
     consent(f"move {few(names)} to {rehearsal.names.target}", yes=yes, about=shown)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line says of an operation, whichever it is."""
+
+    command: str
+    execute: bool
+    yes: bool
+    output: OutputFormat
+    timeout: timedelta
+    reason: str = ""
+    since: Recorded | None = None
+
+
+def run(
+    asked: Asked,
+    rehearsal: Rehearsal,
+    cluster: ClusterPort,
+    identity: FlowIdentity,
+    execute: Callable[[Ways, StepLog], Ended],
+) -> None:
+    """Show, ask, execute, show the end.
+
+    Args:
+        asked: How.
+        rehearsal: What.
+        cluster: Where groups are going to be.
+        identity: Of the flow.
+        execute: Does it.
+    """
+    if not to_be_executed(asked.command, rehearsal, asked.output, execute=asked.execute, yes=asked.yes):
+        return
+    with at_work(rehearsal, cluster, identity, asked.reason, asked.timeout, since=asked.since) as (ways, log):
+        ended = execute(ways, log)
+    show_end(asked.command, ended, asked.output)
 
 
 def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings, Settings
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
+    from mmtool.failover.failback import BothWays
     from mmtool.failover.planned import DrainPort
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
@@ -99,6 +100,37 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
         KafkaFlowState(flow.target),
         way_back_state(flow),
         KafkaSynced(flow) if beside_mm2 else None,
+    )
+
+
+def with_way_back(
+    config: Path | None, source: str | None, target: str | None
+) -> tuple[FlowSettings, FlowSettings]:
+    """The flow that is meant, and the one between the same clusters the other way, whether the file enables it or not.
+
+    Raises:
+        UsageError: As `one_flow`.
+    """
+    settings = loaded(config)
+    flow = settings.one(source, target)
+    return flow, settings.one(flow.target.alias, flow.source.alias)
+
+
+def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
+    """A flow and its way back, once their clusters have answered.
+
+    Raises:
+        As `mmtool.insight.translation.look`.
+    """
+    from mmtool.failover.failback import look_both_ways
+    from mmtool.kafka.stored_batches import KafkaBatches
+
+    seconds = timeout.total_seconds()
+    return look_both_ways(
+        connect(flow, timeout, beside_mm2=True),
+        connect(back, timeout),
+        KafkaBatches(flow.source, seconds),
+        KafkaBatches(flow.target, seconds),
     )
 
 

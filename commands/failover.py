@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,15 @@ import typer
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._wiring import connect, engine_drain, one_flow, require_selector, selection
+from mmtool.commands._wiring import (
+    both_ways,
+    connect,
+    engine_drain,
+    one_flow,
+    require_selector,
+    selection,
+    with_way_back,
+)
 from mmtool.output import OutputFormat
 
 app = typer.Typer(no_args_is_help=True)
@@ -45,6 +54,15 @@ AcceptDataLoss = Annotated[
         "--accept-data-loss",
         help="Execute although records may be lost: the rehearsal says how many at the most.",
         rich_help_panel=options.CONSENT,
+    ),
+]
+DivergedDir = Annotated[
+    Path,
+    typer.Option(
+        "--diverged-dir",
+        metavar="DIR",
+        help="Where the file with the diverged records is written; here without it.",
+        show_default=False,
     ),
 ]
 Patience = Annotated[
@@ -85,13 +103,17 @@ def planned(
     require_selector(chosen, "failover planned")
     flow = look(connect(one_flow(config, source, target), timeout or options.DEFAULT_TIMEOUT))
     rehearsal = service.rehearse(flow, chosen)
-    if not operations.to_be_executed("failover planned", rehearsal, output, execute=execute, yes=yes):
-        return
     seconds = None if timeout is None else timeout.total_seconds()
-    patience = timeout or options.DEFAULT_TIMEOUT
-    with operations.at_work(rehearsal, flow.clusters.target, flow.identity, reason, patience) as (tools, log):
-        ended = service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds)
-    operations.show_end("failover planned", ended, output)
+    asked = operations.Asked(
+        "failover planned", execute, yes, output, timeout or options.DEFAULT_TIMEOUT, reason
+    )
+    operations.run(
+        asked,
+        rehearsal,
+        flow.clusters.target,
+        flow.identity,
+        lambda tools, log: service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds),
+    )
 
 
 @app.command()
@@ -121,11 +143,51 @@ def emergency(
     rehearsal = service.rehearse(side, chosen, Unknowns(unknown))
     if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
         operations.refuse_loss("failover emergency", rehearsal, output)
-    if not operations.to_be_executed("failover emergency", rehearsal, output, execute=execute, yes=yes):
-        return
-    with operations.at_work(rehearsal, side.target, rehearsal.identity, reason, timeout) as (tools, log):
-        ended = service.execute(rehearsal, tools, log)
-    operations.show_end("failover emergency", ended, output)
+    asked = operations.Asked("failover emergency", execute, yes, output, timeout, reason)
+    operations.run(
+        asked,
+        rehearsal,
+        side.target,
+        rehearsal.identity,
+        lambda tools, log: service.execute(rehearsal, tools, log),
+    )
+
+
+@app.command()
+def failback(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    diverged_dir: DivergedDir = Path(),
+    reason: operations.Why = "",
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: Patience = None,
+) -> None:
+    """Bring groups home to a source that is back: export what diverged there, then move them behind it."""
+    from mmtool.failover import failback as service
+
+    chosen = selection(group, groups, all_groups=all_groups)
+    require_selector(chosen, "failover failback")
+    patience = timeout or options.DEFAULT_TIMEOUT
+    both = both_ways(*with_way_back(config, source, target), patience)
+    rehearsal = service.rehearse(both, chosen)
+    seconds = None if timeout is None else timeout.total_seconds()
+    asked = operations.Asked("failover failback", execute, yes, output, patience, reason)
+    operations.run(
+        asked,
+        rehearsal,
+        both.flow.clusters.source,
+        both.flow.identity,
+        lambda tools, log: service.execute(
+            rehearsal, engine_drain(), tools, log, folder=diverged_dir, timeout_seconds=seconds
+        ),
+    )
 
 
 app.command("list")(ways.list_)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
@@ -215,6 +215,11 @@ class FlowSettings(_Frozen):
     def exchanges_all(self) -> bool:
         """Whether all that is on one side comes to the other, so that the two flows' runs tell of every record."""
         return self.origins == self.way_back == "all"
+
+    def for_topics(self, names: Iterable[str]) -> FlowSettings:
+        """The same flow for these topics of the source alone; their names have no sign of a pattern but the dot."""
+        topics = NameFilter(tuple(name.replace(".", r"\.") for name in sorted(names)))
+        return self.model_copy(update={"topics": topics, "heartbeats_replication": False})
 
     def mirrors_topic(self, name: str) -> bool:
         """Whether a topic of the source is mirrored.

@@ -20,7 +20,6 @@ from mmtool.insight.target_alone import look_at_target
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
-from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.steps import StepName, topics_of
 from mmtool.translation.known import UNKNOWN
 
@@ -129,14 +128,7 @@ class EmergencySteps:
         self.landing.alone()
 
     def mark(self, *, failed_over: bool) -> None:
-        ways = self.landing.ways
-        at_ms = int(ways.now() * 1000)
-        ways.marks.write(
-            [
-                FailedOverRecord(topic, failed_over, ways.operation_id, ways.by, at_ms)
-                for topic in topics_of(self.rehearsal.plan.groups)
-            ]
-        )
+        self.landing.hold(topics_of(self.rehearsal.plan.groups), failed_over=failed_over)
 
     def translate(self) -> None:
         """Again, behind the marks: a mirror that is still alive may have brought more until then."""

@@ -106,6 +106,7 @@ class Journalist:
             "target_id": about.target_id,
             "groups": list(about.groups),
             "steps": [[step.name, step.sentence] for step in plan.steps],
+            "released": list(plan.released),
             "step_states": dict(operation.steps),
             "reason": about.reason,
             "version": __version__,

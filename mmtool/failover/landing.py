@@ -14,7 +14,7 @@ from mmtool.failover.states import Event, can
 from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
 from mmtool.plan.failover import blocking_guards
 from mmtool.plan.group_facts import ABSENT
-from mmtool.plan.marks import MovedGroupRecord
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Ways:
     """What an operation works with.
 
     Attributes:
-        target: Where groups are going to be.
+        target: The cluster where groups are going to be; for a failback the flow's source.
         journal: Where it is put on record.
         marks: Where the flow's owner is told.
         seat: Keeps other operations out.
@@ -187,8 +187,16 @@ class Landing:
         _raise(failure_of_writing(results))
 
     def hand_over(self) -> None:
-        """From now on nothing of the flow commits for these groups on the target."""
-        self.ways.marks.write([self._moved(plan.group, moved=True) for plan in self.plans])
+        """From now on nothing of the flow commits for these groups on the target; or it does again."""
+        away = self.mode is not Mode.FAILBACK
+        self.ways.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
+
+    def hold(self, topics: Iterable[str], *, failed_over: bool) -> None:
+        """Topics of the source are not mirrored any more, or are again."""
+        ways, at_ms = self.ways, int(self.ways.now() * 1000)
+        ways.marks.write(
+            [FailedOverRecord(topic, failed_over, ways.operation_id, ways.by, at_ms) for topic in topics]
+        )
 
     def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
         at_ms = int(self.ways.now() * 1000)

@@ -119,7 +119,8 @@ def _begun(entry: Entry) -> Recorded:
     body = entry.body
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
-    plan = FailoverPlan(entry.operation_id, Mode(body["mode"]), names.flow, (), steps)
+    released = tuple(body.get("released", ()))
+    plan = FailoverPlan(entry.operation_id, Mode(body["mode"]), names.flow, (), steps, released=released)
     source_id = body["source_id"]
     return Recorded(
         Operation(plan, START),

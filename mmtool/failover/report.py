@@ -148,7 +148,7 @@ def _group(plan: GroupPlan, view: _View) -> Row:
 
 
 def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
-    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is Mode.PLANNED
+    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
     place = plan.written_to(verdict)
     return {
         **places(verdict),
@@ -164,7 +164,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
 
 
 def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
-    if view.operation.plan.mode is Mode.PLANNED or verdict.source is None:
+    if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
         refused = verdict.refusal is not None
         return {
             "reread_max": reread_max(verdict),
@@ -190,6 +190,8 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
     back = f"mmtool failover rollback {operation_id} --execute puts back what groups had there, if nobody has gone on"
     if mode is Mode.PLANNED:
         return f"start the consumers on the source again: their commits there are not touched; {back}"
+    if mode is Mode.FAILBACK:
+        return f"{back}; the diverged records stay in their file"
     return f"{back}, and lets the topics be mirrored again"
 
 
@@ -210,6 +212,10 @@ def _price(ended: Ended) -> str:
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         loss = "how many are lost is not known" if lost is None else f"{lost:,} records lost at the most"
         return f"{loss}, {again:,} read again at the most"
+    if ended.rehearsal.plan.mode is Mode.FAILBACK:
+        return (
+            f"{lost} records lost, {again} read again, {figures.diverged_records} diverged ones passed over"
+        )
     target = ended.rehearsal.names.target
     behind = figures.diverged_records
     return f"{lost} records lost, {again} read again" + (
@@ -220,7 +226,8 @@ def _price(ended: Ended) -> str:
 def next_steps(ended: Ended) -> list[str]:
     """What a human does after it went well, in order."""
     settings, names = ended.rehearsal.settings, _moved(ended)
-    bootstrap = settings.target.bootstrap_servers
+    home = ended.rehearsal.plan.mode is Mode.FAILBACK
+    bootstrap = (settings.source if home else settings.target).bootstrap_servers
     some = len(names) <= _NAMED
     described = " ".join(f"--group {quote(name)}" for name in names) if some else "--all-groups"
     first = [
@@ -229,6 +236,8 @@ def next_steps(ended: Ended) -> list[str]:
     ]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         return [*first, *_after_emergency(settings)]
+    if home:
+        return [*first, f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"]
     return [*first, *_after_planned(ended, settings)]
 
 
@@ -265,6 +274,8 @@ def _moved(ended: Ended) -> list[str]:
 
 def _renamed(ended: Ended) -> str:
     pairs = sorted(set(_named_both_ways(ended.landing.plans)))
+    if ended.rehearsal.plan.mode is Mode.FAILBACK:
+        pairs = [(there, here) for here, there in pairs]
     changed = [f"{there} for {here}" for here, there in pairs if here != there]
     return f"; they subscribe to {', '.join(changed)}" if changed else ""
 

@@ -15,7 +15,7 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.undo import Undoing
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import StepName
+from mmtool.plan.steps import Mode, StepName
 from mmtool.plan.undo import Undo, plan_undo
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation
         StepName.WRITE: landing.write,
         StepName.READ_BACK: landing.read_back,
         StepName.HAND_OVER: landing.hand_over,
+        StepName.RELEASE: lambda: landing.hold(plan.released, failed_over=False),
         StepName.REPORT: lambda: None,
     }
     return operations.run(found.operation, actions, log), landing
@@ -139,6 +140,11 @@ def _left_behind(
 ) -> tuple[Document, ...]:
     """Marks that are this operation's own; what a later one has marked stays."""
     control, ours = state.control(identity), found.operation_id
+    if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
+        return (  # the groups are away again, and so are their topics
+            *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.operation.plan.released),
+            *(MovedGroupRecord(name, True, ours, by, at_ms) for name in found.group_names),
+        )
     topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
     groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
     return (

@@ -45,6 +45,7 @@ class FailoverPlan:
         flow: As an operator writes it.
         groups: Offsets as far as they are known now.
         guards: What forbids it; an executable plan has none.
+        released: Topics of the source that are mirrored again when a failback is done.
         risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
     """
 
@@ -55,6 +56,7 @@ class FailoverPlan:
     steps: tuple[Step, ...]
     guards: tuple[Guard, ...] = ()
     risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
+    released: tuple[str, ...] = ()
 
     @property
     def executable(self) -> bool:

@@ -19,6 +19,7 @@ class Mode(StrEnum):
 
     PLANNED = "planned"
     EMERGENCY = "emergency"
+    FAILBACK = "failback"
 
 
 class StepName(StrEnum):
@@ -27,12 +28,16 @@ class StepName(StrEnum):
     CHECK = "check_groups"
     MARK = "mark_failed_over"
     DRAIN = "drain"
+    FIND = "find_diverged"
+    EXPORT = "export_diverged"
+    DRAIN_BACK = "drain_back"
     TRANSLATE = "translate"
     VALIDATE = "validate"
     PROVE = "prove_boundary"
     WRITE = "write"
     READ_BACK = "read_back"
     HAND_OVER = "hand_over"
+    RELEASE = "release_topics"
     REPORT = "report"
 
 
@@ -56,6 +61,18 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
         *_ENDING,
     ),
     Mode.EMERGENCY: (StepName.CHECK, StepName.MARK, StepName.TRANSLATE, *_ENDING),
+    Mode.FAILBACK: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.MARK,
+        StepName.FIND,
+        StepName.EXPORT,
+        StepName.DRAIN_BACK,
+        StepName.TRANSLATE,
+        *_ENDING[:-1],
+        StepName.RELEASE,
+        StepName.REPORT,
+    ),
 }
 
 
@@ -81,11 +98,37 @@ class Names:
 
 def steps_of(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned."""
-    sentences = _sentences(mode, names, plans)
+    sentences = _going_home(names, plans) if mode is Mode.FAILBACK else _going_away(mode, names, plans)
     return tuple(Step(name, sentences[name]) for name in ORDER[mode])
 
 
-def _sentences(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+def _going_home(names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+    """Source and target are those of the flow: groups come back from its target to its source."""
+    home, away = names.source, names.target
+    groups = few([plan.group for plan in plans]) or "no group"
+    are = "is" if len(plans) == 1 else "are"
+    committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
+    topics = few(topics_of(plans)) or "no topic"
+    return {
+        StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
+        StepName.DRAIN: f"mirror to {away} what {home} holds of those of {topics} that have not failed over",
+        StepName.MARK: f"hold {topics}: nothing more of them is mirrored to {away} until groups are at home",
+        StepName.FIND: f"find what {home} holds of {topics} that was never mirrored to {away}: the diverged tail",
+        StepName.EXPORT: "write the diverged records into a file, before anything else is written",
+        StepName.DRAIN_BACK: f"bring home to {home} what was born on {away} and these groups read",
+        StepName.TRANSLATE: (
+            f"translate {committed} committed offsets of {away} back, and place them after the diverged tail"
+        ),
+        StepName.VALIDATE: f"check every offset against the logs of {home}, and that nobody committed meanwhile",
+        StepName.WRITE: f"commit the offsets of {groups} on {home}",
+        StepName.READ_BACK: f"read them back from {home} with another client",
+        StepName.HAND_OVER: f"put on record that {groups} {are} at home on {home} again",
+        StepName.RELEASE: f"let {names.flow} mirror {topics} again, the diverged tail included",
+        StepName.REPORT: "measure what it took, and say what to do next",
+    }
+
+
+def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
     stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)

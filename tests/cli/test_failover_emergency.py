@@ -23,6 +23,7 @@ def scene(tmp_path, monkeypatch):
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
     made.source.go_away(UnreachableError("the region is gone"))
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda flow, timeout: made.journal)
     return made

@@ -1,0 +1,197 @@
+"""A failback as data: groups that went on at a flow's target go home to its source, behind what diverged there.
+
+H  nobody is moved back at home: who has committed further there before it was lost stays there
+D  records of the diverged tail that a group passes over are counted, and are never called skipped
+W  what was born away is home before a group goes on behind it: until then its offset is not known
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
+from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
+from mmtool.plan.steps import Mode, Names, steps_of
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
+from mmtool.translation.diverged import go_home, go_home_in_pair
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.plan.group_facts import Commit, GroupFacts
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.answers import Answer
+    from mmtool.translation.diverged import DivergedTail, HomewardAnswer
+    from mmtool.translation.types import TopicPartition
+
+_FORWARD = Rules(Direction.FORWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class HomeFacts:
+    """What both clusters say when a flow's source is back.
+
+    Attributes:
+        groups: Their commits away, and what stands at home; ``here`` is away, ``there`` is home.
+        unknown: Names that no group away has.
+        mirrored: Every partition that the flow took away, by its name there.
+        born: Every partition that the way back brings home, by its name away; it may be among those of ``mirrored``.
+        tails: What diverged, by the partition at home.
+        one_name: Topics have one name on both sides: records of both are among each other.
+    """
+
+    groups: tuple[GroupFacts, ...]
+    unknown: tuple[str, ...]
+    mirrored: Mapping[TopicPartition, PartitionFacts]
+    born: Mapping[TopicPartition, PartitionFacts]
+    tails: Mapping[TopicPartition, DivergedTail]
+    one_name: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Homecoming:
+    """A plan, and what of the diverged tail its groups pass over or still read, by partition at home.
+
+    Attributes:
+        passed: Records below some group's offset, that no group away has seen.
+        ahead: Records that a group which was behind away will read.
+    """
+
+    plan: FailoverPlan
+    passed: Mapping[TopicPartition, int]
+    ahead: Mapping[TopicPartition, int]
+
+    @property
+    def diverged_records(self) -> int:
+        """How many records groups pass over; one that several of them pass is counted once."""
+        return sum(self.passed.values())
+
+
+def plan_failback(operation_id: str, names: Names, facts: HomeFacts) -> Homecoming:
+    """Where groups go on at home."""
+    passed: dict[TopicPartition, int] = {}
+    ahead: dict[TopicPartition, int] = {}
+    plans = [_group(group, facts, passed, ahead) for group in facts.groups]
+    plans += [unknown_group(name, Direction.REVERSE) for name in facts.unknown]
+    found = tuple(sorted(plans, key=lambda plan: plan.group))
+    turned = Names(names.target, names.source)  # commits are read away, and written at home
+    guards: tuple[Guard, ...] = (
+        *active_guards(facts.groups, turned),
+        *blocking_guards(found, after_drain=False),
+    )
+    plan = FailoverPlan(
+        operation_id, Mode.FAILBACK, names.flow, found, steps_of(Mode.FAILBACK, names, found), guards
+    )
+    return Homecoming(plan, passed, ahead)
+
+
+def _group(
+    group: GroupFacts,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> GroupPlan:
+    verdicts = [
+        _verdict(group, place, commit, facts, passed, ahead) for place, commit in group.commits.items()
+    ]
+    if not verdicts:
+        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+    return GroupPlan(group.group, Direction.REVERSE, tuple(sorted(verdicts, key=_order)))
+
+
+def _order(verdict: Verdict) -> tuple[TopicPartition | tuple[str, int], ...]:
+    return (verdict.source or ("", 0), verdict.target or ("", 0))
+
+
+def _verdict(
+    group: GroupFacts,
+    place: TopicPartition,
+    commit: Commit,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> Verdict:
+    mirrored, born = facts.mirrored.get(place), facts.born.get(place)
+    if mirrored is not None and (mirrored.map is not None or facts.one_name):
+        home = mirrored.source
+        answer = _behind_the_tail(mirrored, home, commit, facts, passed, ahead)
+    elif born is not None:
+        home = born.target
+        answer = _brought_home(born, commit)
+    else:
+        return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
+    before = group.before.get(home)
+    if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
+        answer = Exact(before.offset)
+    refusal = answer.reason if isinstance(answer, Refused) else None
+    if refusal is None and not group.there.idle:
+        refusal = Reason.ACTIVE_ON_TARGET
+    return Verdict(
+        group.group,
+        home,
+        place,
+        commit,
+        answer=None if isinstance(answer, Refused) else answer,
+        refusal=refusal,
+        blocks=refusal is not None,
+        before=before,
+        knowledge=Knowledge.OFFSET_RUNS,
+    )
+
+
+def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
+    """A topic that was made away: the way back alone tells of it."""
+    answer, _ = answer_of(born, commit, _FORWARD)
+    assert isinstance(answer, (Exact, Bounded, Refused))
+    return answer
+
+
+def _behind_the_tail(
+    known: PartitionFacts,
+    home: TopicPartition,
+    commit: Commit,
+    facts: HomeFacts,
+    passed: dict[TopicPartition, int],
+    ahead: dict[TopicPartition, int],
+) -> Answer:
+    tail = facts.tails.get(home)
+    if known.target_log is UNKNOWN or known.source_log is UNKNOWN or tail is None:
+        return Refused(Reason.PARTITION_MISSING)
+    found = _homeward(known, tail, DownstreamOffset(commit.offset), known.target_log, known.source_log, facts)
+    if isinstance(found, Refused):
+        return found
+    passed[home] = max(passed.get(home, 0), found.diverged_records)
+    ahead[home] = max(ahead.get(home, 0), found.diverged_ahead)
+    return found.answer
+
+
+def _homeward(
+    known: PartitionFacts,
+    tail: DivergedTail,
+    commit: DownstreamOffset,
+    away: TargetLog,
+    home: SourceLog,
+    facts: HomeFacts,
+) -> HomewardAnswer:
+    if facts.one_name:
+        return go_home_in_pair(known.map, known.back, tail, commit, away=away, home=home)
+    return go_home(known.map, tail, commit, away=away, home=home)
+
+
+def topics_left_away(plan: FailoverPlan, others: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Topics at home that groups which stay away read as well, and which groups those are.
+
+    Args:
+        plan: Whose groups go home.
+        others: Groups that were moved and stay, and the topics at home that they read.
+    """
+    going = {group.group for group in plan.groups}
+    found: dict[str, list[str]] = {}
+    for name, topics in sorted(others.items()):
+        for topic in topics if name not in going else ():
+            found.setdefault(topic, []).append(name)
+    return found
