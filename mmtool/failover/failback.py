@@ -110,14 +110,12 @@ def rehearse(
     settings, identity = ways.flow.clusters.settings, ways.flow.identity
     name = operation_id or new_operation_id()
     homecoming = plan_failback(name, names_of(settings), looked.facts(tails, selected.unknown))
-    plan = replace(homecoming.plan, released=tuple(sorted(looked.topics)))
-    homecoming = replace(homecoming, plan=plan)
     warnings = (*selection_warnings(selected), *_told(tails, homecoming, names_of(settings)))
     return FailbackRehearsal(
         settings,
         identity.source_id,
         identity.target_id,
-        plan,
+        homecoming.plan,
         warnings,
         ways=ways,
         homecoming=homecoming,
@@ -150,7 +148,8 @@ class _Look:
         born = {} if back is None else partition_facts(back, Direction.FORWARD)
         one_name = self._ways.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
-        return HomeFacts(tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name)
+        topics = tuple(sorted(self.topics))
+        return HomeFacts(tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics)
 
 
 def _told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[str]:

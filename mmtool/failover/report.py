@@ -14,6 +14,7 @@ from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
 from mmtool.failover.states import Event, can
 from mmtool.failover.writing import Outcome
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.offsets import Direction
 from mmtool.plan.risks import NO_RISK
 from mmtool.plan.steps import Mode
 from mmtool.plan.words import counted, few
@@ -150,11 +151,13 @@ def _group(plan: GroupPlan, view: _View) -> Row:
 def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
     waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
     place = plan.written_to(verdict)
+    read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
+    upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     return {
         **places(verdict),
-        "upstream_offset": verdict.commit and verdict.commit.offset,
+        "upstream_offset": upstream,
         "target_topic": verdict.target and verdict.target.topic,
-        "downstream_offset": offset_of(verdict),
+        "downstream_offset": downstream,
         "exactness": None if waits else exactness(verdict),
         **_costs(plan, verdict, view),
         "target_offset_before": verdict.before and verdict.before.offset,

@@ -20,7 +20,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
@@ -41,6 +41,7 @@ class HomeFacts:
         mirrored: Every partition that the flow took away, by its name there.
         born: Every partition that the way back brings home, by its name away; it may be among those of ``mirrored``.
         tails: What diverged, by the partition at home.
+        topics: Those at home, of the flow, that the groups read.
         one_name: Topics have one name on both sides: records of both are among each other.
     """
 
@@ -50,6 +51,7 @@ class HomeFacts:
     born: Mapping[TopicPartition, PartitionFacts]
     tails: Mapping[TopicPartition, DivergedTail]
     one_name: bool
+    topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,8 @@ def plan_failback(operation_id: str, names: Names, facts: HomeFacts) -> Homecomi
         *active_guards(facts.groups, turned),
         *blocking_guards(found, after_drain=False),
     )
-    plan = FailoverPlan(
-        operation_id, Mode.FAILBACK, names.flow, found, steps_of(Mode.FAILBACK, names, found), guards
-    )
+    steps = steps_of(Mode.FAILBACK, names, found, facts.topics)
+    plan = FailoverPlan(operation_id, Mode.FAILBACK, names.flow, found, steps, guards, released=facts.topics)
     return Homecoming(plan, passed, ahead)
 
 
@@ -180,18 +181,3 @@ def _homeward(
     if facts.one_name:
         return go_home_in_pair(known.map, known.back, tail, commit, away=away, home=home)
     return go_home(known.map, tail, commit, away=away, home=home)
-
-
-def topics_left_away(plan: FailoverPlan, others: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """Topics at home that groups which stay away read as well, and which groups those are.
-
-    Args:
-        plan: Whose groups go home.
-        others: Groups that were moved and stay, and the topics at home that they read.
-    """
-    going = {group.group for group in plan.groups}
-    found: dict[str, list[str]] = {}
-    for name, topics in sorted(others.items()):
-        for topic in topics if name not in going else ():
-            found.setdefault(topic, []).append(name)
-    return found

@@ -96,19 +96,29 @@ class Names:
         return f"{self.source}->{self.target}"
 
 
-def steps_of(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> tuple[Step, ...]:
-    """The steps, with the numbers that are known when they are planned."""
-    sentences = _going_home(names, plans) if mode is Mode.FAILBACK else _going_away(mode, names, plans)
+def steps_of(
+    mode: Mode, names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...] = ()
+) -> tuple[Step, ...]:
+    """The steps, with the numbers that are known when they are planned.
+
+    Args:
+        mode: How groups move.
+        names: Of the clusters.
+        plans: Of the groups.
+        held: For a failback, the source's topics that are held meanwhile.
+    """
+    home = mode is Mode.FAILBACK
+    sentences = _going_home(names, plans, held) if home else _going_away(mode, names, plans)
     return tuple(Step(name, sentences[name]) for name in ORDER[mode])
 
 
-def _going_home(names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...]) -> dict[StepName, str]:
     """Source and target are those of the flow: groups come back from its target to its source."""
     home, away = names.source, names.target
     groups = few([plan.group for plan in plans]) or "no group"
     are = "is" if len(plans) == 1 else "are"
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = few(topics_of(plans)) or "no topic"
+    topics = few(held) or "no topic"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
         StepName.DRAIN: f"mirror to {away} what {home} holds of those of {topics} that have not failed over",
