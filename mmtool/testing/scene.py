@@ -66,16 +66,29 @@ class Scene:
         return self
 
     def ways(
-        self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None
+        self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None, *, home: bool = False
     ) -> tuple[Ways, Journalist]:
-        """What an operation works with, and who writes it down; ``since`` is what the journal has of it already."""
+        """What an operation works with, and who writes it down.
+
+        Args:
+            rehearsal: What is going to be done.
+            reason: Why.
+            since: What the journal has of it already.
+            home: Groups are going to be on the source.
+        """
         groups = tuple(plan.group for plan in rehearsal.plan.groups)
         about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, reason, "ann@host-1")
         journalist = Journalist(self.journal, about, since.entries if since else 0)
         operation_id = rehearsal.plan.operation_id
         return (
             Ways(
-                self.target, journalist, self.marks, self.seat, operation_id, about.by, pause=lambda _: None
+                self.source if home else self.target,
+                journalist,
+                self.marks,
+                self.seat,
+                operation_id,
+                about.by,
+                pause=lambda _: None,
             ),
             journalist,
         )

@@ -1,0 +1,191 @@
+"""The way home on clusters in memory: what diverged is exported, nobody skips what was mirrored or born away."""
+
+import pytest
+
+from mmtool.errors import GateError, UsageError
+from mmtool.failover.failback import execute, rehearse
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
+from mmtool.failover.tail_file import exported_records, read_export
+from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
+from mmtool.translation.types import TopicPartition
+
+BOTH = GroupSelection(("app", "late"))
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return ThereAndBack(tmp_path)
+
+
+@pytest.fixture
+def ran(scene, tmp_path):
+    def run(selection=BOTH):
+        rehearsal = rehearse(scene.both, selection)
+        ways, journalist = scene.ways(rehearsal, home=True)
+        return execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+
+    return run
+
+
+def row_of(row, group, topic):
+    (found,) = [
+        partition
+        for one in row["groups"]
+        if one["group"] == group
+        for partition in one["partitions"]
+        if partition["topic"] == topic
+    ]
+    return found
+
+
+def test_groups_go_home_behind_the_tail_or_to_the_record_that_they_had_not_read(scene, ran):
+    row = ended_row(ran())
+    assert scene.source.groups.committed == AT_HOME
+    assert (row["mode"], row["state"]) == ("failback", "completed")
+    assert [step["name"] for step in row["steps"]] == list(ORDER[Mode.FAILBACK])
+    assert (row["rpo_records"], row["reread_records"], row["diverged_records"]) == (0, 0, 5)
+
+
+def test_a_row_says_which_offset_is_on_which_side(ran):
+    row = row_of(ended_row(ran()), "app", "orders")
+    assert (row["upstream_offset"], row["target_topic"], row["downstream_offset"]) == (15, "east.orders", 10)
+    assert (row["target_offset_before"], row["written"]) == (8, True)
+
+
+def test_what_diverged_is_in_a_file_before_anything_is_written(scene, ran, tmp_path):
+    seen = []
+    alter = scene.source.groups.alter
+    scene.source.groups.alter = lambda *of: (
+        seen.append([path.name for path in tmp_path.glob("*.jsonl")]) or alter(*of)
+    )
+    ended = ran()
+    name = f"mmtool-diverged-{ended.operation.plan.operation_id}.jsonl"
+    assert seen[0] == [name]
+    assert [found.record.offset for found in exported_records(tmp_path / name)] == [10, 11, 12, 13, 14]
+
+
+def test_the_rehearsal_says_what_diverged_and_what_is_known_after_the_drain(scene):
+    rehearsal = rehearse(scene.both, BOTH)
+    row = rehearsed_row(rehearsal)
+    assert row_of(row, "app", "orders")["upstream_offset"] == 15
+    assert row_of(row, "app", "west.orders")["reason"] == "known after drain"
+    assert any("5 records of east never reached west (orders-0)" in warning for warning in rehearsal.warnings)
+    assert any("5 records of them are still to be read" in warning for warning in rehearsal.warnings)
+
+
+def test_a_rehearsal_changes_nothing(scene, tmp_path):
+    rehearse(scene.both, BOTH)
+    assert (scene.source.groups.committed, scene.drained) == ({"app": {ORDERS: Commit(8)}}, [])
+    assert (scene.journal.stored, list(tmp_path.glob("*.jsonl"))) == ({}, [])
+
+
+def test_what_was_born_away_is_brought_home_to_its_end(scene, ran):
+    ran()
+    assert scene.drained == [{TopicPartition("orders", 0): 6}]
+
+
+def test_afterwards_the_topics_are_mirrored_again_and_the_groups_are_nobodys_on_the_target(scene, ran):
+    ran()
+    assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
+
+
+def test_while_it_runs_nothing_is_mirrored_away(scene, ran):
+    seen = []
+    alter = scene.source.groups.alter
+    scene.source.groups.alter = lambda *of: seen.append(set(scene.marks.failed_over)) or alter(*of)
+    ran()
+    assert seen == [{"orders"}, {"orders"}]
+
+
+def test_a_topic_that_had_not_failed_over_is_mirrored_to_its_end_first_and_nothing_diverges(scene, ran):
+    scene.marks.write([])
+    scene.state.view.holds = type(scene.state.view.holds)()
+    row = ended_row(ran())
+    assert scene.drained[0] == {ORDERS: 15}
+    assert row["diverged_records"] == 0
+
+
+def test_who_had_read_further_at_home_is_not_moved_back(scene, ran):
+    scene.commits("late", "orders", 9)
+    ran()
+    assert scene.source.groups.committed["late"] == {ORDERS: Commit(9)}
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_group_with_members_on_either_side_is_refused(scene, side):
+    getattr(scene, side).groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    assert rehearse(scene.both, BOTH).refusal.exit_code == 3
+
+
+def test_a_way_back_that_does_not_catch_up_leaves_everything_as_it_was(scene, ran):
+    def drain(*_):
+        raise GateError("not within 8 s")
+
+    scene.drain = drain
+    ended = ran()
+    assert (ended.operation.error.exit_code, scene.source.groups.committed) == (
+        4,
+        {"app": {ORDERS: Commit(8)}},
+    )
+    assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"app", "late"})
+
+
+def test_a_folder_that_cannot_be_written_stops_it_before_anything_is_written(scene, tmp_path):
+    rehearsal = rehearse(scene.both, BOTH)
+    ways, journalist = scene.ways(rehearsal, home=True)
+    ended = execute(rehearsal, scene, ways, journalist, folder=tmp_path / "missing")
+    assert isinstance(ended.operation.error, UsageError)
+    assert scene.source.groups.committed == {"app": {ORDERS: Commit(8)}}
+
+
+def test_where_nothing_diverged_there_is_no_file(scene, ran, tmp_path):
+    scene.home.logs.clear()
+    scene.source.add_topic("orders", "id-orders", 10)
+    row = ended_row(ran())
+    assert (row["diverged_records"], list(tmp_path.glob("*.jsonl"))) == (0, [])
+    assert scene.source.groups.committed["app"][ORDERS] == Commit(10)
+
+
+def test_a_topic_that_neither_direction_mirrors_is_listed_and_left(tmp_path):
+    scene = ThereAndBack(tmp_path, "west->east.topics = orders\n")
+    scene.target.add_topic("logs", "id-logs", 3)
+    scene.commits("app", "logs", 3, cluster=scene.target)
+    row = rehearsed_row(rehearse(scene.both, BOTH))
+    (left,) = [p for g in row["groups"] for p in g["partitions"] if p["target_topic"] == "logs"]
+    assert (left["reason"], left["written"]) == ("not_mirrored", False)
+
+
+def test_the_end_is_told_in_one_line_and_consumers_are_sent_home(ran):
+    ended = ran()
+    assert "0 records lost, 0 read again, 5 diverged ones passed over" in summary(ended)
+    first = next_steps(ended)[0]
+    assert "bootstrap.servers=east-1:9092" in first
+    assert "orders for east.orders" in first
+
+
+def test_the_journal_tells_the_same_as_the_command(scene, ran):
+    row = ended_row(ran())
+    (found,) = recorded(scene.journal.entries())
+    told = recorded_row(found)
+    assert {key: told[key] for key in row} == row
+
+
+def test_an_export_that_is_there_and_whole_is_kept_when_it_is_taken_up_again(scene, tmp_path):
+    rehearsal = rehearse(scene.both, BOTH)
+    ways, journalist = scene.ways(rehearsal, home=True)
+    scene.target.groups.members["app"] = ()
+    execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+    (path,) = tmp_path.glob("*.jsonl")
+    stamp = path.stat().st_mtime_ns
+    again = rehearse(scene.both, BOTH, operation_id=rehearsal.plan.operation_id)
+    ways, journalist = scene.ways(again, home=True)
+    execute(again, scene, ways, journalist, folder=tmp_path)
+    assert (path.stat().st_mtime_ns, read_export(path).records) == (stamp, 5)
+
+
+def test_the_name_of_the_mirrored_partition_is_not_mistaken_for_one_that_was_born_away(scene, ran):
+    ran()
+    assert AWAY not in scene.source.groups.committed["app"]
