@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.errors import failure_of
+from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
 from mmtool.plan.topic_configs import ConfigEntry, Origin, SetConfig
 
 if TYPE_CHECKING:
@@ -110,9 +110,12 @@ class TopicAdmin:
 
         Raises:
             NotAuthorisedError: without CREATE on it.
+            UnreachableError: when the target does not answer, or cannot now.
             RefusedError: when the target refuses one for another reason, which is the broker's.
         """
         for topic, reason in self.create(topics).items():
+            if KINDS.get(reason.partition(":")[0]) is Kind.AWAY:
+                raise unreachable(self._cluster.alias, f"creating {topic}", reason)
             if "AUTHORIZATION_FAILED" in reason:
                 raise NotAuthorisedError(
                     f"cluster {self._cluster.alias} denies CREATE on topic {topic}: {reason}",

@@ -6,21 +6,23 @@ import os
 import socket
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.clients import CLIENT_ID, wire_cluster
+from mmtool.kafka.errors import unreachable
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import Seat, holder_now
-from mmtool.kafka.own_log import append_records, known_everywhere, state_topic
+from mmtool.kafka.own_log import append_records, make_missing
 from mmtool.kafka.state_log import newest_records, unreadable
 from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.journal import JOURNAL_TOPIC, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -44,20 +46,24 @@ class KafkaJournal:
         Raises:
             UnreachableError, NotAuthorisedError, MmtoolError: It cannot be made.
         """
-        if self._is_there:
-            return
-        TopicAdmin(self._target).create_internal([state_topic(JOURNAL_TOPIC, self._factor)])
-        self._wire.ask(lambda cluster: known_everywhere(cluster, [JOURNAL_TOPIC]), f"making {JOURNAL_TOPIC}")
-        self._is_there = True
+        if not self._is_there:
+            make = partial(
+                make_missing, settings=self._target, topic=JOURNAL_TOPIC, replication_factor=self._factor
+            )
+            self._ask(make, f"making {JOURNAL_TOPIC}")
+            self._is_there = True
 
     def append(self, entries: Sequence[Entry]) -> None:
         self.prepare()
         records = [(entry.key, entry.encode()) for entry in entries]
+        append = partial(append_records, topic=JOURNAL_TOPIC, records=records)
+        self._ask(append, f"writing to {JOURNAL_TOPIC}")
 
-        async def write(cluster: WireCluster) -> None:
-            await append_records(cluster, JOURNAL_TOPIC, records)
-
-        self._wire.ask(write, f"writing to {JOURNAL_TOPIC}")
+    def _ask(self, question: Callable[[WireCluster], Awaitable[None]], what: str) -> None:
+        try:
+            self._wire.ask(question, what)
+        except ConnectionLostError as lost:
+            raise unreachable(self._target.alias, what, str(lost)) from lost
 
     def entries(self) -> list[Entry]:
         found = []

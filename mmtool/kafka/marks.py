@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
-from mmtool.kafka.own_log import append_records, known_everywhere, state_topic
+from mmtool.kafka.own_log import append_records, make_missing
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import Code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +54,7 @@ def write_marks(
 
     async def write(cluster: WireCluster) -> None:
         _check(cluster, identity)
-        await _make(cluster, target, identity.control_topic, replication_factor)
+        await make_missing(cluster, target, identity.control_topic, replication_factor)
         await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
 
     what = f"topic {identity.control_topic}"
@@ -74,15 +71,6 @@ def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
             f"cluster {cluster.alias} is {found}, and not {identity.target_id}, which {identity.name} leads to",
             remedy=f"check {cluster.alias}.bootstrap.servers",
         )
-
-
-async def _make(cluster: WireCluster, target: ClusterSettings, topic: str, replication_factor: int) -> None:
-    found = (await cluster.refresh([topic])).get(topic)
-    if found is not None and found.error_code == Code.NONE:
-        return
-    wanted = [state_topic(topic, replication_factor)]
-    await asyncio.to_thread(TopicAdmin(target).create_internal, wanted)
-    await known_everywhere(cluster, [topic])
 
 
 class KafkaMarks:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
@@ -17,6 +18,7 @@ from mmtool.plan.topics import CreateTopic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmtool.config import ClusterSettings
     from mmtool.kafka.own_records import Headers
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.identity import FlowIdentity
@@ -53,6 +55,23 @@ async def known_everywhere(cluster: WireCluster, topics: list[str]) -> None:
             break
         await asyncio.sleep(_LOOK_SECONDS)
     await cluster.refresh(topics)
+
+
+async def make_missing(
+    cluster: WireCluster, settings: ClusterSettings, topic: str, replication_factor: int
+) -> None:
+    """Makes a topic of ours where it is not there yet, and waits until every broker has heard of it.
+
+    Raises:
+        ConnectionLostError, UnreachableError: the cluster does not answer.
+        NotAuthorisedError, RefusedError: it does not make one.
+    """
+    found = (await cluster.refresh([topic])).get(topic)
+    if found is not None and found.error_code == Code.NONE:
+        return
+    wanted = [state_topic(topic, replication_factor)]
+    await asyncio.to_thread(TopicAdmin(settings).create_internal, wanted)
+    await known_everywhere(cluster, [topic])
 
 
 async def append_records(

@@ -29,7 +29,8 @@ def own_batches(
 ) -> list[ReadyBatch]:
     """(key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone.
 
-    Each record gets the same ``headers``.
+    Each record gets the same ``headers``. A single one that is larger is compressed, or a broker would refuse what an
+    operation intends for a group of some thousand partitions.
     """
     batches: list[ReadyBatch] = []
     group: list[bytes] = []
@@ -70,4 +71,5 @@ def is_marked(headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
 def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:
     count = len(bodies)
     columns = RecordColumns(list(range(count)), [timestamp_ms] * count, [0] * count, bodies)
-    return encode(columns, Codec.NONE, UpstreamOffset(count))
+    codec = Codec.ZSTD if sum(map(len, bodies)) > _BATCH_BYTES else Codec.NONE
+    return encode(columns, codec, UpstreamOffset(count))

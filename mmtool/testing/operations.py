@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.journal import Entry
+from mmtool.errors import OwnedElsewhereError
+from mmtool.kafka.state_log import unreadable
+from mmtool.plan.documents import UnreadableDocumentError
+from mmtool.plan.journal import JOURNAL_TOPIC, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +42,13 @@ class FakeJournal:
     def entries(self) -> list[Entry]:
         if self.failure is not None:
             raise self.failure
-        return [Entry.decode(value) for value in self.stored.values()]
+        return [self._read(number, value) for number, value in enumerate(self.stored.values())]
+
+    def _read(self, number: int, value: bytes) -> Entry:
+        try:
+            return Entry.decode(value)
+        except UnreadableDocumentError as error:
+            raise unreadable(JOURNAL_TOPIC, 0, number, str(error)) from error
 
 
 @dataclass
@@ -68,21 +77,34 @@ class FakeMarks:
         return set(self.state.view.moved)
 
 
-@dataclass
+@dataclass(eq=False)
 class FakeSeat:
-    """An `OperatorSeat` that is free, or is not."""
+    """An `OperatorSeat` that is free, or is not.
+
+    Attributes:
+        failure: From now on it cannot be had, for that reason.
+        name: Whom others find in it.
+        queue: Everybody who wants the same seat; the first one has it.
+    """
 
     failure: MmtoolError | None = None
+    name: str = "operator-1"
+    queue: list[FakeSeat] = field(default_factory=list)
 
     def join(self) -> None:
-        """At once."""
+        if self not in self.queue:
+            self.queue.append(self)
 
     def hold(self) -> None:
         if self.failure is not None:
             raise self.failure
+        self.join()
+        if self.queue[0] is not self:
+            raise OwnedElsewhereError(f"another operation on this flow is under way: {self.queue[0].name}")
 
     def leave(self) -> None:
-        """At once."""
+        if self in self.queue:
+            self.queue.remove(self)
 
 
 class KilledError(BaseException):

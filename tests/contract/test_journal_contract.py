@@ -1,0 +1,355 @@
+"""What an operation is kept by promises, in memory and on a real broker alike: journal, marks, operator's seat."""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.failover.recorded import recorded
+from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+from mmtool.kafka.marks import KafkaMarks
+from mmtool.lab.topics import configs_of, topics_of
+from mmtool.plan.group_facts import Commit
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.journal import JOURNAL_TOPIC, Entry, Kind, group_body, group_of
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.risks import Risk
+from mmtool.testing.batches import PlainRecord, batch_of
+from mmtool.testing.clusters import FakeFlowState
+from mmtool.testing.operations import FakeJournal, FakeMarks, FakeSeat
+from mmtool.testing.raw_producer import append_batches
+from mmtool.translation.answers import Bounded, Knowledge
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
+
+SECONDS = 30.0
+GROUPS, PARTITIONS = 1_000, 20
+WAITS_SECONDS = 15.0
+"""How long a newcomer waits for a seat; a dead holder's session ends before that."""
+
+
+@dataclass
+class OnFake:
+    """A target in memory."""
+
+    queue: list[FakeSeat] = field(default_factory=list)
+    state: FakeFlowState = field(default_factory=FakeFlowState)
+    kept: FakeJournal = field(default_factory=FakeJournal)
+
+    def journal(self):
+        return self.kept
+
+    def put(self, key, value):
+        """What somebody else has written into the journal."""
+        self.kept.stored[key] = value
+
+    def marks(self):
+        return FakeMarks(self.state)
+
+    def control(self):
+        return self.state.view
+
+    def seat(self):
+        return FakeSeat(queue=self.queue)
+
+
+class OnBroker:
+    """A real one."""
+
+    def __init__(self, lab, alias):
+        self.settings = ClusterSettings(alias="lab", bootstrap_servers=lab.bootstrap)
+        self.identity = FlowIdentity(ClusterId(alias), ClusterId(lab.cluster_id), alias, "lab")
+
+    def journal(self):
+        return KafkaJournal(self.settings, 1, SECONDS)
+
+    def put(self, key, value):
+        record = PlainRecord(0, int(time.time() * 1000), key, value)
+        append_batches(self.settings.bootstrap_servers, JOURNAL_TOPIC, 0, [batch_of([record])])
+
+    def marks(self):
+        return KafkaMarks(self.settings, self.identity, 1, SECONDS)
+
+    def control(self):
+        return KafkaFlowState(self.settings).control(self.identity)
+
+    def seat(self):
+        return KafkaOperatorSeat(self.settings, self.identity.source_alias, self.journal().prepare)
+
+
+@pytest.fixture
+def broker(fleet, topic_name):
+    return OnBroker(fleet["target"], topic_name("east"))
+
+
+@pytest.fixture(params=["fake", "broker"])
+def side(request):
+    return OnFake() if request.param == "fake" else request.getfixturevalue("broker")
+
+
+@pytest.fixture
+def operation_id(topic_name):
+    return topic_name("20260101T000000Z")
+
+
+def began(operation_id, groups=("app",)):
+    body = {
+        "mode": "emergency",
+        "source": "east",
+        "target": "lab",
+        "source_id": None,
+        "target_id": "lab-id",
+        "groups": list(groups),
+        "steps": [["check_groups", "looks"], ["write", "writes"]],
+        "step_states": {},
+        "reason": "fire, and \u706b",
+    }
+    return Entry(operation_id, 1, Kind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=body)
+
+
+def steps_after(first, count):
+    body = {"step": "check_groups", "step_state": "running"}
+    return [replace(first, number=n, kind=Kind.STEP, body=body) for n in range(2, count + 2)]
+
+
+def of(operation_id, journal):
+    return [entry for entry in journal.entries() if entry.operation_id == operation_id]
+
+
+def plan_of(group, partitions):
+    places = [TopicPartition("orders", number) for number in range(partitions)]
+    verdicts = tuple(
+        Verdict(
+            group,
+            place,
+            place._replace(topic="east.orders"),
+            Commit(1_000_000 + place.partition, "kept"),
+            Bounded(DownstreamOffset(990_000 + place.partition), 10_000),
+            before=Commit(17),
+            knowledge=Knowledge.CHECKPOINTS,
+        )
+        for place in places
+    )
+    return GroupPlan(group, Direction.FORWARD, verdicts), {
+        (group, at): Risk(5, 10_000, 3.25) for at in places
+    }
+
+
+# --- the journal -------------------------------------------------------------------------------------------
+
+
+def test_what_was_appended_is_read_in_its_order_by_anybody(side, operation_id):
+    first = began(operation_id)
+    entries = [first, *steps_after(first, 5)]
+    journal = side.journal()
+    journal.append(entries[:1])
+    journal.append(entries[1:])
+    assert of(operation_id, side.journal()) == entries
+
+
+def test_an_entry_that_is_appended_again_is_there_once(side, operation_id):
+    """After an error that leaves in doubt what was written."""
+    journal, first = side.journal(), began(operation_id)
+    journal.append([first])
+    journal.append([first])
+    assert of(operation_id, journal) == [first]
+
+
+def test_an_operation_of_a_thousand_groups_is_read_back_whole(side, operation_id, measured):
+    names = [f"{operation_id}-{number:04}" for number in range(GROUPS)]
+    plans = [plan_of(name, PARTITIONS) for name in names]
+    first, journal = began(operation_id, names), side.journal()
+    bodies = [group_body(plan, risks) for plan, risks in plans]
+    told = [replace(first, number=n, kind=Kind.GROUP, body=body) for n, body in enumerate(bodies, 2)]
+    journal.append([first])
+    beginning = time.monotonic()
+    journal.append(told)
+    took = time.monotonic() - beginning
+    (found,) = [one for one in recorded(side.journal().entries()) if one.operation_id == operation_id]
+    assert found.entries == GROUPS + 1
+    assert {group.group: group for group in found.operation.plan.groups} == {p.group: p for p, _ in plans}
+    assert found.operation.plan.risks == {at: risk for _, risks in plans for at, risk in risks.items()}
+    measured(f"{type(side).__name__}: intents of {GROUPS} x {PARTITIONS} on record in {took:.2f} s")
+
+
+def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(side, operation_id):
+    plan, risks = plan_of(f"{operation_id}-wide", 10_000)
+    first, journal = began(operation_id, [plan.group]), side.journal()
+    journal.append([first, replace(first, number=2, kind=Kind.GROUP, body=group_body(plan, risks))])
+    assert group_of(of(operation_id, side.journal())[1].body) == (plan, risks)
+
+
+@pytest.mark.parametrize("spoilt", ["cut off", "of a newer version", "changed"])
+def test_an_entry_that_cannot_be_read_is_refused_and_not_passed_over(side, operation_id, spoilt):
+    journal, first = side.journal(), began(operation_id)
+    journal.append([first])
+    value = first.encode()
+    damaged = {
+        "cut off": value[:-1],
+        "of a newer version": value.replace(b'"v":1', b'"v":2'),
+        "changed": value.replace(b"ann", b"eve"),
+    }
+    side.put(first.key, damaged[spoilt])
+    try:
+        with pytest.raises(RefusedError) as caught:
+            side.journal().entries()
+    finally:
+        side.put(first.key, value)  # the topic is everybody's
+    assert caught.value.code == "unreadable_state"
+    assert of(operation_id, side.journal()) == [first]
+
+
+def test_the_journals_topic_is_compacted_and_has_one_partition(broker, operation_id):
+    broker.journal().append([began(operation_id)])
+    bootstrap = broker.settings.bootstrap_servers
+    config = configs_of(bootstrap, [JOURNAL_TOPIC])[JOURNAL_TOPIC]
+    assert (topics_of(bootstrap)[JOURNAL_TOPIC], config["cleanup.policy"]) == (1, "compact")
+
+
+def test_a_target_that_is_away_is_nine_within_its_time(operation_id):
+    away = ClusterSettings(alias="gone", bootstrap_servers="127.0.0.1:1")
+    beginning = time.monotonic()
+    with pytest.raises(UnreachableError, match="gone"):
+        KafkaJournal(away, 1, 2.0).append([began(operation_id)])
+    assert time.monotonic() - beginning < 10
+
+
+# --- marks -------------------------------------------------------------------------------------------------
+
+
+def failed_over(topic, *, now=True):
+    return FailedOverRecord(topic, now, "op-1", "ann@host-1", 1)
+
+
+def moved(group, *, now=True):
+    return MovedGroupRecord(group, now, "op-1", "ann@host-1", 1)
+
+
+def in_force(side):
+    control = side.control()
+    return set(control.failed_over), set(control.moved)
+
+
+def test_a_mark_that_was_written_is_read_by_whoever_runs_the_flow(side):
+    side.marks().write([failed_over("orders"), failed_over("bills"), moved("app")])
+    assert in_force(side) == ({"orders", "bills"}, {"app"})
+    assert side.control().failed_over["orders"] == failed_over("orders")
+
+
+def test_a_mark_that_is_written_again_changes_nothing(side):
+    for _ in range(2):
+        side.marks().write([failed_over("orders"), moved("app")])
+    assert in_force(side) == ({"orders"}, {"app"})
+
+
+def test_the_last_word_about_each_topic_and_group_counts(side):
+    side.marks().write([failed_over("orders"), moved("app"), moved("other")])
+    side.marks().write([failed_over("orders", now=False), moved("app", now=False)])
+    assert in_force(side) == (set(), {"other"})
+
+
+def test_no_mark_is_no_write(side):
+    side.marks().write([])
+    assert in_force(side) == (set(), set())
+
+
+def test_marks_of_a_thousand_groups_are_written_together(side):
+    names = [f"app-{number}" for number in range(GROUPS)]
+    side.marks().write([moved(name) for name in names])
+    assert in_force(side) == (set(), set(names))
+
+
+def test_a_mark_goes_to_the_flows_own_target_and_nowhere_else(broker):
+    broker.identity = replace(broker.identity, target_id=ClusterId("another"))
+    with pytest.raises(RefusedError, match="another"):
+        broker.marks().write([failed_over("orders")])
+
+
+# --- the operator's seat -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seats(side):
+    """Makes seats; at the end everybody leaves."""
+    made = []
+
+    def another():
+        made.append(side.seat())
+        return made[-1]
+
+    yield another
+    for seat in made:
+        seat.leave()
+
+
+def test_the_seat_is_had_at_once_and_as_often_as_one_asks(seats):
+    seat = seats()
+    seat.join()
+    beginning = time.monotonic()
+    for _ in range(3):
+        seat.hold()
+    assert time.monotonic() - beginning < 5
+
+
+def test_who_leaves_lets_the_next_one_in_at_once(seats):
+    first, second = seats(), seats()
+    first.join()
+    first.hold()
+    second.join()
+    first.leave()
+    beginning = time.monotonic()
+    second.hold()
+    assert time.monotonic() - beginning < 3
+
+
+def test_who_never_joined_may_leave(seats):
+    seats().leave()
+
+
+def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
+    first, second = seats(), seats()
+    first.join()
+    first.hold()
+    second.join()
+    beginning = time.monotonic()
+    with pytest.raises(OwnedElsewhereError, match="operator") as caught:
+        second.hold()
+    took = time.monotonic() - beginning
+    assert (caught.value.exit_code, took < WAITS_SECONDS + 2) == (10, True)
+    first.hold()  # a live holder keeps it, whoever else comes
+    measured(f"told who has the operator's seat after {took:.1f} s")
+
+
+_HOLDER = """
+import sys, time
+from mmtool.config import ClusterSettings
+from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
+seat = KafkaOperatorSeat(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
+seat.join()
+seat.hold()
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
+    arguments = [broker.settings.bootstrap_servers, broker.identity.source_alias]
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, *arguments], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout.readline() == "held\n"
+        holder.kill()
+    seat = broker.seat()
+    beginning = time.monotonic()
+    seat.join()
+    seat.hold()
+    took = time.monotonic() - beginning
+    seat.leave()
+    assert took < WAITS_SECONDS
+    measured(f"the seat of an operator who was killed was had after {took:.1f} s")
