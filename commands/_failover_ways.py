@@ -266,7 +266,10 @@ def _take_back(
     identity = operations.identity_of(found)
     at_ms = int(time.time() * 1000)
     written = operations.written_at(found, known.flow, timeout)
-    taking = rehearse_taking_back(found, event, written, side.state, identity, operator(), at_ms)
+    others = _of_flow(known.flow, timeout)
+    taking = rehearse_taking_back(
+        found, event, written, side.state, identity, operator(), at_ms, others=others
+    )
 
     def shown() -> Result:
         return operations.result(command, recorded_row(found), _left_over(taking))
@@ -292,7 +295,8 @@ def _left_over(taking: TakingBack) -> tuple[str, ...]:
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.plan.words import few
 
-    topics = [mark.topic for mark in taking.marks if isinstance(mark, FailedOverRecord)]
+    marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
+    topics = [mark.topic for mark in marks if not mark.failed_over]
     return (f"mirrored again afterwards: {few(topics)}",) if topics else ()
 
 

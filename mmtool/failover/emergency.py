@@ -16,7 +16,7 @@ from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.states import START
-from mmtool.insight.target_alone import look_at_target
+from mmtool.insight.target_alone import identity_on_target, look_at_target
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
@@ -108,7 +108,7 @@ class EmergencySteps:
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
             StepName.CHECK: self.check,
-            StepName.MARK: lambda: self.mark(failed_over=True),
+            StepName.MARK: self.mark,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.landing.validate,
             StepName.WRITE: self.landing.write,
@@ -118,7 +118,7 @@ class EmergencySteps:
         }
 
     def undo(self) -> dict[StepName, Callable[[], None]]:
-        return {StepName.MARK: lambda: self.mark(failed_over=False)}
+        return {StepName.MARK: self.unmark}
 
     def check(self) -> None:
         """Nobody is at work on the target, and nobody else runs an operation."""
@@ -127,8 +127,27 @@ class EmergencySteps:
         refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
         self.landing.alone()
 
-    def mark(self, *, failed_over: bool) -> None:
-        self.landing.hold(topics_of(self.rehearsal.plan.groups), failed_over=failed_over)
+    def mark(self) -> None:
+        """Topics that another failover has marked stay that one's: taking this one back leaves them marked."""
+        marked = self._marked()
+        topics = topics_of(self.rehearsal.plan.groups)
+        self.landing.hold(
+            [name for name in topics if marked.get(name, self._id) == self._id], failed_over=True
+        )
+
+    def unmark(self) -> None:
+        marked = self._marked()
+        topics = topics_of(self.rehearsal.plan.groups)
+        self.landing.hold([name for name in topics if marked.get(name) == self._id], failed_over=False)
+
+    @property
+    def _id(self) -> str:
+        return self.landing.ways.operation_id
+
+    def _marked(self) -> dict[str, str]:
+        """Topics that have failed over, and by which operation."""
+        _, control = identity_on_target(self.rehearsal.side)
+        return {name: mark.operation_id for name, mark in control.failed_over.items()}
 
     def translate(self) -> None:
         """Again, behind the marks: a mirror that is still alive may have brought more until then."""

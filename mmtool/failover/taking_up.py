@@ -15,11 +15,11 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.undo import Undoing
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Mode, StepName
+from mmtool.plan.steps import Mode, StepName, topics_of
 from mmtool.plan.undo import Undo, plan_undo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.errors import MmtoolError
     from mmtool.failover.journal import JournalPort
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Recorded
     from mmtool.kafka.ports import ClusterPort, FlowStatePort
+    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
 
@@ -119,8 +120,20 @@ def rehearse_taking_back(
     identity: FlowIdentity,
     by: str,
     at_ms: int,
+    *,
+    others: Iterable[Recorded] = (),
 ) -> TakingBack:
     """What would be taken back; nothing is changed.
+
+    Args:
+        found: The operation.
+        event: Cancelled or rolled back.
+        target: Where it works.
+        state: What its flow has stored there.
+        identity: Of the flow.
+        by: Who is at work, as ``user@host``.
+        at_ms: Now, in ms since 1970.
+        others: Operations on the same flow: topics that one of them has moved groups of stay marked, as its own.
 
     Raises:
         RefusedError: The operation is not where that can be done.
@@ -132,25 +145,56 @@ def rehearse_taking_back(
     names = list(dict.fromkeys(one.group for one in undo.replaced))
     standing, now = target.groups.describe(names), target.groups.commits(names)
     undoing = Undoing(target, tuple(plan_undo(undo, now, standing)))
-    return TakingBack(found, event, _left_behind(found, state, identity, by, at_ms), undoing)
-
-
-def _left_behind(
-    found: Recorded, state: FlowStatePort, identity: FlowIdentity, by: str, at_ms: int
-) -> tuple[Document, ...]:
-    """Marks that are this operation's own; what a later one has marked stays."""
-    control, ours = state.control(identity), found.operation_id
+    said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return (  # the groups are away again, and so are their topics
-            *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.operation.plan.released),
-            *(MovedGroupRecord(name, True, ours, by, at_ms) for name in found.group_names),
-        )
+        return TakingBack(found, event, _away_again(found, said), undoing)
+    return TakingBack(
+        found, event, _left_behind(state.control(identity), said, _keepers(found, others)), undoing
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """Whose marks are lifted, by whom and when."""
+
+    operation_id: str
+    by: str
+    at_ms: int
+
+
+def _away_again(found: Recorded, said: _Said) -> tuple[Document, ...]:
+    """Groups that a failback had brought home are away once more, and so are their topics."""
+    ours, by, at_ms = said.operation_id, said.by, said.at_ms
+    return (
+        *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.operation.plan.released),
+        *(MovedGroupRecord(name, True, ours, by, at_ms) for name in found.group_names),
+    )
+
+
+def _left_behind(control: ControlView, said: _Said, keepers: Mapping[str, str]) -> tuple[Document, ...]:
+    """Marks that are this operation's own; what another one has marked stays."""
+    ours, by, at_ms = said.operation_id, said.by, said.at_ms
     topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
     groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
     return (
-        *(FailedOverRecord(name, False, ours, by, at_ms) for name in sorted(topics)),
+        *(
+            FailedOverRecord(name, name in keepers, keepers.get(name, ours), by, at_ms)
+            for name in sorted(topics)
+        ),
         *(MovedGroupRecord(name, False, ours, by, at_ms) for name in sorted(groups)),
     )
+
+
+def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
+    """Topics that have failed over for other emergencies as well, and the last of those."""
+    return {
+        topic: other.operation_id
+        for other in others
+        if other.operation_id != found.operation_id
+        and other.mode is Mode.EMERGENCY
+        and can(other.operation.standing, Event.ROLL_BACK)
+        for topic in topics_of(other.operation.plan.groups)
+    }
 
 
 def take_back(taking: TakingBack, ways: Ways, log: StepLog) -> Operation:

@@ -143,6 +143,19 @@ class MmtoolProcess:
                 os.kill(pid, signal.SIGKILL)
         return pids
 
+    def freeze(self) -> None:
+        """SIGSTOP to all of it: its connections stay open and nothing moves, as behind a network that is cut."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was."""
+        self._send(signal.SIGCONT)
+
+    def _send(self, signum: signal.Signals) -> None:
+        for pid in [pid for role in get_args(Role) for pid in self.pids(role)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signum)
+
     def kill_all(self) -> None:
         """SIGKILL to all of it, repeated until nothing is left that was being forked meanwhile."""
         while self.kill(*get_args(Role)):

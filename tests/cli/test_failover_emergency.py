@@ -191,6 +191,33 @@ def test_a_rolled_back_operation_is_rolled_back_for_good(failover, emergency):
     assert codes == {"rollback": 3, "resume": 3}
 
 
+@pytest.fixture
+def both(failover, scene):
+    """Two groups of one topic that have failed over one after the other; the operations' names."""
+    scene.told("late", "orders", (20, 20), at_ms=int(time.time() * 1000))
+    return [row_of(failover("emergency", "-g", group, *EXECUTE))["operation_id"] for group in ("app", "late")]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_topic_stays_failed_over_while_one_of_two_failovers_stands(failover, scene, both, first):
+    """Or the returning source's records would come behind the groups of the other one."""
+    failover("rollback", both[first], "--execute", "--yes")
+    assert scene.marks.failed_over == {"orders"}
+    failover("rollback", both[1 - first], "--execute", "--yes")
+    assert scene.marks.failed_over == set()
+
+
+def test_a_failover_that_gives_up_leaves_the_marks_of_another_one_alone(failover, scene, both):
+    scene.target.groups.rights_missing = ["READ on group app"]
+    ended = failover("emergency", "-g", "app", *EXECUTE)
+    states = {step["name"]: step["state"] for step in row_of(ended)["steps"]}
+    assert (ended.code, states["mark_failed_over"], scene.marks.failed_over) == (9, "undone", {"orders"})
+
+
+def test_that_a_topic_stays_failed_over_is_not_announced_as_its_return(failover, both):
+    assert "mirrored again" not in failover("rollback", both[0]).stderr
+
+
 # --- release -----------------------------------------------------------------------------------------------
 
 

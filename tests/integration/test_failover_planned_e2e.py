@@ -11,63 +11,28 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError
-from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient
 
+from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
+from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-SECONDS = 30.0
 PARTITIONS = 3
 GROUPS = {"fresh": 0, "slow": 137, "quick": 555, "done": None}
 """How many records each application reads on the source; None reads to the end."""
 
 
-def consumer_of(bootstrap, group):
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "max.poll.interval.ms": 60_000,
-            "log_level": 2,
-        }
-    )
-
-
 def read(bootstrap, group, topics, at_most=None):
-    """What an application reads until it has enough or there is no more; it commits and goes away."""
-    consumer, found, ended = consumer_of(bootstrap, group), [], set()
-    consumer.subscribe(topics)
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline and (at_most is None or len(found) < at_most):
-        message = consumer.poll(0.5)
-        if message is None:
-            continue
-        if message.error() is None:
-            found.append((message.key(), message.value()))
-        elif message.error().code() == KafkaError._PARTITION_EOF:
-            ended.add((message.topic(), message.partition()))
-        if ended and len(ended) == len(consumer.assignment()):
-            break
-    positions = [at for at in consumer.position(consumer.assignment()) if at.offset >= 0]
-    if positions:
-        consumer.commit(offsets=positions, asynchronous=False)
-    consumer.close()
-    return found
+    return [(record.key, record.value) for record in consume(bootstrap, group, topics, at_most)]
 
 
 def committed(bootstrap, group):
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(SECONDS)
-    return {(p.topic, p.partition): p.offset for p in answer.topic_partitions}
+    return {tuple(at): commit.offset for at, commit in groups_of(bootstrap).commits([group])[group].items()}
 
 
 @dataclass
@@ -84,10 +49,8 @@ class Moved:
 
 def commit_at_start(bootstrap, group, topics):
     """An application that has subscribed and read nothing: its positions are committed all the same."""
-    consumer = consumer_of(bootstrap, group)
-    offsets = [LibraryPartition(topic, number, 0) for topic in topics for number in range(PARTITIONS)]
-    consumer.commit(offsets=offsets, asynchronous=False)
-    consumer.close()
+    places = [TopicPartition(topic, number) for topic in topics for number in range(PARTITIONS)]
+    assert groups_of(bootstrap).alter(group, dict.fromkeys(places, Commit(0))) == {}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,72 @@
+"""An application that consumes: as a group it reads until it has enough, commits where it stands, and goes away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from confluent_kafka import Consumer, Message
+
+_POLL_SECONDS = 0.5
+_SECONDS = 30.0
+
+
+class Read(NamedTuple):
+    """One record, as an application got it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+def consume(
+    bootstrap: str, group: str, topics: Sequence[str], at_most: int | None = None, seconds: float = _SECONDS
+) -> list[Read]:
+    """What a member of ``group`` reads until it has ``at_most`` records, or there is no more; it commits and leaves."""
+    consumer, found, ended = _consumer(bootstrap, group), list[Read](), set[tuple[str, int]]()
+    consumer.subscribe(list(topics))
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and (at_most is None or len(found) < at_most):
+        message = consumer.poll(_POLL_SECONDS)
+        if message is not None:
+            _take(message, found, ended)
+        if ended and len(ended) == len(consumer.assignment()):
+            break
+    positions = [at for at in consumer.position(consumer.assignment()) if at.offset >= 0]
+    if positions:
+        consumer.commit(offsets=positions, asynchronous=False)
+    consumer.close()
+    return found
+
+
+def _take(message: Message, found: list[Read], ended: set[tuple[str, int]]) -> None:
+    from confluent_kafka import KafkaError
+
+    error, place = message.error(), (message.topic(), message.partition())
+    if error is None:
+        found.append(Read(*place, message.offset(), message.key(), message.value()))
+        ended.discard(place)
+    elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
+        ended.add(place)
+
+
+def _consumer(bootstrap: str, group: str) -> Consumer:
+    from confluent_kafka import Consumer
+
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "max.poll.interval.ms": 60_000,
+            "log_level": 2,
+        }
+    )
