@@ -66,11 +66,13 @@ class FailbackRehearsal(Rehearsal):
     Attributes:
         homecoming: What of the diverged tail groups pass over.
         tails: All that diverged, of the topics that the groups read.
+        held: Those topics: nothing of them is mirrored while groups go home.
     """
 
     ways: BothWays = field(kw_only=True)
     homecoming: Homecoming = field(kw_only=True)
     tails: FoundTails = field(kw_only=True)
+    held: tuple[str, ...] = field(kw_only=True)
 
 
 def look_both_ways(
@@ -109,8 +111,13 @@ def rehearse(
     tails = looked.tails()
     settings, identity = ways.flow.clusters.settings, ways.flow.identity
     name = operation_id or new_operation_id()
-    homecoming = plan_failback(name, names_of(settings), looked.facts(tails, selected.unknown))
-    warnings = (*selection_warnings(selected), *_told(tails, homecoming, names_of(settings)))
+    facts = looked.facts(tails, selected.unknown)
+    homecoming = plan_failback(name, names_of(settings), facts)
+    warnings = (
+        *selection_warnings(selected),
+        *_told(tails, homecoming, names_of(settings)),
+        *_stay(facts, names_of(settings)),
+    )
     return FailbackRehearsal(
         settings,
         identity.source_id,
@@ -120,6 +127,7 @@ def rehearse(
         ways=ways,
         homecoming=homecoming,
         tails=tails,
+        held=facts.topics,
     )
 
 
@@ -133,10 +141,22 @@ class _Look:
 
     def __init__(self, ways: BothWays, groups: list[GroupFacts]) -> None:
         self._ways, self._groups = ways, groups
+        self._going = {group.group for group in groups}
         self.mirrored = partition_facts(ways.flow, Direction.REVERSE)
         places = {place for group in groups for place in group.commits}
-        names = {place.topic for place in places}
-        self.topics = {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
+        self.topics = self._at_home({place.topic for place in places})
+
+    def _at_home(self, names: Collection[str]) -> set[str]:
+        return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
+
+    def kept(self) -> dict[str, list[str]]:
+        """Topics that groups which were moved and stay away read as well, and which groups."""
+        flow, found = self._ways.flow, dict[str, list[str]]()
+        staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
+        for name, commits in flow.clusters.target.groups.commits(staying).items():
+            for topic in self._at_home({place.topic for place in commits}) & self.topics:
+                found.setdefault(topic, []).append(name)
+        return found
 
     def tails(self) -> FoundTails:
         """What diverged at home, of those topics."""
@@ -149,7 +169,9 @@ class _Look:
         one_name = self._ways.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))
-        return HomeFacts(tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics)
+        return HomeFacts(
+            tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics, self.kept()
+        )
 
 
 def _told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[str]:
@@ -171,6 +193,11 @@ def _told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[s
             yield f"{found.place}: {names.source} has lost records that {names.target} has"
         if found.undecided:
             yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
+
+
+def _stay(facts: HomeFacts, names: Names) -> Iterable[str]:
+    for topic, groups in sorted(facts.kept.items()):
+        yield f"{topic} stays failed over: {few(groups)} read it on {names.target}, and stay there"
 
 
 def execute(
@@ -229,7 +256,7 @@ class _Steps:
             StepName.WRITE: self.landing.write,
             StepName.READ_BACK: self.landing.read_back,
             StepName.HAND_OVER: self.landing.hand_over,
-            StepName.RELEASE: lambda: self.landing.hold(self.topics, failed_over=False),
+            StepName.RELEASE: lambda: self.landing.hold(self.rehearsal.plan.released, failed_over=False),
             StepName.REPORT: lambda: None,
         }
 
@@ -239,8 +266,8 @@ class _Steps:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """At home: held while groups go there, and mirrored again afterwards."""
-        return self.rehearsal.plan.released
+        """At home: held while groups go there."""
+        return self.rehearsal.held
 
     @property
     def turned(self) -> Names:

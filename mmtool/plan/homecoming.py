@@ -7,7 +7,7 @@ W  what was born away is home before a group goes on behind it: until then its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
@@ -20,7 +20,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
@@ -42,6 +42,7 @@ class HomeFacts:
         born: Every partition that the way back brings home, by its name away; it may be among those of ``mirrored``.
         tails: What diverged, by the partition at home.
         topics: Those at home, of the flow, that the groups read.
+        kept: Those of them that groups which stay away read as well, and which groups: they stay failed over.
         one_name: Topics have one name on both sides: records of both are among each other.
     """
 
@@ -52,6 +53,7 @@ class HomeFacts:
     tails: Mapping[TopicPartition, DivergedTail]
     one_name: bool
     topics: tuple[str, ...]
+    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,8 @@ def plan_failback(operation_id: str, names: Names, facts: HomeFacts) -> Homecomi
         *blocking_guards(found, after_drain=False),
     )
     steps = steps_of(Mode.FAILBACK, names, found, facts.topics)
-    plan = FailoverPlan(operation_id, Mode.FAILBACK, names.flow, found, steps, guards, released=facts.topics)
+    released = tuple(topic for topic in facts.topics if topic not in facts.kept)
+    plan = FailoverPlan(operation_id, Mode.FAILBACK, names.flow, found, steps, guards, released=released)
     return Homecoming(plan, passed, ahead)
 
 
