@@ -205,6 +205,7 @@ def at_work(
     timeout: timedelta,
     *,
     since: Recorded | None = None,
+    alone: bool = True,
 ) -> Iterator[tuple[Ways, StepLog]]:
     """The ways that an operation works with, and who is told of its steps.
 
@@ -215,7 +216,9 @@ def at_work(
         reason: Why, in the operator's words.
         timeout: For one request.
         since: What the journal has of it already, when it is taken up again.
+        alone: Other operations on the flow are kept out; a drill keeps nobody out.
     """
+    from mmtool.failover.drill import NoSeat
     from mmtool.failover.journal import About, Both, Journalist
     from mmtool.failover.landing import Ways
     from mmtool.people import operator
@@ -228,14 +231,13 @@ def at_work(
     )
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     operation_id = rehearsal.plan.operation_id
-    ways = Ways(
-        target, journalist, kept.marks, kept.seat, operation_id, by, synced=settings.sync_group_offsets
-    )
-    kept.seat.join()
+    seat = kept.seat if alone else NoSeat()
+    ways = Ways(target, journalist, kept.marks, seat, operation_id, by, synced=settings.sync_group_offsets)
+    seat.join()
     try:
         yield ways, Both(journalist, Teller())
     finally:
-        kept.seat.leave()
+        seat.leave()
 
 
 class Teller:
@@ -260,12 +262,12 @@ class Teller:
         """The summary says it."""
 
 
-def show_end(command: str, ended: Ended, output: OutputFormat) -> None:
+def show_end(command: str, ended: Ended, output: OutputFormat, row: Row | None = None) -> None:
     """The row of what was done, and what a human does next; or the error that it ended with."""
     from mmtool.failover.report import ended_row, next_steps, summary, ways_on
 
     error = ended.operation.error
-    done = result(command, ended_row(ended), ended.rehearsal.warnings, applied=True)
+    done = result(command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
     try:
         finish(replace(done, summary=summary(ended)), output, error)
     finally:  # groups that have moved are to be started, wherever the rows went

@@ -65,6 +65,10 @@ DivergedDir = Annotated[
         show_default=False,
     ),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option("--report", metavar="FILE", help="Write what was measured as Markdown.", show_default=False),
+]
 Patience = Annotated[
     timedelta | None,
     typer.Option(
@@ -188,6 +192,49 @@ def failback(
             rehearsal, engine_drain(), tools, log, folder=diverged_dir, timeout_seconds=seconds
         ),
     )
+
+
+@app.command()
+def drill(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    group: options.Group = None,
+    groups: options.Groups = None,
+    all_groups: options.AllGroups = False,
+    report: Report = None,
+    reason: operations.Why = "",
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: Patience = None,
+) -> None:
+    """Rehearse for real: a planned failover of shadow groups, measured and cleaned up, beside production."""
+    from mmtool.failover import drill as service
+    from mmtool.insight.translation import look
+
+    chosen = selection(group, groups, all_groups=all_groups)
+    require_selector(chosen, "failover drill")
+    patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
+    flow = look(connect(settings, patience))
+    rehearsal = service.rehearse(flow, chosen)
+    asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
+    if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes):
+        return
+    costs = service.emergency_now(operations.target_side(settings, patience), chosen)
+    seconds = None if timeout is None else timeout.total_seconds()
+    with operations.at_work(
+        rehearsal, flow.clusters.target, flow.identity, reason, patience, alone=False
+    ) as (
+        tools,
+        log,
+    ):
+        ended = service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds)
+    row = service.drilled_row(ended, costs)
+    if report is not None:
+        service.write_report(report, row)
+    operations.show_end(asked.command, ended, output, row=row)
 
 
 app.command("list")(ways.list_)

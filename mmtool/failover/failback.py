@@ -19,17 +19,16 @@ from mmtool.failover.rows import reread_of
 from mmtool.failover.states import START
 from mmtool.failover.tail_file import default_name, export_tail, read_export
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends
 from mmtool.insight.translation import look, read_groups, selected_groups, selection_warnings
 from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
 from mmtool.plan.homecoming import HomeFacts, plan_failback
 from mmtool.plan.offsets import Direction
 from mmtool.plan.steps import Names, StepName
 from mmtool.plan.words import counted, few
-from mmtool.translation.answers import SourceLog
-from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
     from pathlib import Path
 
     from mmtool.config import FlowSettings
@@ -283,9 +282,7 @@ class _Steps:
 
     def drain(self) -> None:
         """What has not failed over is mirrored to its end: nothing of it diverges then."""
-        failed_over = self._control_marks()
-        places = [at for at in self.both.flow.partitions if at.topic in set(self.topics) - failed_over]
-        self._drain(self.both.flow, places, [])
+        self._drain(self.both.flow, set(self.topics) - self._control_marks(), [])
 
     def mark(self) -> None:
         """Topics that an emergency has marked keep its mark until groups are at home."""
@@ -322,13 +319,13 @@ class _Steps:
         back = self.both.back
         if back is not None:
             names = {place.topic for group in self.groups for place in group.commits}
-            self._drain(back, [at for at in back.partitions if at.topic in names], self.groups)
+            self._drain(back, names, self.groups)
 
-    def _drain(self, flow: FlowNow, places: Collection[TopicPartition], groups: list[GroupFacts]) -> None:
-        until = drain_goal(groups, _logs(flow, places))
+    def _drain(self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]) -> None:
+        until = drain_goal(groups, log_ends(flow, topics))
         if until:
-            topics = {place.topic for place in until}
-            self.drain_port.drain(_only(flow.clusters.settings, topics), until, self.timeout_seconds)
+            wanted = {place.topic for place in until}
+            self.drain_port.drain(_only(flow.clusters.settings, wanted), until, self.timeout_seconds)
 
     def translate(self) -> None:
         """By both directions' runs, behind the tail that was exported."""
@@ -352,15 +349,6 @@ class _Steps:
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]
         return read_groups(self.both.flow, names, Direction.REVERSE, stable=True)
-
-
-def _logs(flow: FlowNow, places: Collection[TopicPartition]) -> Mapping[TopicPartition, SourceLog]:
-    committed = flow.clusters.settings.reads_committed
-    bounds = flow.clusters.source.bounds(places, committed=committed)
-    return {
-        place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))
-        for place, at in bounds.items()
-    }
 
 
 def _only(settings: FlowSettings, topics: Collection[str]) -> FlowSettings:

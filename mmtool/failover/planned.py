@@ -18,6 +18,7 @@ from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, ref
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import START
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
     plan_groups,
     plans_by,
@@ -28,8 +29,6 @@ from mmtool.insight.translation import (
 from mmtool.plan.failover import active_guards, blocking_guards, drain_goal, moved_meanwhile, plan_planned
 from mmtool.plan.offsets import Direction, Rules, unknown_group
 from mmtool.plan.steps import StepName
-from mmtool.translation.answers import SourceLog
-from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowNow
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
     from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.answers import SourceLog
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _RULES = Rules(Direction.FORWARD)
 
@@ -182,7 +183,7 @@ class _Steps:
 
     def translate(self) -> None:
         """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
-        missing = self._short_of(self.until)
+        missing = short_of(self.flow, self.until)
         self.landing.figures = replace(self.landing.figures, rpo_records=missing)
         if missing:
             raise GateError(
@@ -207,7 +208,7 @@ class _Steps:
 
     def report(self) -> None:
         ends = {place: log.log_end for place, log in self._source_logs().items()}
-        self.landing.figures = replace(self.landing.figures, diverged_records=self._short_of(ends))
+        self.landing.figures = replace(self.landing.figures, diverged_records=short_of(self.flow, ends))
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]
@@ -215,21 +216,4 @@ class _Steps:
 
     def _source_logs(self) -> dict[TopicPartition, SourceLog]:
         """Of the topics that the groups consume; what is uncommitted is no record yet."""
-        topics = {place.topic for group in self.groups for place in group.commits}
-        places = [place for place in self.flow.partitions if place.topic in topics]
-        committed = self.flow.clusters.settings.reads_committed
-        bounds = self.flow.clusters.source.bounds(places, committed=committed)
-        return {
-            place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))
-            for place, at in bounds.items()
-        }
-
-    def _short_of(self, goal: Mapping[TopicPartition, int]) -> int:
-        """How many offsets lie between the mirror's frontiers and a goal: an upper bound of the records."""
-        maps = self.flow.clusters.state.maps(self.flow.identity)
-        frontiers = {
-            place: maps[self.flow.topics[place.topic].topic_id, place.partition].upstream_frontier
-            for place in goal
-            if (self.flow.topics[place.topic].topic_id, place.partition) in maps
-        }
-        return sum(max(0, end - frontiers.get(place, 0)) for place, end in goal.items())
+        return log_ends(self.flow, {place.topic for group in self.groups for place in group.commits})

@@ -195,6 +195,8 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
         return f"start the consumers on the source again: their commits there are not touched; {back}"
     if mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay in their file"
+    if mode is Mode.DRILL:
+        return "nothing to undo: a drill deletes the shadows that it has written"
     return f"{back}, and lets the topics be mirrored again"
 
 
@@ -205,7 +207,8 @@ def summary(ended: Ended) -> str:
         return ""
     words = Counter(exactness(v) for plan in landing.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
-    moved = f"moved {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
+    done = "tried with shadows of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
+    moved = f"{done} {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
@@ -239,6 +242,8 @@ def next_steps(ended: Ended) -> list[str]:
     ]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         return [*first, *_after_emergency(settings)]
+    if ended.rehearsal.plan.mode is Mode.DRILL:
+        return []
     if home:
         return [*first, f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"]
     return [*first, *_after_planned(ended, settings)]

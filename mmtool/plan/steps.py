@@ -20,6 +20,7 @@ class Mode(StrEnum):
     PLANNED = "planned"
     EMERGENCY = "emergency"
     FAILBACK = "failback"
+    DRILL = "drill"
 
 
 class StepName(StrEnum):
@@ -38,6 +39,8 @@ class StepName(StrEnum):
     READ_BACK = "read_back"
     HAND_OVER = "hand_over"
     RELEASE = "release_topics"
+    READ = "read_first_records"
+    CLEAN_UP = "clean_up"
     REPORT = "report"
 
 
@@ -71,6 +74,18 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
         StepName.TRANSLATE,
         *_ENDING[:-1],
         StepName.RELEASE,
+        StepName.REPORT,
+    ),
+    Mode.DRILL: (
+        StepName.CHECK,
+        StepName.DRAIN,
+        StepName.TRANSLATE,
+        StepName.PROVE,
+        StepName.VALIDATE,
+        StepName.WRITE,
+        StepName.READ_BACK,
+        StepName.READ,
+        StepName.CLEAN_UP,
         StepName.REPORT,
     ),
 }
@@ -107,8 +122,12 @@ def steps_of(
         plans: Of the groups.
         held: For a failback, the source's topics that are held meanwhile.
     """
-    home = mode is Mode.FAILBACK
-    sentences = _going_home(names, plans, held) if home else _going_away(mode, names, plans)
+    if mode is Mode.FAILBACK:
+        sentences = _going_home(names, plans, held)
+    elif mode is Mode.DRILL:
+        sentences = _drilling(names, plans)
+    else:
+        sentences = _going_away(mode, names, plans)
     return tuple(Step(name, sentences[name]) for name in ORDER[mode])
 
 
@@ -171,6 +190,21 @@ def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[
         StepName.READ_BACK: f"read them back from {names.target} with another client",
         StepName.HAND_OVER: f"put on record that {groups} {are} at home on {names.target}: no sync moves them any more",
         StepName.REPORT: "measure what it took, and say what to do next",
+    }
+
+
+def _drilling(names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+    """A planned move of shadows: what is said of it is what is different."""
+    shadows = few([plan.group for plan in plans]) or "no group"
+    return {
+        **_going_away(Mode.PLANNED, names, plans),
+        StepName.CHECK: f"look what the groups have committed on {names.source}, whether they are at work or not",
+        StepName.WRITE: f"commit the offsets on {names.target} for shadows: {shadows}",
+        StepName.READ: (
+            f"read the first records behind each offset on {names.target}, and compare them with {names.source}'s"
+        ),
+        StepName.CLEAN_UP: f"delete the shadows on {names.target}",
+        StepName.REPORT: "measure what a failover would take, planned now or in an emergency now",
     }
 
 

@@ -1,0 +1,295 @@
+"""``failover drill``: the path of a planned failover on shadow groups, beside production, with its cost measured.
+
+A shadow has the commits that its group had when it was looked at. It is committed, read back, read from and deleted on
+the target; the group itself may be at work all the while, and nothing is written for it anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.failover import operation
+from mmtool.failover.emergency import rehearse as rehearse_emergency
+from mmtool.failover.landing import Landing
+from mmtool.failover.planned import Ended, PlannedRehearsal
+from mmtool.failover.proving import prove
+from mmtool.failover.rehearsal import names_of, new_operation_id
+from mmtool.failover.report import ended_row
+from mmtool.failover.rows import reread_of
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import log_ends, short_of
+from mmtool.insight.translation import plans_by, read_groups, selected_groups, selection_warnings
+from mmtool.kafka.ports import LogPart
+from mmtool.plan.drill import plan_drill, shadow_of, shadowed
+from mmtool.plan.drill_report import markdown
+from mmtool.plan.emergency import costs_of
+from mmtool.plan.failover import drain_goal
+from mmtool.plan.group_facts import ABSENT, OWN_GROUP_PREFIX
+from mmtool.plan.offsets import Direction, Rules, unknown_group
+from mmtool.plan.steps import StepName
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from mmtool.failover.landing import Ways
+    from mmtool.failover.operation import StepLog
+    from mmtool.failover.planned import DrainPort
+    from mmtool.failover.rows import Row
+    from mmtool.insight.target_alone import TargetSide
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.emergency import Costs
+    from mmtool.plan.group_facts import GroupFacts, GroupSelection
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_RULES = Rules(Direction.FORWARD)
+_FIRST = 10
+"""Records that are read behind each offset, on both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drilled(Ended):
+    """What a drill has measured besides.
+
+    Attributes:
+        lag_before: Offsets that the mirror was behind when the drill began: what an emergency would have lost then.
+        records_read: How many records were read behind the offsets, and were the same on both sides.
+    """
+
+    lag_before: int = field(kw_only=True)
+    records_read: int = field(kw_only=True)
+
+
+class NoSeat:
+    """An `OperatorSeat` for who touches nothing of anybody's: a drill keeps no real operation out."""
+
+    def join(self) -> None:
+        """Nothing to join."""
+
+    def hold(self) -> None:
+        """Nobody can be in the way."""
+
+    def leave(self) -> None:
+        """Nothing to leave."""
+
+
+def rehearse(flow: FlowNow, selection: GroupSelection) -> PlannedRehearsal:
+    """The plan for shadows of the selected groups; nothing is changed.
+
+    Raises:
+        RefusedError: No group is selected, or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
+    """
+    selected = selected_groups(flow, selection, Direction.FORWARD)
+    if not selected.known and not selected.unknown:
+        raise RefusedError(
+            "no group matches: there is nothing to drill", remedy="see -g, --groups and groups.exclude"
+        )
+    operation_id = new_operation_id()
+    shadows = _shadows(flow, selected.known, operation_id)
+    plans = plans_by(flow, shadows, partition_facts(flow, Direction.FORWARD), _RULES)
+    plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
+    settings, identity = flow.clusters.settings, flow.identity
+    plan = plan_drill(operation_id, names_of(settings), plans)
+    return PlannedRehearsal(
+        settings, identity.source_id, identity.target_id, plan, selection_warnings(selected), flow=flow
+    )
+
+
+def _shadows(flow: FlowNow, names: tuple[str, ...], operation_id: str) -> list[GroupFacts]:
+    """As the groups stand on the source now; on the target nobody is in them, and nothing is committed."""
+    return [
+        replace(group, group=shadow_of(group.group, operation_id), before={}, here=ABSENT, there=ABSENT)
+        for group in read_groups(flow, names, Direction.FORWARD)
+    ]
+
+
+def execute(
+    rehearsal: PlannedRehearsal,
+    drain: DrainPort,
+    ways: Ways,
+    log: StepLog,
+    *,
+    timeout_seconds: float | None = None,
+) -> Drilled:
+    """Do what was rehearsed; the shadows are deleted however it ends.
+
+    Raises:
+        MmtoolError: It could not be put on record that it begins; nothing was done.
+    """
+    landing = Landing.of(ways, rehearsal.plan)
+    steps = _Steps(rehearsal, drain, landing, timeout_seconds)
+    ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
+    if ended.error is not None and landing.results:
+        steps.clean_up()
+    return Drilled(rehearsal, ended, landing, lag_before=steps.lag_before, records_read=steps.records_read)
+
+
+@dataclass(slots=True)
+class _Steps:
+    """What each step does, and what it leaves for the next."""
+
+    rehearsal: PlannedRehearsal
+    drain_port: DrainPort
+    landing: Landing
+    timeout_seconds: float | None
+    shadows: list[GroupFacts] = field(default_factory=list)
+    until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
+    lag_before: int = 0
+    records_read: int = 0
+
+    def actions(self) -> dict[StepName, Callable[[], None]]:
+        return {
+            StepName.CHECK: self.check,
+            StepName.DRAIN: self.drain,
+            StepName.TRANSLATE: self.translate,
+            StepName.PROVE: lambda: _prove(self),
+            StepName.VALIDATE: self.landing.validate,
+            StepName.WRITE: self.landing.write,
+            StepName.READ_BACK: self.landing.read_back,
+            StepName.READ: self.read,
+            StepName.CLEAN_UP: self.clean_up,
+            StepName.REPORT: lambda: None,
+        }
+
+    @property
+    def flow(self) -> FlowNow:
+        return self.rehearsal.flow
+
+    def check(self) -> None:
+        """As the groups stand now; a group that goes on is ahead of its shadow, and harms nobody."""
+        names = tuple(
+            shadowed(plan.group)
+            for plan in self.rehearsal.plan.groups
+            if plan.group.startswith(OWN_GROUP_PREFIX)
+        )
+        self.shadows = _shadows(self.flow, names, self.rehearsal.plan.operation_id)
+        topics = {place.topic for shadow in self.shadows for place in shadow.commits}
+        self.until = drain_goal(self.shadows, log_ends(self.flow, topics))
+        self.lag_before = short_of(self.flow, self.until)
+
+    def drain(self) -> None:
+        if self.until:
+            self.drain_port.drain(self.flow.clusters.settings, self.until, self.timeout_seconds)
+
+    def translate(self) -> None:
+        missing = short_of(self.flow, self.until)
+        if missing:
+            raise GateError(
+                f"the mirror is {missing} offsets short of where the groups were", remedy="run again"
+            )
+        self.partitions = partition_facts(self.flow, Direction.FORWARD)
+        self.landing.plans = tuple(plans_by(self.flow, self.shadows, self.partitions, _RULES))
+        self.landing.figures = replace(
+            self.landing.figures, rpo_records=missing, reread_records=reread_of(self.landing.plans)
+        )
+
+    def read(self) -> None:
+        """What a consumer of the shadow would get first is what it would have got on the source.
+
+        Raises:
+            CheckFailedError: It would get something else.
+        """
+        parts = list(self._first_records())
+        committed = self.flow.clusters.settings.reads_committed
+        here = self.flow.clusters.source.records([part for part, _ in parts], committed=committed)
+        there = self.flow.clusters.target.records([part for _, part in parts], committed=committed)
+        for source, target in parts:
+            pairs = list(zip(here[source], there[target], strict=False))
+            if any(one.digest != other.digest for one, other in pairs):
+                raise CheckFailedError(
+                    f"behind offset {target.offsets.start} of {target.place} are other records than behind"
+                    f" {source.offsets.start} of {source.place}",
+                    remedy="somebody wrote into the mirrored topic: see `mmtool flow rebuild`",
+                )
+            self.records_read += len(pairs)
+
+    def _first_records(self) -> Iterator[tuple[LogPart, LogPart]]:
+        for plan in self.landing.plans:
+            for place, commit in plan.to_write().items():
+                source = next(v.source for v in plan.verdicts if plan.written_to(v) == place)
+                facts = self.partitions.get(source) if source is not None else None
+                read = next(v.commit for v in plan.verdicts if v.source == source)
+                if facts is None or facts.map is None or read is None or facts.target_log is UNKNOWN:
+                    continue
+                if facts.back is not None:  # records of both sides are among each other
+                    continue
+                about, frontier = facts.map.about, facts.map.upstream_frontier
+                yield (
+                    LogPart(
+                        facts.source, about.topic_id, range(read.offset, max(read.offset, frontier)), _FIRST
+                    ),
+                    LogPart(
+                        facts.target,
+                        about.target_topic_id,
+                        range(commit.offset, max(commit.offset, facts.target_log.log_end)),
+                        _FIRST,
+                    ),
+                )
+
+    def clean_up(self) -> None:
+        """What was committed for shadows is deleted; Kafka forgets a group without commits and members."""
+        groups = self.landing.ways.target.groups
+        left = {
+            plan.group: problems
+            for plan in self.landing.plans
+            if (problems := groups.forget(plan.group, list(plan.to_write())))
+        }
+        if left:
+            name, problems = next(iter(left.items()))
+            raise CheckFailedError(
+                f"{counted(len(left), 'shadow')} could not be deleted, such as {name}: {next(iter(problems.values()))}",
+                remedy=f"kafka-consumer-groups --delete --group {name}, or let it expire",
+            )
+
+
+def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:
+    """What an emergency would cost at this moment, by what the target knows.
+
+    Raises:
+        RefusedError, UnreachableError, NotAuthorisedError: As `mmtool.failover.emergency.rehearse`.
+    """
+    return costs_of(rehearse_emergency(side, selection).plan)
+
+
+def write_report(path: Path, row: Row) -> None:
+    """Markdown.
+
+    Raises:
+        CheckFailedError: The file cannot be written; the drill itself is over.
+    """
+    try:
+        path.write_text(markdown(row, datetime.now(UTC).isoformat(timespec="seconds")), encoding="utf-8")
+    except OSError as error:
+        raise CheckFailedError(
+            f"the report cannot be written to {path}: {error.strerror}; the drill itself is over",
+            remedy="name a file in a folder that can be written",
+        ) from error
+
+
+def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
+    """The operation's row with what was measured besides.
+
+    Args:
+        drilled: A drill that has ended.
+        emergency: What an emergency would have cost, by what the target knew when the drill began.
+    """
+    lost, age = emergency.lost, emergency.oldest_seconds
+    return {
+        **ended_row(drilled),
+        "records_read": drilled.records_read,
+        "lag_records_before": drilled.lag_before,
+        "emergency_rpo_records": None if lost is UNKNOWN else lost,
+        "emergency_knowledge_age_seconds": None if age is UNKNOWN else round(age, 1),
+    }
+
+
+def _prove(steps: _Steps) -> None:
+    prove(steps.flow, steps.landing.plans, steps.partitions)

@@ -1,0 +1,38 @@
+"""A drill as data: a planned failover of shadows.
+
+S  what a drill writes is written for shadows alone: groups of mmtool's own, that no selector and no sync matches
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.failover import FailoverPlan, blocking_guards
+from mmtool.plan.group_facts import OWN_GROUP_PREFIX
+from mmtool.plan.steps import Mode, steps_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.steps import Names
+
+_MARK = ".drill-"
+
+
+def shadow_of(group: str, operation_id: str) -> str:
+    """What a group's shadow is called in a drill."""
+    return f"{OWN_GROUP_PREFIX}{group}{_MARK}{operation_id}"
+
+
+def shadowed(shadow: str) -> str:
+    """Whose shadow it is."""
+    return shadow.removeprefix(OWN_GROUP_PREFIX).rpartition(_MARK)[0]
+
+
+def plan_drill(operation_id: str, names: Names, plans: Iterable[GroupPlan]) -> FailoverPlan:
+    """The plan for shadows, with translations as far as the mirror goes."""
+    found = tuple(plans)
+    guards = blocking_guards(found, after_drain=False)
+    steps = steps_of(Mode.DRILL, names, found)
+    return FailoverPlan(operation_id, Mode.DRILL, names.flow, found, steps, guards)

@@ -1,0 +1,64 @@
+"""A drill's report as Markdown: what was done, what it took, and what an emergency would have cost at that moment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+
+def markdown(row: Mapping[str, Any], at: str) -> str:
+    """The page.
+
+    Args:
+        row: The operation's row, as ``failover drill -o json`` has it.
+        at: When it was written, ISO-8601.
+    """
+    return "\n".join(_lines(row, at)) + "\n"
+
+
+def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
+    yield f"# Failover drill of {row['flow']}"
+    yield ""
+    yield f"Operation {row['operation_id']}, {at}: **{row['state']}**."
+    yield ""
+    yield "| | measured |"
+    yield "|---|---|"
+    for what, value, unit in _figures(row):
+        yield f"| {what} | {'not known' if value is None else f'{value:,} {unit}'.rstrip()} |"
+    yield ""
+    yield "## Steps"
+    yield ""
+    for number, step in enumerate(row["steps"], 1):
+        yield f"{number}. **{step['name']}** ({step['state']}): {step['sentence']}"
+    yield ""
+    yield "## Groups"
+    yield ""
+    yield "| group | partitions | exact | bounded | refused | left without a commit |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for group in row["groups"]:
+        yield _group(group)
+
+
+def _figures(row: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    yield "time to recover (RTO), planned: to the last offset read back", row["rto_seconds"], "s"
+    yield "records lost (RPO), planned", row["rpo_records"], ""
+    yield "records read again, planned", row["reread_records"], ""
+    yield "records read behind the offsets, the same on both sides", row["records_read"], ""
+    yield "records an emergency would have lost when it began, at the most", row["emergency_rpo_records"], ""
+    yield "age of what an emergency would have gone by", row["emergency_knowledge_age_seconds"], "s"
+
+
+def _group(group: Mapping[str, Any]) -> str:
+    partitions = group["partitions"]
+    none = sum(partition["reason"] == "no_commit" for partition in partitions)
+    counts = {
+        word: sum(partition["exactness"] == word for partition in partitions)
+        for word in ("exact", "bounded", "refused")
+    }
+    return (
+        f"| {group['group']} | {len(partitions)} | {counts['exact']} | {counts['bounded']} |"
+        f" {counts['refused'] - none} | {none} |"
+    )

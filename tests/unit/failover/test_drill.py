@@ -1,0 +1,115 @@
+"""The drill on clusters in memory: the path of a failover, on shadows, beside groups that are at work."""
+
+import pytest
+
+from mmtool.errors import GateError
+from mmtool.failover.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
+from mmtool.plan.group_facts import Commit, GroupSelection, Member, select_groups
+from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.scene import Scene
+
+APP = GroupSelection(("app",))
+CONTENTS = [f"record {n}" for n in range(20)]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """``app`` is at work on the source, at 12 of 20; the mirror is at 15."""
+    made = Scene(tmp_path)
+    made.has("orders", 20)
+    made.mirrored("orders", 0, [(0, 0, 15)], 15, source_end=20)
+    made.commits("app", "orders", 12)
+    made.told("app", "orders", (12, 12))
+    made.source.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    made.holds(made.source, "orders", enumerate(CONTENTS))
+    made.holds(made.target, "east.orders", enumerate(CONTENTS))
+    return made
+
+
+@pytest.fixture
+def ran(scene):
+    def run(drain=None):
+        rehearsal = rehearse(scene.look(), APP)
+        ways, journalist = scene.ways(rehearsal)
+        port = scene if drain is None else type("Port", (), {"drain": staticmethod(drain)})
+        return execute(rehearsal, port, ways, journalist)
+
+    return run
+
+
+def test_a_drill_goes_the_whole_path_beside_a_group_that_is_at_work(scene, ran):
+    drilled = ran()
+    assert drilled.operation.error is None
+    assert [step.name for step in drilled.rehearsal.plan.steps] == list(ORDER[Mode.DRILL])
+    assert (drilled.landing.figures.rpo_records, drilled.landing.figures.reread_records) == (0, 0)
+
+
+def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwards(scene, ran):
+    seen = []
+    alter = scene.target.groups.alter
+    scene.target.groups.alter = lambda group, offsets: seen.append((group, offsets)) or alter(group, offsets)
+    ran()
+    ((shadow, offsets),) = seen
+    assert shadow.startswith("mmtool.app.drill-")
+    assert list(offsets.values()) == [Commit(12)]
+    assert {group: of for group, of in scene.target.groups.committed.items() if of} == {}
+    assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
+
+
+def test_no_selector_and_no_sync_matches_a_shadow(scene, ran):
+    seen = []
+    alter = scene.target.groups.alter
+    scene.target.groups.alter = lambda group, offsets: seen.append(group) or alter(group, offsets)
+    ran()
+    everything = select_groups(GroupSelection(everything=True), [*seen, "app"], lambda _: True)
+    assert everything.known == ("app",)
+
+
+def test_records_behind_the_offset_are_read_on_both_sides(ran):
+    assert ran().records_read == 8
+
+
+def test_other_records_behind_the_offset_are_seven_and_the_shadow_is_gone_all_the_same(scene, ran):
+    foreign = [(n, "foreign" if n == 17 else content) for n, content in enumerate(CONTENTS)]
+    scene.holds(scene.target, "east.orders", foreign)
+    drilled = ran()
+    assert (drilled.operation.error.exit_code, drilled.operation.error.code) == (7, "check_failed")
+    assert {group: of for group, of in scene.target.groups.committed.items() if of} == {}
+
+
+def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):
+    costs = emergency_now(scene.side, APP)
+    row = drilled_row(ran(), costs)
+    assert (row["lag_records_before"], row["emergency_rpo_records"], row["records_read"]) == (5, 5, 8)
+    assert (row["mode"], row["state"], row["rpo_records"]) == ("drill", "completed", 0)
+
+
+def test_the_report_is_a_page_with_the_figures(scene, ran, tmp_path):
+    costs = emergency_now(scene.side, APP)
+    row = drilled_row(ran(), costs)
+    write_report(tmp_path / "drill.md", row)
+    page = (tmp_path / "drill.md").read_text()
+    assert page.startswith("# Failover drill of east->west\n")
+    assert "| records an emergency would have lost when it began, at the most | 5 |" in page
+    assert "| records lost (RPO), planned | 0 |" in page
+    assert "8. **read_first_records** (done):" in page
+
+
+def test_a_drain_that_takes_too_long_ends_it_with_nothing_written(scene, ran):
+    def drain(*_):
+        raise GateError("not within 8 s")
+
+    drilled = ran(drain)
+    assert (drilled.operation.error.exit_code, scene.target.groups.committed) == (4, {})
+
+
+def test_a_drill_keeps_no_real_operation_out():
+    seat = NoSeat()
+    seat.join()
+    seat.hold()
+    seat.leave()
+
+
+def test_a_rehearsal_changes_nothing(scene):
+    rehearse(scene.look(), APP)
+    assert (scene.target.groups.committed, scene.drained, scene.journal.stored) == ({}, [], {})
