@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands._consent import consent
-from mmtool.errors import RefusedError
+from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.output import Column, OutputFormat, Result, detail, finish, human, talk
 
 if TYPE_CHECKING:
@@ -146,7 +146,11 @@ def to_be_executed(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the command line says of an operation, whichever it is."""
+    """What the command line says of an operation, whichever it is.
+
+    Attributes:
+        is_named_before: As for `at_work`.
+    """
 
     command: str
     execute: bool
@@ -155,6 +159,7 @@ class Asked:
     timeout: timedelta
     reason: str = ""
     since: Recorded | None = None
+    is_named_before: bool = False
 
 
 def run(
@@ -175,7 +180,15 @@ def run(
     """
     if not to_be_executed(asked.command, rehearsal, asked.output, execute=asked.execute, yes=asked.yes):
         return
-    with at_work(rehearsal, cluster, identity, asked.reason, asked.timeout, since=asked.since) as (ways, log):
+    with at_work(
+        rehearsal,
+        cluster,
+        identity,
+        asked.reason,
+        asked.timeout,
+        since=asked.since,
+        is_named_before=asked.is_named_before,
+    ) as (ways, log):
         ended = execute(ways, log)
     show_end(asked.command, ended, asked.output)
 
@@ -206,6 +219,7 @@ def at_work(
     *,
     since: Recorded | None = None,
     alone: bool = True,
+    is_named_before: bool = False,
 ) -> Iterator[tuple[Ways, StepLog]]:
     """The ways that an operation works with, and who is told of its steps.
 
@@ -217,6 +231,7 @@ def at_work(
         timeout: For one request.
         since: What the journal has of it already, when it is taken up again.
         alone: Other operations on the flow are kept out; a drill keeps nobody out.
+        is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
     """
     from mmtool.failover.drill import NoSeat
     from mmtool.failover.journal import About, Both, Journalist
@@ -235,9 +250,28 @@ def at_work(
     ways = Ways(target, journalist, kept.marks, seat, operation_id, by, synced=settings.sync_group_offsets)
     seat.join()
     try:
+        if is_named_before or since is not None:
+            kept.seat.hold()
+            _nobody_was_faster(kept.journal, operation_id, 0 if since is None else since.entries)
         yield ways, Both(journalist, Teller())
     finally:
         seat.leave()
+
+
+def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) -> None:
+    """Two that write one operation's entries would write over each other's.
+
+    Raises:
+        OwnedElsewhereError: Another process has taken the same operation up since we looked.
+    """
+    from mmtool.failover.taking_up import find
+
+    found = find(journal, operation_id)
+    if (0 if found is None else found.entries) != entries:
+        raise OwnedElsewhereError(
+            f"operation {operation_id} was taken up by another process just now",
+            remedy=f"mmtool failover show {operation_id}",
+        )
 
 
 class Teller:

@@ -12,11 +12,11 @@ import typer
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands import _saved_plans as plans
 from mmtool.commands._wiring import (
     both_ways,
     connect,
     engine_drain,
-    one_flow,
     require_selector,
     selection,
     with_way_back,
@@ -84,6 +84,7 @@ Patience = Annotated[
 
 @app.command()
 def planned(
+    ctx: typer.Context,
     *,
     config: options.Config = None,
     source: options.Source = None,
@@ -92,6 +93,8 @@ def planned(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     fence: FenceOption = Fence.NONE,
+    out: plans.Out = None,
+    plan: plans.Plan = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -100,21 +103,29 @@ def planned(
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
     from mmtool.failover import planned as service
+    from mmtool.failover.saving import check_clusters
     from mmtool.insight.translation import look
 
-    del fence  # one value so far; scripts may already say it
-    chosen = selection(group, groups, all_groups=all_groups)
-    require_selector(chosen, "failover planned")
-    flow = look(connect(one_flow(config, source, target), timeout or options.DEFAULT_TIMEOUT))
-    rehearsal = service.rehearse(flow, chosen)
+    saved = plans.opened(ctx, plan, "planned")
+    patience = timeout or options.DEFAULT_TIMEOUT
+    settings = plans.flow_of(saved, config, source, target)
+    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups)
+    if plans.was_executed("failover planned", saved, settings, output, patience):
+        return
+    clusters = connect(settings, patience)
+    if saved is not None:
+        check_clusters(saved, clusters.target, clusters.source)
+    flow = look(clusters)
+    rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved))
+    plans.settle(saved, rehearsal, out, {"fence": fence.value})  # one value so far
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked(
-        "failover planned", execute, yes, output, timeout or options.DEFAULT_TIMEOUT, reason
+        "failover planned", execute, yes, output, patience, reason, is_named_before=saved is not None
     )
     operations.run(
         asked,
         rehearsal,
-        flow.clusters.target,
+        clusters.target,
         flow.identity,
         lambda tools, log: service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds),
     )
@@ -122,6 +133,7 @@ def planned(
 
 @app.command()
 def emergency(
+    ctx: typer.Context,
     *,
     config: options.Config = None,
     source: options.Source = None,
@@ -131,6 +143,8 @@ def emergency(
     all_groups: options.AllGroups = False,
     unknown: UnknownOption = Unknown.LEAVE,
     accept_data_loss: AcceptDataLoss = False,
+    out: plans.Out = None,
+    plan: plans.Plan = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -139,15 +153,25 @@ def emergency(
 ) -> None:
     """Move groups whose source is lost, by what the target knows; the source is not asked anything."""
     from mmtool.failover import emergency as service
+    from mmtool.failover.saving import check_clusters
     from mmtool.plan.emergency import Unknowns
 
-    chosen = selection(group, groups, all_groups=all_groups)
-    require_selector(chosen, "failover emergency")
-    side = operations.target_side(one_flow(config, source, target), timeout)
-    rehearsal = service.rehearse(side, chosen, Unknowns(unknown))
+    saved = plans.opened(ctx, plan, "emergency")
+    settings = plans.flow_of(saved, config, source, target)
+    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups)
+    if plans.was_executed("failover emergency", saved, settings, output, timeout):
+        return
+    side = operations.target_side(settings, timeout)
+    unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
+    if saved is not None:
+        check_clusters(saved, side.target)
+    rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
+    plans.settle(saved, rehearsal, out, {"unknown": unknowns.value})
     if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
         operations.refuse_loss("failover emergency", rehearsal, output)
-    asked = operations.Asked("failover emergency", execute, yes, output, timeout, reason)
+    asked = operations.Asked(
+        "failover emergency", execute, yes, output, timeout, reason, is_named_before=saved is not None
+    )
     operations.run(
         asked,
         rehearsal,

@@ -14,7 +14,8 @@ from mmtool.errors import RefusedError
 from mmtool.failover import operation
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
-from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.seen import seen_of_target
 from mmtool.failover.states import START
 from mmtool.insight.target_alone import identity_on_target, look_at_target
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EmergencyRehearsal(Rehearsal):
+class EmergencyRehearsal(SavableRehearsal):
     """With the way to look at the target again.
 
     Attributes:
@@ -84,6 +85,7 @@ def rehearse(
         side=side,
         identity=now.identity,
         unknowns=unknowns,
+        seen=seen_of_target(now, plan.groups),
     )
 
 

@@ -14,8 +14,9 @@ from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.landing import Landing
 from mmtool.failover.proving import prove
-from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
+from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
+    from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.states import Standing
     from mmtool.insight.translation import FlowNow
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
@@ -67,7 +69,7 @@ class DrainPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedRehearsal(Rehearsal):
+class PlannedRehearsal(SavableRehearsal):
     """With the flow whose clusters have answered."""
 
     flow: FlowNow = field(kw_only=True)
@@ -104,7 +106,10 @@ def rehearse(
     settings, identity = flow.clusters.settings, flow.identity
     plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans)
     warnings = (*selection_warnings(selected), *_idle_warnings(flow, groups))
-    return PlannedRehearsal(settings, identity.source_id, identity.target_id, plan, warnings, flow=flow)
+    seen = seen_of_flow(flow, groups, plans)
+    return PlannedRehearsal(
+        settings, identity.source_id, identity.target_id, plan, warnings, flow=flow, seen=seen
+    )
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.failover import FailoverPlan, Guard
+    from mmtool.plan.fingerprint import Fingerprint
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId
 
@@ -49,6 +50,17 @@ class Rehearsal:
     def refusal(self) -> RefusedError | None:
         """The guards as one error."""
         return refusal_of(self.plan.guards) if self.plan.guards else None
+
+
+@dataclass(frozen=True, slots=True)
+class SavableRehearsal(Rehearsal):
+    """One that can be kept in a file, and executed from it.
+
+    Attributes:
+        seen: What its plan rests on.
+    """
+
+    seen: Fingerprint = field(kw_only=True)
 
 
 def names_of(settings: FlowSettings) -> Names:

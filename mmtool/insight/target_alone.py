@@ -52,6 +52,8 @@ class TargetNow:
         source_id: UNKNOWN where mmtool never ran the flow, and so nobody told it.
         identity: The flow, as far as its topics' names go.
         facts: For the plan.
+        topics: Of the target, by name.
+        read_by: The topics of the source that each group the target was told of has committed in.
         warnings: Sentences beside it.
     """
 
@@ -61,6 +63,8 @@ class TargetNow:
     identity: FlowIdentity
     control: ControlView
     facts: EmergencyFacts
+    topics: Mapping[str, TopicFacts]
+    read_by: Mapping[str, frozenset[str]]
     warnings: tuple[str, ...] = ()
 
 
@@ -94,6 +98,8 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         identity,
         control,
         facts,
+        topics,
+        {name: frozenset(place.topic for place in of) for name, of in held.checkpoints.items()},
         tuple(_warnings(side, selected, held)),
     )
 

@@ -71,6 +71,7 @@ class FlowNow:
         topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
         narrowed: ``--topic`` was given: commits of other topics are not spoken of.
         target_ids: The ids of the target's topics, by name.
+        target_partitions: How many partitions each of them has, where that was looked up.
         mirrored_to: Directions whose commits are read where other flows than the way back mirror to as well.
         then: Where its target is the source of the next flow of a chain.
     """
@@ -82,6 +83,7 @@ class FlowNow:
     target_ids: Mapping[str, TopicId] = field(default_factory=dict)
     mirrored_to: frozenset[Direction] = frozenset()
     then: FlowNow | None = None
+    target_partitions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def end(self) -> FlowNow:
@@ -187,7 +189,15 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
     ids = {name: topic.topic_id for name, topic in there.items()}
     reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
     others = frozenset(d for d, (names, ours) in reading.items() if mirrors_others(names, ours))
-    return FlowNow(clusters, identity, _mirrored(clusters.settings, here, topics), bool(topics), ids, others)
+    return FlowNow(
+        clusters,
+        identity,
+        _mirrored(clusters.settings, here, topics),
+        bool(topics),
+        ids,
+        others,
+        target_partitions={name: topic.partitions for name, topic in there.items()},
+    )
 
 
 def look_along(chain: Sequence[FlowClusters], topics: Collection[str] = ()) -> FlowNow:

@@ -1,0 +1,177 @@
+"""``--out`` and ``--plan``: a plan kept in a file, and executed from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _operations as operations
+from mmtool.commands import _options as options
+from mmtool.commands._wiring import one_flow, require_selector, selection
+from mmtool.errors import UsageError
+from mmtool.output import OutputFormat, finish, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.rehearsal import SavableRehearsal
+    from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.saved_plan import SavedPlan
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="FILE", help="Keep the plan in a file, for --plan.", rich_help_panel=options.WHAT
+    ),
+]
+Plan = Annotated[
+    Path | None,
+    typer.Option(
+        "--plan",
+        metavar="FILE",
+        help="Take groups and options from a plan that --out has written; refused (5) when it is stale.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+
+_FITTING = {
+    "config", "source", "target", "plan", "runbook", "accept_data_loss", "reason", "execute", "yes", "output",
+    "timeout",
+}  # fmt: skip
+"""What says how a plan is executed, and not what it is."""
+_SWITCHES = {"verbose", "quiet", "debug", "no_color"}
+
+
+def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None:
+    """The plan that ``--plan`` names; None without it.
+
+    Args:
+        ctx: Of the command, for what was given beside it.
+        path: The file.
+        mode: Which kind of plan the command executes.
+
+    Raises:
+        UsageError: It cannot be used here, or something is given that only the plan says.
+    """
+    from mmtool.failover.saving import load
+
+    if path is None:
+        return None
+    beside = [
+        parameter.opts[-1]
+        for parameter in ctx.command.params
+        if parameter.name not in _FITTING | _SWITCHES and _is_given(ctx, parameter.name)
+    ]
+    if beside:
+        raise UsageError(
+            f"--plan says it all already: {', '.join(beside)} cannot be given beside it",
+            remedy="leave it out, or rehearse again with --out",
+        )
+    saved = load(path)
+    if saved.plan.mode != mode:
+        raise UsageError(
+            f"--plan {path}: it is a plan for `mmtool failover {saved.plan.mode}`",
+            remedy=f"mmtool failover {saved.plan.mode} --plan {path}",
+        )
+    return saved
+
+
+def _is_given(ctx: typer.Context, name: str | None) -> bool:
+    source = None if name is None else ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def flow_of(
+    saved: SavedPlan | None, config: Path | None, source: str | None, target: str | None
+) -> FlowSettings:
+    """The flow that is meant, by its options or by the plan.
+
+    Raises:
+        UsageError: They name different ones, or the file does not know it.
+    """
+    if saved is None:
+        return one_flow(config, source, target)
+    names = saved.names
+    if source not in (None, names.source) or target not in (None, names.target):
+        raise UsageError(
+            f"the plan is about {names.flow}, and -s and -t name another flow", remedy="leave them out"
+        )
+    return one_flow(config, names.source, names.target)
+
+
+def groups_of(
+    saved: SavedPlan | None,
+    doing: str,
+    group: list[str] | None,
+    groups: str | None,
+    *,
+    all_groups: bool,
+) -> GroupSelection:
+    """The groups that are meant, by options or by the plan.
+
+    Raises:
+        UsageError: Nobody says which.
+    """
+    from mmtool.plan.group_facts import GroupSelection
+
+    if saved is not None:
+        return GroupSelection(saved.groups)
+    chosen = selection(group, groups, all_groups=all_groups)
+    require_selector(chosen, doing)
+    return chosen
+
+
+def operation_of(saved: SavedPlan | None) -> str | None:
+    """The operation's name that a saved plan keeps."""
+    return None if saved is None else saved.plan.operation_id
+
+
+def was_executed(
+    command: str, saved: SavedPlan | None, flow: FlowSettings, output: OutputFormat, timeout: timedelta
+) -> bool:
+    """Whether the plan's operation is completed; then that is shown, and nothing is left to do.
+
+    Raises:
+        RefusedError: It was begun and not ended, or was taken back.
+    """
+    from mmtool.failover.report import recorded_row
+    from mmtool.failover.saving import is_spent
+    from mmtool.failover.taking_up import find
+
+    if saved is None:
+        return False
+    found = find(operations.journal(flow, timeout), saved.plan.operation_id)
+    if found is None or not is_spent(saved, found):
+        return False
+    finish(operations.result(command, recorded_row(found), ()), output, None)
+    talk(f"operation {found.operation_id} is completed: this plan has been executed, nothing is left to do")
+    return True
+
+
+def settle(
+    saved: SavedPlan | None, rehearsal: SavableRehearsal, out: Path | None, said: Mapping[str, str]
+) -> None:
+    """Check the plan that was read, and write the one that is asked for.
+
+    Args:
+        saved: What ``--plan`` names.
+        rehearsal: The same plan, made anew.
+        out: What ``--out`` names.
+        said: The options that belong to the plan.
+
+    Raises:
+        StalePlanError: The plan does not hold any more.
+        UsageError: The file cannot be written.
+    """
+    from mmtool.failover.saving import check_fresh, save, saved_of
+
+    if saved is not None:
+        check_fresh(saved, rehearsal)
+        talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} still holds")
+    if out is not None:
+        save(out, saved_of(rehearsal, said))
+        talk(f"the plan is in {out}: execute it with --plan {out} --execute")

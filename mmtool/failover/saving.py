@@ -1,0 +1,136 @@
+"""Plans in files: written by a rehearsal, and looked at again before they are executed."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool import __version__
+from mmtool.errors import RefusedError, StalePlanError, UsageError
+from mmtool.failover.states import Event, OperationState, can
+from mmtool.people import operator
+from mmtool.plan.documents import UnreadableDocumentError
+from mmtool.plan.saved_plan import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.rehearsal import SavableRehearsal
+    from mmtool.kafka.ports import ClusterPort
+    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import ClusterId
+
+
+def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPlan:
+    """What goes into the file.
+
+    Args:
+        rehearsal: The plan as it was shown.
+        options: What was asked for beside the groups.
+    """
+    origin = Origin(operator(), int(time.time() * 1000), __version__)
+    return SavedPlan(
+        rehearsal.plan, rehearsal.names, rehearsal.seen, origin, dict(options), rehearsal.warnings
+    )
+
+
+def write_text(option: str, path: Path, content: bytes) -> None:
+    """Write what an option names.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path}: {error.strerror}", remedy="name a file that can be written"
+        ) from error
+
+
+def save(path: Path, saved: SavedPlan) -> None:
+    """Raises as `write_text`."""
+    write_text("--out", path, write_plan(saved))
+
+
+def load(path: Path) -> SavedPlan:
+    """The plan that a file holds.
+
+    Raises:
+        UsageError: There is no such file, or it holds no plan that can be trusted.
+    """
+    remedy = "a rehearsal writes one with --out"
+    try:
+        return read_plan(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
+    except UnreadableDocumentError as error:
+        raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
+
+
+def check_clusters(saved: SavedPlan, target: ClusterPort, source: ClusterPort | None = None) -> None:
+    """Refuse a plan that was made for other clusters, before anything else of them is believed.
+
+    Raises:
+        StalePlanError: Another cluster answers.
+        UnreachableError, NotAuthorisedError: One does not answer.
+    """
+    named = [(saved.names.target, saved.seen.target.cluster_id, target)]
+    if source is not None:
+        named.append((saved.names.source, saved.seen.source.cluster_id, source))
+    refuse_stale(saved, [told for name, was, port in named for told in _another(name, was, port.probe())])
+
+
+def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
+    return [] if was == now else [f"{alias} was cluster {was} and is {now}"]
+
+
+def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:
+    """Refuse a plan whose facts have changed.
+
+    Raises:
+        StalePlanError: Names the first difference, and how many more there are.
+    """
+    refuse_stale(saved, saved.stale(rehearsal.plan, rehearsal.seen))
+
+
+def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
+    """Raise what differs; nothing when nothing does.
+
+    Raises:
+        StalePlanError: In one line.
+    """
+    if not differences:
+        return
+    others = len(differences) - 1
+    more = f"; {counted(others, 'more difference')}" if others else ""
+    raise StalePlanError(
+        f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
+        remedy="nothing was changed; rehearse again with --out, and look through the new plan",
+    )
+
+
+def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
+    """Whether the plan was executed to its end already.
+
+    Args:
+        saved: The plan.
+        found: The operation of its name, as the journal knows it; None where it knows none.
+
+    Raises:
+        RefusedError: It was begun and not ended, or it was taken back.
+    """
+    if found is None:
+        return False
+    if found.state is OperationState.COMPLETED:
+        return True
+    name = saved.plan.operation_id
+    resumable = can(found.operation.standing, Event.RESUME)
+    raise RefusedError(
+        f"operation {name} is {found.state}: a plan is executed once",
+        remedy=f"mmtool failover resume {name}" if resumable else "rehearse again with --out",
+        code="open_operation" if resumable else "wrong_state",
+    )

@@ -1,0 +1,57 @@
+"""What a plan rests on, taken from the same answers that it was made of: no cluster is asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.fingerprint import SideSeen, TopicSeen, fingerprint_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.fingerprint import Fingerprint
+    from mmtool.plan.group_facts import GroupFacts
+    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.topics import TopicFacts
+
+
+def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Iterable[GroupPlan]) -> Fingerprint:
+    """Of a flow whose clusters have both answered."""
+    there = {
+        name: TopicSeen(topic_id, flow.target_partitions[name])
+        for name, topic_id in flow.target_ids.items()
+        if name in flow.target_partitions
+    }
+    return fingerprint_of(
+        SideSeen(flow.identity.source_id, _topics(flow.topics)),
+        SideSeen(flow.identity.target_id, there),
+        groups,
+        renamed_by(plans),
+    )
+
+
+def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
+    """Of a flow whose target alone was asked: of the source's topics what was mirrored of them."""
+    here: dict[str, TopicSeen] = {}
+    for place, known in now.facts.partitions.items():
+        if known.map is not None:
+            count = 1 + (here[place.topic].partitions if place.topic in here else 0)
+            here[place.topic] = TopicSeen(known.map.about.topic_id, count)
+    return fingerprint_of(
+        SideSeen(now.source_id, here),
+        SideSeen(now.target_id, _topics(now.topics)),
+        now.facts.groups,
+        renamed_by(plans),
+    )
+
+
+def _topics(topics: Mapping[str, TopicFacts]) -> dict[str, TopicSeen]:
+    return {name: TopicSeen(topic.topic_id, topic.partitions) for name, topic in topics.items()}
+
+
+def renamed_by(plans: Iterable[GroupPlan]) -> dict[str, str]:
+    """What the target calls the topics of the plans, by their name on the source."""
+    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
+    return {v.source.topic: v.target.topic for v in verdicts if v.source is not None and v.target is not None}

@@ -1,0 +1,141 @@
+"""Failover plans and what they rest on, as hypothesis draws them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hypothesis import strategies as st
+
+from mmtool.plan.failover import FailoverPlan, Guard
+from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.risks import Risk
+from mmtool.plan.saved_plan import Origin, SavedPlan
+from mmtool.plan.steps import Mode, Names, steps_of
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import ClusterId, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hypothesis.strategies import SearchStrategy
+
+Value = TypeVar("Value")
+
+_NAMES = st.text(min_size=1, max_size=8)
+_OFFSETS = st.integers(0, 2**63 - 1)
+_PLACES = st.builds(TopicPartition, st.sampled_from(["orders", "payments", "e.orders"]), st.integers(0, 3))
+_COMMITS = st.builds(Commit, _OFFSETS, st.text(max_size=4))
+_MEMBERS = st.lists(st.builds(Member, _NAMES, _NAMES), max_size=2).map(tuple)
+_UNKNOWN_OR = st.just(UNKNOWN).__or__
+_SIDES = st.builds(
+    SideSeen,
+    _UNKNOWN_OR(_NAMES.map(ClusterId)),
+    st.dictionaries(_NAMES, st.builds(TopicSeen, _NAMES, st.integers(1, 9)), max_size=3),
+)
+_AT = st.dictionaries(_PLACES, _COMMITS, max_size=3)
+_GROUPS = st.builds(GroupSeen, _AT, _AT, _MEMBERS, _MEMBERS)
+
+fingerprints = st.builds(Fingerprint, _SIDES, _SIDES, st.dictionaries(_NAMES, _GROUPS, max_size=3))
+"""What plans rest on."""
+
+_ANSWERS = st.one_of(
+    st.builds(Exact, _OFFSETS),
+    st.builds(Bounded, _OFFSETS, _OFFSETS),
+    st.builds(Skipping, _OFFSETS, _OFFSETS),
+)
+
+
+def _verdicts(group: str) -> SearchStrategy[Verdict]:
+    return st.builds(
+        Verdict,
+        st.just(group),
+        _or_none(_PLACES),
+        _or_none(_PLACES),
+        _or_none(_COMMITS),
+        _or_none(_ANSWERS),
+        _or_none(st.sampled_from(Reason)),
+        st.booleans(),
+        _or_none(_COMMITS),
+        _or_none(st.sampled_from(Knowledge)),
+    )
+
+
+def _or_none(what: SearchStrategy[Value]) -> SearchStrategy[Value | None]:
+    return st.none() | what
+
+
+_GROUP_PLANS = _NAMES.flatmap(
+    lambda name: st.builds(
+        GroupPlan, st.just(name), st.sampled_from(Direction), st.lists(_verdicts(name), max_size=3).map(tuple)
+    )
+)
+_RISKS = st.builds(
+    Risk,
+    _UNKNOWN_OR(_OFFSETS),
+    _UNKNOWN_OR(_OFFSETS),
+    _UNKNOWN_OR(st.floats(0, 1e9)),
+)
+
+
+@st.composite
+def saved_plans(draw: st.DrawFn) -> SavedPlan:
+    """Plans with whatever may be in them."""
+    mode, names = draw(st.sampled_from(Mode)), Names("east", "west")
+    groups = tuple(draw(st.lists(_GROUP_PLANS, max_size=3, unique_by=lambda plan: plan.group)))
+    whose = [plan.group for plan in groups]
+    risks = draw(st.dictionaries(st.tuples(st.sampled_from(whose), _PLACES), _RISKS)) if whose else {}
+    guards = tuple(draw(st.lists(st.builds(Guard, _NAMES, _NAMES), max_size=2)))
+    plan = FailoverPlan(draw(_NAMES), mode, names.flow, groups, steps_of(mode, names, groups), guards, risks)
+    origin = Origin(draw(_NAMES), draw(_OFFSETS), draw(_NAMES))
+    options = draw(st.dictionaries(_NAMES, _NAMES, max_size=2))
+    return SavedPlan(
+        plan, names, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2)))
+    )
+
+
+@st.composite
+def changed(draw: st.DrawFn, seen: Fingerprint) -> Fingerprint:
+    """The same but for one fact."""
+    sides = [name for name in ("source", "target") if getattr(seen, name) != SideSeen(UNKNOWN)]
+    which = draw(st.sampled_from([*sides, *(["group"] * bool(seen.groups)), "more"]))
+    if which == "more":
+        name = draw(_NAMES.filter(lambda name: name not in seen.groups))
+        return replace(seen, groups={**seen.groups, name: draw(_GROUPS)})
+    if which == "group":
+        name = draw(st.sampled_from(sorted(seen.groups)))
+        return replace(seen, groups={**seen.groups, name: draw(_changed_group(seen.groups[name]))})
+    if which == "source":
+        return replace(seen, source=draw(_changed_side(seen.source)))
+    return replace(seen, target=draw(_changed_side(seen.target)))
+
+
+@st.composite
+def _changed_group(draw: st.DrawFn, group: GroupSeen) -> GroupSeen:
+    field = draw(st.sampled_from(["commits", "before", "here", "there"]))
+    values: Any = _AT if field in {"commits", "before"} else _MEMBERS
+    return replace(group, **{field: draw(values.filter(lambda value: value != getattr(group, field)))})
+
+
+@st.composite
+def _changed_side(draw: st.DrawFn, side: SideSeen) -> SideSeen:
+    """Another cluster, or a topic that was seen and is another one, or gone."""
+    if side.topics and (side.cluster_id is UNKNOWN or draw(st.booleans())):
+        return replace(side, topics=draw(_changed_topics(side.topics)))
+    return replace(side, cluster_id=ClusterId(draw(_NAMES.filter(lambda name: name != side.cluster_id))))
+
+
+@st.composite
+def _changed_topics(draw: st.DrawFn, topics: Mapping[str, TopicSeen]) -> Mapping[str, TopicSeen]:
+    name = draw(st.sampled_from(sorted(topics)))
+    was = topics[name]
+    others = {key: topic for key, topic in topics.items() if key != name}
+    change = draw(st.sampled_from(["gone", "id", "partitions"]))
+    if change == "gone":
+        return others
+    now = TopicSeen(was.topic_id + "x", was.partitions) if change == "id" else replace(was, partitions=10)
+    return {**topics, name: now}

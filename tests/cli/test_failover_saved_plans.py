@@ -1,0 +1,242 @@
+"""``--out`` and ``--plan`` as a script sees them, on clusters in memory."""
+
+import io
+import json
+import time
+
+import pytest
+
+from mmtool.errors import OwnedElsewhereError
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.journal import Entry
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import ClusterId, TopicPartition
+
+REMOTE = TopicPartition("east.orders", 0)
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """One partition of 100 records, mirrored to 60; app has read 50."""
+    made = Scene(tmp_path)
+    made.has("orders", 100)
+    made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
+    made.commits("app", "orders", 50)
+    made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda flow, timeout: made.journal)
+    return made
+
+
+@pytest.fixture
+def failover(mmtool, scene):
+    def run(command, *arguments):
+        return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
+
+    return run
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "plan.json"
+
+
+@pytest.fixture(params=["planned", "emergency"])
+def saved(request, failover, path):
+    """A plan is in the file; which command it is for, and what it was shown as."""
+    ended = failover(request.param, "-g", "app", "--out", path)
+    assert ended.code == 0
+    return request.param, row_of(ended)
+
+
+EXECUTE = ("--execute", "--yes")
+
+
+def row_of(ended):
+    (row,) = json.loads(ended.stdout)["data"]
+    return row
+
+
+def error_of(ended):
+    (error,) = json.loads(ended.stdout)["errors"]
+    return error
+
+
+def test_a_saved_plan_says_whether_it_still_holds_and_changes_nothing(failover, saved, path, scene):
+    mode, _ = saved
+    ended = failover(mode, "--plan", path)
+    assert (ended.code, scene.target.groups.committed, scene.journal.stored) == (0, {}, {})
+    assert "still holds" in ended.stderr
+
+
+def test_what_is_executed_is_what_was_saved_under_the_same_name(failover, saved, path, scene):
+    mode, before = saved
+    ended = failover(mode, "--plan", path, *EXECUTE)
+    row = row_of(ended)
+    assert (ended.code, row["state"], row["operation_id"]) == (0, "completed", before["operation_id"])
+    assert [step["sentence"] for step in row["steps"]] == [step["sentence"] for step in before["steps"]]
+    assert scene.target.groups.committed["app"] == {REMOTE: Commit(50)}
+
+
+def test_a_plan_is_executed_once(failover, saved, path, scene):
+    mode, _ = saved
+    failover(mode, "--plan", path, *EXECUTE)
+    words = dict(scene.journal.stored)
+    again = failover(mode, "--plan", path, *EXECUTE)
+    assert (again.code, row_of(again)["state"], scene.journal.stored) == (0, "completed", words)
+    assert "nothing is left to do" in again.stderr
+
+
+def test_a_plan_whose_execution_has_not_ended_is_to_be_resumed(failover, saved, path, scene):
+    mode, before = saved
+    scene.target.groups.denied = {REMOTE}
+    failover(mode, "--plan", path, *EXECUTE)
+    scene.target.groups.denied = set()
+    again = failover(mode, "--plan", path, *EXECUTE)
+    assert (again.code, error_of(again)["remedy"]) == (
+        3,
+        f"mmtool failover resume {before['operation_id']}",
+    )
+
+
+def test_a_plan_that_was_rolled_back_is_not_executed_again(failover, saved, path):
+    mode, before = saved
+    failover(mode, "--plan", path, *EXECUTE)
+    failover("rollback", before["operation_id"], *EXECUTE)
+    again = failover(mode, "--plan", path, *EXECUTE)
+    assert (again.code, error_of(again)["code"]) == (3, "wrong_state")
+
+
+@pytest.mark.parametrize("how", [(), EXECUTE])
+def test_a_stale_plan_is_five_and_names_what_differs(failover, saved, path, scene, how):
+    mode, _ = saved
+    scene.commits("app", "orders", 49)
+    scene.told("app", "orders", (49, 49))
+    ended = failover(mode, "--plan", path, *how)
+    assert (ended.code, error_of(ended)["code"]) == (5, "stale_plan")
+    assert "orders-0 on east: committed was 50 and is 49" in error_of(ended)["message"]
+    assert (scene.target.groups.committed, scene.journal.stored, scene.marks.failed_over) == ({}, {}, set())
+
+
+def test_members_make_it_stale_before_they_are_refused(failover, saved, path, scene):
+    mode, _ = saved
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    assert failover(mode, "--plan", path, *EXECUTE).code == 5
+
+
+def test_another_cluster_behind_the_alias_is_five(failover, saved, path, scene):
+    mode, _ = saved
+    scene.target.cluster_id = ClusterId("somebody-else")
+    ended = failover(mode, "--plan", path, *EXECUTE)
+    assert (ended.code, "west was cluster west-id and is somebody-else" in error_of(ended)["message"]) == (
+        5,
+        True,
+    )
+
+
+def test_a_longer_log_does_not_make_it_stale(failover, saved, path, scene):
+    mode, _ = saved
+    scene.source.add_topic("orders", "id-orders", 5_000)
+    assert failover(mode, "--plan", path).code == 0
+
+
+@pytest.mark.parametrize(
+    "beside", [("-g", "app"), ("--groups", "a.*"), ("--all-groups",), ("--out", "other.json")]
+)
+def test_groups_and_options_beside_a_plan_are_two(failover, saved, path, beside):
+    mode, _ = saved
+    ended = failover(mode, "--plan", path, *beside)
+    assert (ended.code, beside[0].strip("-") in error_of(ended)["message"]) == (2, True)
+
+
+def test_an_option_that_the_plan_holds_is_two_even_with_its_default(failover, path):
+    failover("emergency", "-g", "app", "--unknown", "earliest", "--out", path)
+    assert failover("emergency", "--plan", path, "--unknown", "leave").code == 2
+
+
+def test_options_are_the_plans_own(failover, path, scene):
+    scene.has("orders", 100, 10)
+    scene.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
+    scene.mirrored("orders", 1, [(0, 0, 10)], 10, source_end=10)
+    failover("emergency", "-g", "app", "--unknown", "earliest", "--out", path)
+    failover("emergency", "--plan", path, *EXECUTE)
+    assert scene.target.groups.committed["app"] == {
+        REMOTE: Commit(50),
+        TopicPartition("east.orders", 1): Commit(0),
+    }
+
+
+def test_another_flow_beside_a_plan_is_two(failover, saved, path):
+    mode, _ = saved
+    assert failover(mode, "--plan", path, "-s", "west", "-t", "east").code == 2
+    assert failover(mode, "--plan", path, "-s", "east", "-t", "west").code == 0
+
+
+def test_the_plan_of_another_mode_is_two(failover, saved, path):
+    other = {"planned": "emergency", "emergency": "planned"}[saved[0]]
+    ended = failover(other, "--plan", path)
+    assert (ended.code, error_of(ended)["remedy"]) == (2, f"mmtool failover {saved[0]} --plan {path}")
+
+
+def test_a_damaged_file_is_two(failover, saved, path):
+    path.write_bytes(path.read_bytes().replace(b"50", b"51", 1))
+    ended = failover(saved[0], "--plan", path, *EXECUTE)
+    assert (ended.code, error_of(ended)["code"]) == (2, "unreadable_plan")
+
+
+def test_a_file_that_cannot_be_written_is_two(failover, tmp_path):
+    assert failover("planned", "-g", "app", "--out", tmp_path / "no" / "plan.json").code == 2
+
+
+def test_a_saved_plan_asks_once_as_well(failover, saved, path, scene, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    ended = failover(saved[0], "--plan", path, "--execute")
+    assert (ended.code, scene.target.groups.committed) == (3, {})
+
+
+def test_where_nobody_can_be_asked_it_needs_yes(failover, saved, path, scene):
+    assert (failover(saved[0], "--plan", path, "--execute").code, scene.journal.stored) == (3, {})
+
+
+def test_of_two_that_execute_one_plan_at_once_the_second_writes_nothing(failover, saved, path, scene):
+    mode, before = saved
+
+    def hold():
+        if not scene.journal.stored:  # the other one, while we waited for the seat
+            entry = Entry(before["operation_id"], 1, "began", 1, "bob@host-2", "running", False, BEGUN)
+            scene.journal.append([entry])
+
+    scene.seat.hold = hold
+    ended = failover(mode, "--plan", path, *EXECUTE)
+    assert (ended.code, len(scene.journal.stored), scene.target.groups.committed) == (10, 1, {})
+
+
+BEGUN = {
+    "mode": "planned",
+    "source": "east",
+    "target": "west",
+    "source_id": "east-id",
+    "target_id": "west-id",
+    "groups": ["app"],
+    "steps": [],
+    "reason": "",
+}
+
+
+def test_another_operation_under_way_is_ten_and_the_plan_stays_good(failover, saved, path, scene):
+    mode, _ = saved
+    scene.seat.failure = OwnedElsewhereError("another operation on this flow is under way")
+    assert (failover(mode, "--plan", path, *EXECUTE).code, scene.journal.stored) == (10, {})
+    scene.seat.failure = None
+    assert failover(mode, "--plan", path, *EXECUTE).code == 0
+
+
+def test_a_plan_that_a_guard_forbids_is_kept_and_stays_forbidden(failover, path, scene):
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+    ended = failover("planned", "-g", "app", "--out", path)
+    assert (ended.code, failover("planned", "--plan", path, *EXECUTE).code) == (3, 3)

@@ -1,0 +1,107 @@
+"""A plan in a file: the same when it is read, and stale when a fact that it rests on has changed."""
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mmtool.plan.documents import UnreadableDocumentError, encode
+from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
+from mmtool.plan.group_facts import Commit, Member
+from mmtool.plan.saved_plan import read_plan, write_plan
+from mmtool.plan.steps import Names
+from mmtool.testing.plans import changed, fingerprints, saved_plans
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import ClusterId, TopicPartition
+
+NAMES = Names("east", "west")
+ORDERS = TopicPartition("orders", 0)
+SEEN = Fingerprint(
+    SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 1)}),
+    SideSeen(ClusterId("west-id"), {"east.orders": TopicSeen("B", 1)}),
+    {"app": GroupSeen({ORDERS: Commit(50)}, {})},
+)
+
+
+def told(**changes):
+    return differences(SEEN, replace(SEEN, **changes), NAMES)
+
+
+@given(saved_plans())
+def test_a_plan_that_is_saved_and_read_is_the_same(saved):
+    assert read_plan(write_plan(saved)) == saved
+
+
+@given(saved_plans(), st.data())
+def test_a_file_that_was_changed_anywhere_is_refused_or_means_the_same(saved, data):
+    content = bytearray(write_plan(saved))
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] = data.draw(st.integers(0, 255))
+    with suppress(UnreadableDocumentError):
+        assert read_plan(bytes(content)) == saved
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[1]", b"\xff", encode({"kind": "failover plan"}), encode({})]
+)
+def test_what_is_no_plan_is_refused(content):
+    with pytest.raises(UnreadableDocumentError):
+        read_plan(content)
+
+
+@given(fingerprints)
+def test_a_plan_whose_facts_are_the_same_is_fresh(seen):
+    assert differences(seen, seen, NAMES) == []
+
+
+@given(fingerprints, st.data())
+def test_any_fact_that_has_changed_makes_a_plan_stale(seen, data):
+    now = data.draw(changed(seen))
+    assume(now != seen)
+    assert differences(seen, now, NAMES) != []
+
+
+@given(fingerprints)
+def test_a_topic_that_was_not_there_yet_may_come(seen):
+    topics = {**seen.target.topics, "a topic that is new": TopicSeen("N", 1)}
+    assert differences(seen, replace(seen, target=replace(seen.target, topics=topics)), NAMES) == []
+
+
+@given(fingerprints)
+def test_a_source_that_nobody_had_told_of_may_be_told_of_later(seen):
+    saved, now = replace(seen, source=SideSeen(UNKNOWN)), replace(seen, source=SEEN.source)
+    assert differences(saved, now, NAMES) == []
+
+
+@given(saved_plans())
+def test_a_step_that_would_do_something_else_makes_a_plan_stale(saved):
+    first, *others = saved.plan.steps
+    another = replace(saved.plan, steps=(replace(first, sentence="something else"), *others))
+    assert len(saved.stale(another, saved.seen)) == 1
+    assert saved.stale(saved.plan, saved.seen) == []
+
+
+def test_another_cluster_is_told_by_its_ids_and_nothing_is_said_of_its_topics():
+    assert told(source=SideSeen(ClusterId("other-id"))) == ["east was cluster east-id and is other-id"]
+
+
+def test_a_topic_is_told_by_its_id_and_its_partitions():
+    grown = SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 2)})
+    assert told(source=grown) == [
+        "topic orders on east was id A with 1 partition and is id A with 2 partitions"
+    ]
+    assert told(target=SideSeen(ClusterId("west-id"))) == [
+        "topic east.orders on west was id B with 1 partition and is nothing"
+    ]
+
+
+def test_a_group_is_told_by_its_commits_and_members():
+    now = GroupSeen({ORDERS: Commit(51)}, {ORDERS: Commit(1, "m")}, (Member("app-1", "/10.0.0.7"),))
+    assert told(groups={"app": now}) == [
+        "group app, orders-0 on east: committed was 50 and is 51",
+        "group app, orders-0 on west: committed was nothing and is 1 (m)",
+        "group app on east: its members were nobody and are app-1 on 10.0.0.7",
+    ]
+    assert told(groups={}) == ["group app was there and is not now"]
