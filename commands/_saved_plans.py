@@ -38,6 +38,16 @@ Plan = Annotated[
     ),
 ]
 
+Page = Annotated[
+    Path | None,
+    typer.Option(
+        "--runbook",
+        metavar="FILE",
+        help="Write the plan as a Markdown page: each step with its way back, and by hand with Kafka's tools.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+
 _FITTING = {
     "config", "source", "target", "plan", "runbook", "accept_data_loss", "reason", "execute", "yes", "output",
     "timeout",
@@ -153,25 +163,39 @@ def was_executed(
 
 
 def settle(
-    saved: SavedPlan | None, rehearsal: SavableRehearsal, out: Path | None, said: Mapping[str, str]
+    saved: SavedPlan | None,
+    rehearsal: SavableRehearsal,
+    said: Mapping[str, str],
+    *,
+    out: Path | None,
+    page: Path | None,
+    config: Path | None,
+    kept: Path | None,
 ) -> None:
-    """Check the plan that was read, and write the one that is asked for.
+    """Check the plan that was read, and write what is asked for.
 
     Args:
         saved: What ``--plan`` names.
         rehearsal: The same plan, made anew.
-        out: What ``--out`` names.
         said: The options that belong to the plan.
+        out: What ``--out`` names.
+        page: What ``--runbook`` names.
+        config: What ``--config`` names, for the page.
+        kept: What ``--plan`` names, for the page.
 
     Raises:
         StalePlanError: The plan does not hold any more.
-        UsageError: The file cannot be written.
+        UsageError: A file cannot be written.
     """
-    from mmtool.failover.saving import check_fresh, save, saved_of
+    from mmtool.failover.saving import check_fresh, save, save_runbook, saved_of
 
     if saved is not None:
         check_fresh(saved, rehearsal)
         talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} still holds")
+    now = saved_of(rehearsal, said)
     if out is not None:
-        save(out, saved_of(rehearsal, said))
+        save(out, now)
         talk(f"the plan is in {out}: execute it with --plan {out} --execute")
+    if page is not None:
+        save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)
+        talk(f"the runbook is in {page}")

@@ -95,6 +95,7 @@ def planned(
     fence: FenceOption = Fence.NONE,
     out: plans.Out = None,
     plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -117,7 +118,8 @@ def planned(
         check_clusters(saved, clusters.target, clusters.source)
     flow = look(clusters)
     rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved))
-    plans.settle(saved, rehearsal, out, {"fence": fence.value})  # one value so far
+    said = {"fence": fence.value}  # one value so far
+    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked(
         "failover planned", execute, yes, output, patience, reason, is_named_before=saved is not None
@@ -145,6 +147,7 @@ def emergency(
     accept_data_loss: AcceptDataLoss = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -166,7 +169,8 @@ def emergency(
     if saved is not None:
         check_clusters(saved, side.target)
     rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
-    plans.settle(saved, rehearsal, out, {"unknown": unknowns.value})
+    said = {"unknown": unknowns.value}
+    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
         operations.refuse_loss("failover emergency", rehearsal, output)
     asked = operations.Asked(

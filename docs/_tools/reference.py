@@ -10,12 +10,20 @@ import os
 import re
 import textwrap
 from contextlib import redirect_stdout, suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, main
+from mmtool.failover.planned import rehearse
+from mmtool.failover.saving import runbook_of, saved_of
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.runbook import render
+from mmtool.plan.saved_plan import Origin
+from mmtool.testing.scene import half_read
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -29,7 +37,12 @@ _BRANCH = re.compile(r"^[│ ]*[├└]── (\w+) +([\d/]+) +(.+)$", re.MULTIL
 
 def pages() -> dict[str, str]:
     """Every generated page: file name and text."""
-    return {"cli.md": cli(), "exit-codes.md": exit_codes(), "refusals.md": refusals()}
+    return {
+        "cli.md": cli(),
+        "exit-codes.md": exit_codes(),
+        "refusals.md": refusals(),
+        "runbook-example.md": runbook_example(),
+    }
 
 
 def cli() -> str:
@@ -90,6 +103,17 @@ def _error_rows() -> Iterator[tuple[str, str, str]]:
         narrower = meaning.startswith("...")
         general = general if narrower else meaning
         yield codes.replace("/", ", "), f"`{kind.code}`", meaning.replace("...", general)
+
+
+def runbook_example() -> str:
+    """What ``--runbook`` writes, for one group on clusters in memory."""
+    origin = Origin("ann@host-1", 1_767_225_600_000, "0.1.0")
+    with TemporaryDirectory() as directory:
+        scene = half_read(Path(directory))
+        scene.commits("app", "east.orders", 5, cluster=scene.target)
+        rehearsal = rehearse(scene.look(), GroupSelection(("app",)), operation_id="20260101T000000Z-5eed01")
+        saved = replace(saved_of(rehearsal, {"fence": "none"}), origin=origin)
+    return NOTE + render(runbook_of(saved, scene.settings, "mm2.properties", kept=Path("plan.json")))
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -9,7 +9,9 @@ from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.people import operator
+from mmtool.plan.by_hand import Place
 from mmtool.plan.documents import UnreadableDocumentError
+from mmtool.plan.runbook import Runbook, render
 from mmtool.plan.saved_plan import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import counted
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from mmtool.config import FlowSettings
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import SavableRehearsal
     from mmtool.kafka.ports import ClusterPort
@@ -54,6 +57,38 @@ def write_text(option: str, path: Path, content: bytes) -> None:
 def save(path: Path, saved: SavedPlan) -> None:
     """Raises as `write_text`."""
     write_text("--out", path, write_plan(saved))
+
+
+def save_runbook(
+    path: Path, saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None
+) -> None:
+    """The plan as a page; raises as `write_text`.
+
+    Args:
+        path: Where to.
+        saved: The plan.
+        settings: Of its flow.
+        config: The properties file, as the operator names it.
+        kept: Where the plan itself is kept.
+    """
+    page = render(runbook_of(saved, settings, config, kept=kept))
+    write_text("--runbook", path, page.encode())
+
+
+def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
+    """What the page is made of; arguments as above."""
+    here, there = settings.source, settings.target
+    flow = ("-s", here.alias, "-t", there.alias)
+    groups = [word for name in saved.groups for word in ("-g", name)]
+    said = [word for name, value in saved.options.items() for word in (f"--{name}", value)]
+    meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
+    return Runbook(
+        saved,
+        Place(here.alias, here.bootstrap_servers),
+        Place(there.alias, there.bootstrap_servers),
+        config,
+        meant,
+    )
 
 
 def load(path: Path) -> SavedPlan:

@@ -91,7 +91,7 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     risks = draw(st.dictionaries(st.tuples(st.sampled_from(whose), _PLACES), _RISKS)) if whose else {}
     guards = tuple(draw(st.lists(st.builds(Guard, _NAMES, _NAMES), max_size=2)))
     plan = FailoverPlan(draw(_NAMES), mode, names.flow, groups, steps_of(mode, names, groups), guards, risks)
-    origin = Origin(draw(_NAMES), draw(_OFFSETS), draw(_NAMES))
+    origin = Origin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
     options = draw(st.dictionaries(_NAMES, _NAMES, max_size=2))
     return SavedPlan(
         plan, names, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2)))

@@ -240,3 +240,22 @@ def test_a_plan_that_a_guard_forbids_is_kept_and_stays_forbidden(failover, path,
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     ended = failover("planned", "-g", "app", "--out", path)
     assert (ended.code, failover("planned", "--plan", path, *EXECUTE).code) == (3, 3)
+
+
+def test_a_runbook_is_written_beside_the_plan_and_names_it(failover, path, tmp_path, scene):
+    scene.config.write_text(scene.config.read_text() + "west.sasl.password = hunter2-secret\n")
+    page = tmp_path / "sunday.md"
+    ended = failover("planned", "-g", "app", "--out", path, "--runbook", page)
+    text = page.read_text()
+    assert (ended.code, row_of(ended)["operation_id"] in text, "hunter2-secret" in text) == (0, True, False)
+    assert f"mmtool failover planned --plan {path} --execute -c {scene.config}" in text
+
+
+def test_a_runbook_is_written_of_a_saved_plan_as_well(failover, saved, path, tmp_path):
+    mode, before = saved
+    assert failover(mode, "--plan", path, "--runbook", tmp_path / "page.md").code == 0
+    assert before["operation_id"] in (tmp_path / "page.md").read_text()
+
+
+def test_a_runbook_that_cannot_be_written_is_two(failover, tmp_path):
+    assert failover("planned", "-g", "app", "--runbook", tmp_path / "no" / "page.md").code == 2

@@ -1,0 +1,126 @@
+"""What a person needs to know of each step, beside its sentence: when it is done, when to stop, the way back, by hand.
+
+``{source}``, ``{target}``, ``{groups}`` and ``{topics}`` stand for the names of a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmtool.plan.steps import Mode, StepName
+
+
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """The texts of one step.
+
+    Attributes:
+        done_when: Success criteria.
+        stop_when: Abort criteria.
+        way_back: How what it did is taken back.
+        by_hand: What is done where mmtool cannot do it; the commands for it are `mmtool.plan.by_hand`'s.
+    """
+
+    done_when: str
+    stop_when: str
+    way_back: str
+    by_hand: str
+
+
+_NOTHING = "Nothing to take back: the step only looks."
+
+GUIDES: dict[StepName, Guide] = {
+    StepName.CHECK: Guide(
+        done_when="Each of {groups} is Empty on {source} and on {target}, and no other operation is under way.",
+        stop_when="A group has members: the message names them with their hosts. Stop them, wait for their session to"
+        " end (`session.timeout.ms`, 45 s by default), and begin again.",
+        way_back=_NOTHING,
+        by_hand="Describe the groups on both sides; the state must be Empty, and no member be listed.",
+    ),
+    StepName.MARK: Guide(
+        done_when="The marks are on {target}: `mmtool status` shows {topics} as failed_over.",
+        stop_when="{target} does not take the marks. Nothing has been changed.",
+        way_back="`mmtool failover cancel` before the point of no return, `rollback` or `release` after it: the topics"
+        " are mirrored again.",
+        by_hand="Stop everything that mirrors {topics} from {source} to {target} (`mmtool replicate`, MirrorMaker 2),"
+        " and see that it stays stopped when {source} returns; a DENY for the mirror's principal makes sure.",
+    ),
+    StepName.DRAIN: Guide(
+        done_when="{target} holds every record of {topics} that {source} held when the groups stood still.",
+        stop_when="It takes longer than you can wait (`--timeout` ends it with 4), or a partition is halted. No offset"
+        " has been written.",
+        way_back="Nothing to take back: mirrored records stay, and the mirror goes on from there.",
+        by_hand="Compare the log ends on {source} until they stand still, and wait until the mirror's lag is 0."
+        " Log ends of the two clusters are no measure of each other: transaction markers and compaction move them.",
+    ),
+    StepName.TRANSLATE: Guide(
+        done_when="Every committed offset has its offset on {target}, as the table above shows what is known of them.",
+        stop_when="An offset is refused: the reason says why, and what helps. No offset has been written.",
+        way_back=_NOTHING,
+        by_hand="Take the offsets of the table above. For one that is not in it, read the record at the committed"
+        " offset on {source}, and find the same record (key, timestamp) on {target}: its offset there is the answer.",
+    ),
+    StepName.VALIDATE: Guide(
+        done_when="Each offset lies between log start and log end on {target}, moves no group back, and nobody"
+        " committed since the groups were checked. What is replaced is in the journal.",
+        stop_when="An offset lies outside its log, a group would be moved back, or a commit has moved: an application"
+        " with assign() is at work. No offset has been written.",
+        way_back=_NOTHING,
+        by_hand="Compare the offsets of the table with the first and last offsets on {target}.",
+    ),
+    StepName.PROVE: Guide(
+        done_when="The record before each offset and the one after it are the same on both sides.",
+        stop_when="Two of them differ: the offset would lead elsewhere. No offset has been written.",
+        way_back=_NOTHING,
+        by_hand="Read the record at each pair of offsets on both sides, and compare key, value and timestamp.",
+    ),
+    StepName.WRITE: Guide(
+        done_when="{target} has taken the offsets of every group.",
+        stop_when="Not any more: this is the point of no return. A group that is refused in part is put back at once;"
+        " finish the others with `mmtool failover resume`, or take all back with `rollback`.",
+        way_back="`mmtool failover rollback` puts back what stood there, for groups that nobody has started since.",
+        by_hand="Reset the groups from files. What is commented out puts back what stands there now.",
+    ),
+    StepName.READ_BACK: Guide(
+        done_when="Another client reads exactly these offsets from {target}.",
+        stop_when="Something else stands there: somebody commits for these groups on {target}. Stop it, then"
+        " `mmtool failover resume`.",
+        way_back="`mmtool failover rollback`, as of the step before.",
+        by_hand="Describe the groups on {target}, and compare CURRENT-OFFSET with the table.",
+    ),
+    StepName.HAND_OVER: Guide(
+        done_when="It is on record that no sync of group offsets moves {groups} on {target} any more.",
+        stop_when="{target} does not take the record: `mmtool failover resume` writes it. Start no consumer before.",
+        way_back="`mmtool failover rollback` takes the record away.",
+        by_hand="Take the groups out of the mirror's care: `groups.exclude` in its file, or"
+        " `sync.group.offsets.enabled = false`, and restart it.",
+    ),
+    StepName.REPORT: Guide(
+        done_when="The last line says what was moved, what was lost and what is read again.",
+        stop_when="Nothing can go wrong here that would move a group: start the consumers.",
+        way_back=_NOTHING,
+        by_hand="Start the consumers on {target}, and watch their lag fall.",
+    ),
+}
+"""Every step's texts; a test sees that none is missing."""
+
+_OF_MODE: dict[tuple[Mode, StepName], Guide] = {
+    (Mode.EMERGENCY, StepName.CHECK): Guide(
+        done_when="Each of {groups} is Empty on {target}, and no other operation is under way. {source} is not asked.",
+        stop_when="A group has members on {target}: the message names them with their hosts. Stop them, and begin"
+        " again.",
+        way_back=_NOTHING,
+        by_hand="Describe the groups on {target}; the state must be Empty, and no member be listed.",
+    ),
+    (Mode.EMERGENCY, StepName.TRANSLATE): Guide(
+        done_when="Every position that {target} knows of has its offset, as the table above shows.",
+        stop_when="An offset is refused: the reason says why, and what helps. The marks are taken back.",
+        way_back=_NOTHING,
+        by_hand="Take the offsets of the table above; they are as good as what {target} was told last.",
+    ),
+}
+
+
+def guide_of(mode: Mode, name: StepName) -> Guide:
+    """The texts of a step, as they hold in a mode."""
+    return _OF_MODE.get((mode, name), GUIDES[name])

@@ -1,0 +1,260 @@
+"""A plan as a Markdown page: for who executes it, for who signs it, and for who has to do it by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from mmtool.plan.by_hand import Hands
+from mmtool.plan.emergency import costs_of
+from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.guides import guide_of
+from mmtool.plan.steps import POINT_OF_NO_RETURN, Mode, topics_of
+from mmtool.plan.words import few, moment
+from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from mmtool.plan.by_hand import Place
+    from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.plan.saved_plan import SavedPlan
+    from mmtool.plan.steps import Step
+    from mmtool.translation.types import TopicPartition
+
+_NAMED = 10
+_HEADINGS = ("group", "partition", "committed", "on the target", "there now", "goes on at", "how")
+
+
+@dataclass(frozen=True, slots=True)
+class Runbook:
+    """What the page is made of.
+
+    Attributes:
+        saved: The plan, and what was said beside it.
+        source, target: The clusters as Kafka's tools are told of them.
+        config: The properties file, as mmtool is told of it.
+        meant: The options that mean this plan: ``--plan FILE``, or its groups.
+    """
+
+    saved: SavedPlan
+    source: Place
+    target: Place
+    config: str
+    meant: tuple[str, ...]
+
+    @property
+    def hands(self) -> Hands:
+        return Hands(self.saved.plan, self.saved.names, self.source, self.target)
+
+    def command(self, *arguments: str) -> str:
+        """A command line of mmtool's."""
+        return " ".join(["mmtool", *map(quote, arguments), "-c", quote(self.config)])
+
+
+def render(runbook: Runbook) -> str:
+    """The whole page."""
+    parts = (_head, _preconditions, _costs, _table, _execution, _steps, _ways_on, _notes)
+    return "\n".join(line for part in parts for line in [*part(runbook), ""])
+
+
+def _head(runbook: Runbook) -> Iterator[str]:
+    saved, plan = runbook.saved, runbook.saved.plan
+    groups = few([_code(name) for name in saved.groups], _NAMED)
+    yield f"# {plan.mode.capitalize()} failover {saved.names.source} -> {saved.names.target}"
+    yield ""
+    yield "| | |"
+    yield "| --- | --- |"
+    yield f"| operation | `{plan.operation_id}` |"
+    yield f"| groups | {groups} |"
+    yield f"| topics | {few([_code(name) for name in topics_of(plan.groups)], _NAMED)} |"
+    yield f"| source | {saved.names.source}, {_code(runbook.source.bootstrap)}, cluster {_id(saved.seen.source)} |"
+    yield f"| target | {saved.names.target}, {_code(runbook.target.bootstrap)}, cluster {_id(saved.seen.target)} |"
+    for name, value in saved.options.items():
+        yield f"| `--{name}` | {_cell(value)} |"
+    yield f"| rehearsed | {moment(saved.origin.at_ms)} by {_cell(saved.origin.by)}, mmtool {saved.origin.version} |"
+
+
+def _id(side: object) -> str:
+    known = getattr(side, "cluster_id", UNKNOWN)
+    return "unknown" if known is UNKNOWN else f"`{known}`"
+
+
+def _preconditions(runbook: Runbook) -> Iterator[str]:
+    saved = runbook.saved
+    source, target = saved.names.source, saved.names.target
+    yield "## Before you begin"
+    yield ""
+    for guard in saved.plan.guards:
+        yield f"- [ ] **It cannot be executed as things are**: {_cell(guard.sentence)}"
+    if saved.plan.mode is Mode.PLANNED:
+        yield f"- [ ] The consumers of every group are stopped on {source}, those with `assign()` as well."
+    else:
+        yield f"- [ ] Somebody has decided that {source} is given up: nothing here asks it."
+        yield f"- [ ] The consumers of every group are kept from starting on {source} when it returns."
+    yield f"- [ ] No consumer of these groups runs on {target}."
+    yield f"- [ ] For steps by hand: `{source}.properties` and `{target}.properties` with what Kafka's tools log in by."
+
+
+def _costs(runbook: Runbook) -> Iterator[str]:
+    saved = runbook.saved
+    yield "## What may be lost, and what is read again"
+    yield ""
+    if saved.plan.mode is Mode.PLANNED:
+        source, target = saved.names.source, saved.names.target
+        yield f"- Records lost: none. Nothing is written before all that {source} held then is on {target}."
+        yield "- Records read again: none where it says `exact`; else what stands there, at the most."
+    else:
+        costs = costs_of(saved.plan)
+        lost = "not known" if costs.lost is UNKNOWN else f"{costs.lost:,} at the most"
+        age = "not known" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
+        yield f"- Records lost: {lost}"
+        yield f"- Records read again: {costs.reread:,} at the most"
+        yield f"- Age of the oldest known position: {age}"
+    for warning in saved.warnings:
+        yield f"- {_cell(warning)}"
+
+
+def _table(runbook: Runbook) -> Iterator[str]:
+    yield "## Where each group goes on"
+    yield ""
+    yield _row(_HEADINGS)
+    yield _row(["---"] * len(_HEADINGS))
+    for plan in runbook.saved.plan.groups:
+        for verdict in plan.verdicts:
+            yield _row(_cells(plan, verdict, runbook.saved.plan.mode))
+
+
+def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
+    offset, how = _answer(verdict, mode)
+    return (
+        _code(plan.group),
+        _place(verdict.source),
+        "" if verdict.commit is None else str(verdict.commit.offset),
+        _place(verdict.target),
+        "" if verdict.before is None else str(verdict.before.offset),
+        offset,
+        how,
+    )
+
+
+def _place(place: TopicPartition | None) -> str:
+    return "" if place is None else _code(str(place))
+
+
+def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
+    if mode is Mode.PLANNED and drain_cures(verdict):
+        return "", KNOWN_AFTER_DRAIN
+    if verdict.refusal is not None:
+        return "", str(verdict.refusal)
+    match verdict.answer:
+        case Exact(offset):
+            return str(offset), "exact"
+        case Bounded(offset, most):
+            return str(offset), f"bounded: reads {most:,} again at most"
+        case Skipping(offset, most):
+            return str(offset), f"skips {most:,} at most"
+        case Refused() | None:
+            return "", ""
+
+
+def _execution(runbook: Runbook) -> Iterator[str]:
+    plan = runbook.saved.plan
+    accept = ["--accept-data-loss"] if plan.mode is Mode.EMERGENCY and _at_risk(runbook) else []
+    yield "## Execute"
+    yield ""
+    if "--plan" in runbook.meant:
+        yield "It is refused as stale when something that the plan rests on has changed."
+    else:
+        yield "It is planned anew by then: keep the plan with `--out` where it has to be this one."
+    yield from _block([runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute")])
+
+
+def _at_risk(runbook: Runbook) -> bool:
+    lost = costs_of(runbook.saved.plan).lost
+    return lost is UNKNOWN or lost > 0
+
+
+def _steps(runbook: Runbook) -> Iterator[str]:
+    yield "## Steps"
+    for number, step in enumerate(runbook.saved.plan.steps, 1):
+        yield ""
+        if step.name is POINT_OF_NO_RETURN:
+            yield "> **Point of no return.** Up to here a failure leaves the groups of both clusters as they were."
+            yield ""
+        yield from _step(number, step, runbook)
+
+
+def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
+    saved, guide = runbook.saved, guide_of(runbook.saved.plan.mode, step.name)
+    names = {
+        "source": saved.names.source,
+        "target": saved.names.target,
+        "groups": few([_code(name) for name in saved.groups]),
+        "topics": few([_code(name) for name in topics_of(saved.plan.groups)]),
+    }
+    yield f"### {number}. {step.name}"
+    yield ""
+    yield f"- **Does**: {_cell(step.sentence)}"
+    yield f"- **Done when**: {guide.done_when.format_map(names)}"
+    yield f"- **Stop when**: {guide.stop_when.format_map(names)}"
+    yield f"- **Way back**: {guide.way_back.format_map(names)}"
+    yield f"- **By hand**: {guide.by_hand.format_map(names)}"
+    yield from _block(runbook.hands.commands(step.name))
+
+
+def _block(commands: Iterable[str]) -> Iterator[str]:
+    lines = list(commands)
+    if lines:
+        yield from ["", "```sh", *lines, "```"]
+
+
+def _ways_on(runbook: Runbook) -> Iterator[str]:
+    name = runbook.saved.plan.operation_id
+    yield "## Ways on"
+    yield ""
+    yield "The journal on the target knows the operation once it has begun:"
+    yield ""
+    yield "```sh"
+    yield runbook.command("failover", "show", name) + "  # where it stands, and what is possible"
+    yield runbook.command("failover", "resume", name, "--execute") + "  # go on after a crash, from any host"
+    yield (
+        runbook.command("failover", "cancel", name, "--execute") + "  # end it before the point of no return"
+    )
+    yield runbook.command("failover", "rollback", name, "--execute") + "  # put back what it replaced"
+    yield "```"
+
+
+def _notes(runbook: Runbook) -> Iterator[str]:
+    source, target = runbook.saved.names.source, runbook.saved.names.target
+    yield "## Afterwards"
+    yield ""
+    yield f"- Start the consumers with `bootstrap.servers={runbook.target.bootstrap}`{_renamed(runbook)}."
+    if runbook.saved.plan.mode is Mode.PLANNED:
+        yield f"- Keep `mmtool replicate` running while anything still produces on {source}."
+    else:
+        yield f"- Let producers write to {target}; what {source} still holds stays there when it returns."
+
+
+def _renamed(runbook: Runbook) -> str:
+    verdicts = [verdict for plan in runbook.saved.plan.groups for verdict in plan.verdicts]
+    pairs = sorted({(v.source.topic, v.target.topic) for v in verdicts if v.source and v.target})
+    changed = [f"`{there}` for `{here}`" for here, there in pairs if here != there]
+    return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(text: str) -> str:
+    """As code; a name that holds what Markdown would read is shown without its marks."""
+    plain = _cell(text)
+    return plain if "`" in plain else f"`{plain}`"
+
+
+def _cell(text: str) -> str:
+    """One line that leaves a table's columns alone."""
+    return "".join(c if c.isprintable() else "?" for c in text).replace("|", "\\|")

@@ -1,0 +1,118 @@
+"""The runbook: every step's texts, the plan's own numbers, and commands that can be copied."""
+
+import re
+from string import Formatter
+
+import pytest
+from hypothesis import given
+
+from mmtool.failover import emergency, planned
+from mmtool.failover.saving import runbook_of, saved_of
+from mmtool.plan.by_hand import Hands, Place
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.guides import guide_of
+from mmtool.plan.reset_csv import parse_reset_csv
+from mmtool.plan.runbook import Runbook, render
+from mmtool.plan.steps import ORDER, Mode, StepName
+from mmtool.testing.plans import saved_plans
+from mmtool.testing.scene import half_read
+
+APP = GroupSelection(("app",))
+PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = half_read(tmp_path)
+    made.told("app", "orders", (12, 11), (10, 10))
+    return made
+
+
+def saved_by(scene, mode):
+    if mode is Mode.PLANNED:
+        return saved_of(planned.rehearse(scene.look(), APP), {"fence": "none"})
+    return saved_of(emergency.rehearse(scene.side, APP), {"unknown": "leave"})
+
+
+def page_of(scene, mode=Mode.PLANNED, kept=None):
+    return render(runbook_of(saved_by(scene, mode), scene.settings, "my file.properties", kept=kept))
+
+
+@pytest.mark.parametrize("name", StepName)
+@pytest.mark.parametrize("mode", Mode)
+def test_every_step_has_all_its_texts(mode, name):
+    guide = guide_of(mode, name)
+    texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
+    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
+    assert all(text.endswith(".") for text in texts)
+    assert fields <= {"source", "target", "groups", "topics"}
+
+
+@pytest.mark.parametrize("name", StepName)
+@pytest.mark.parametrize("mode", Mode)
+def test_every_step_says_by_which_commands_it_is_done_by_hand(scene, mode, name):
+    saved = saved_by(scene, mode)
+    commands = Hands(saved.plan, saved.names, *PLACES).commands(name)
+    tools = [line for line in commands if line.startswith("kafka-")]
+    assert all("--bootstrap-server" in line and ".properties" in line for line in tools)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_the_pages_steps_are_the_plans_steps(scene, mode):
+    page = page_of(scene, mode)
+    assert re.findall(r"^### \d+\. (\w+)$", page, re.MULTILINE) == list(ORDER[mode])
+    for step in saved_by(scene, mode).plan.steps:
+        assert f"- **Does**: {step.sentence}\n" in page
+
+
+def test_the_point_of_no_return_stands_before_the_step_that_writes(scene):
+    before, _, after = page_of(scene).partition("> **Point of no return.**")
+    assert ("write\n" in before, re.search(r"### \d+\. (\w+)", after)[1]) == (False, "write")
+
+
+def test_the_offsets_by_hand_are_those_that_would_be_written(scene):
+    scene.commits("app", "east.orders", 5, cluster=scene.target)
+    lines = page_of(scene).splitlines()
+    at = lines.index("cat > offsets-1.csv <<'END'")
+    (plan,) = saved_by(scene, Mode.PLANNED).plan.groups
+    wanted = {place: commit.offset for place, commit in plan.to_write().items()}
+    assert parse_reset_csv(lines[at + 1 : lines.index("END", at)]) == wanted
+    assert lines[lines.index("# cat > before-1.csv <<'END'") + 1] == "# east.orders,0,5"
+    assert any(line.endswith("--delete-offsets --group app --topic east.orders:1") for line in lines)
+
+
+def test_a_line_of_the_table_for_each_group_and_partition(scene):
+    assert "| `app` | `orders-0` | 12 | `east.orders-0` |  | 11 | exact |\n" in page_of(scene)
+
+
+def test_in_an_emergency_no_command_goes_to_the_source(scene):
+    steps = page_of(scene, Mode.EMERGENCY).partition("## Steps")[2]
+    assert "--bootstrap-server east-1:9092" not in steps
+
+
+def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
+    scene.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21, source_end=1_021)
+    page = page_of(scene, Mode.EMERGENCY)
+    assert "- Records lost: 1,000 at the most\n" in page
+    assert "--unknown leave --accept-data-loss --execute -c 'my file.properties'\n" in page
+
+
+def test_a_kept_plan_is_what_the_page_executes(scene, tmp_path):
+    page = page_of(scene, kept=tmp_path / "plan.json")
+    assert f"mmtool failover planned --plan {tmp_path}/plan.json --execute -c 'my file.properties'\n" in page
+
+
+def test_what_forbids_the_plan_stands_at_the_top(scene):
+    scene.commits("app", "orders", 12, 99)
+    scene.source.add_topic("orders", "id-orders", 21, 10)
+    assert "- [ ] **It cannot be executed as things are**: group app, orders-1" in page_of(scene)
+
+
+@given(saved_plans())
+def test_any_plan_can_be_a_page_with_straight_columns(saved):
+    page = render(Runbook(saved, *PLACES, "mm2.properties", ("--plan", "plan.json")))
+    table = page.partition("## Where each group goes on")[2].partition("## Execute")[0]
+    rows = [line for line in table.splitlines() if line]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}
+    assert len(rows) == 2 + sum(len(plan.verdicts) for plan in saved.plan.groups)
+    assert page.count("\n### ") == len(saved.plan.steps)
