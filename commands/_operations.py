@@ -234,6 +234,7 @@ def at_work(
         is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
     """
     from mmtool.failover.drill import NoSeat
+    from mmtool.failover.hooks import hooks_of
     from mmtool.failover.journal import About, Both, Journalist
     from mmtool.failover.landing import Ways
     from mmtool.people import operator
@@ -247,7 +248,16 @@ def at_work(
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     operation_id = rehearsal.plan.operation_id
     seat = kept.seat if alone else NoSeat()
-    ways = Ways(target, journalist, kept.marks, seat, operation_id, by, synced=settings.sync_group_offsets)
+    ways = Ways(
+        target,
+        journalist,
+        kept.marks,
+        seat,
+        operation_id,
+        by,
+        synced=settings.sync_group_offsets,
+        hooks=hooks_of(settings, about.reason),
+    )
     seat.join()
     try:
         if is_named_before or since is not None:

@@ -17,6 +17,7 @@ from mmtool.commands._wiring import (
     both_ways,
     connect,
     engine_drain,
+    one_flow,
     require_selector,
     selection,
     with_way_back,

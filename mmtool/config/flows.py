@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mmtool.config.javaregex import PatternRefusedError
@@ -22,6 +23,7 @@ from mmtool.config.values import (
     parse_start,
     split_list,
 )
+from mmtool.plan.steps import HOOKABLE
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
@@ -194,12 +196,22 @@ class FlowReader:
         values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
         values["spark_master"] = self.value("mmtool.spark.master")
         values["spark_conf"] = RawProperties(_texts(self._free("mmtool.spark.conf.")))
-        values["hooks"] = _texts(self._free("mmtool.hook."))
+        values["hooks"] = _texts(self._hooks())
         values["units"] = self._units()
         return values
 
     def _free(self, prefix: str) -> Properties:
         return self.scopes.own_by_prefix(self.source.alias, self.target.alias, prefix)
+
+    def _hooks(self) -> Properties:
+        """A hook for a step that does not exist would be one that never runs."""
+        found = self._free("mmtool.hook.")
+        for name, entry in found.items():
+            if name not in HOOKABLE:
+                close = get_close_matches(name, HOOKABLE, n=1, cutoff=0.5)
+                meant = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(HOOKABLE)}"
+                self.report.refused(entry, f"no failover has a step {name}: {meant}")
+        return found
 
     def _units(self) -> dict[str, Unit]:
         entries = self._free(UNIT_PREFIX)

@@ -240,7 +240,7 @@ FLOW_KEYS = {key.name: key for key in (*_NAMING, *_SELECTION, *_REPLICAS, *_OFFS
 
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, as `mmtool.spark.conf.spark.executor.memory`.",
-    "mmtool.hook.": "An executable that runs at that step of a failover, as `mmtool.hook.fence`.",
+    "mmtool.hook.": "An executable that runs when that step of a failover is done, as `mmtool.hook.hand_over`.",
 }
 """Own keys with a free last part, at all three scopes."""
 

@@ -14,9 +14,9 @@ from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.emergency import rehearse as rehearse_emergency
 from mmtool.failover.landing import Landing
-from mmtool.failover.planned import Ended, PlannedRehearsal
+from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove
-from mmtool.failover.rehearsal import names_of, new_operation_id
+from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id
 from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
 from mmtool.insight.partitions import partition_facts
@@ -54,6 +54,13 @@ _FIRST = 10
 
 
 @dataclass(frozen=True, slots=True)
+class DrillRehearsal(Rehearsal):
+    """With the flow whose clusters have answered."""
+
+    flow: FlowNow = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Drilled(Ended):
     """What a drill has measured besides.
 
@@ -79,7 +86,7 @@ class NoSeat:
         """Nothing to leave."""
 
 
-def rehearse(flow: FlowNow, selection: GroupSelection) -> PlannedRehearsal:
+def rehearse(flow: FlowNow, selection: GroupSelection) -> DrillRehearsal:
     """The plan for shadows of the selected groups; nothing is changed.
 
     Raises:
@@ -97,7 +104,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> PlannedRehearsal:
     plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
     settings, identity = flow.clusters.settings, flow.identity
     plan = plan_drill(operation_id, names_of(settings), plans)
-    return PlannedRehearsal(
+    return DrillRehearsal(
         settings, identity.source_id, identity.target_id, plan, selection_warnings(selected), flow=flow
     )
 
@@ -111,7 +118,7 @@ def _shadows(flow: FlowNow, names: tuple[str, ...], operation_id: str) -> list[G
 
 
 def execute(
-    rehearsal: PlannedRehearsal,
+    rehearsal: DrillRehearsal,
     drain: DrainPort,
     ways: Ways,
     log: StepLog,
@@ -135,7 +142,7 @@ def execute(
 class _Steps:
     """What each step does, and what it leaves for the next."""
 
-    rehearsal: PlannedRehearsal
+    rehearsal: DrillRehearsal
     drain_port: DrainPort
     landing: Landing
     timeout_seconds: float | None

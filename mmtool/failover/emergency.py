@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover import operation
+from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
@@ -75,6 +76,7 @@ def rehearse(
         )
     names = names_of(side.settings)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
+    plan = with_hooks(plan, side.settings.hooks)
     warnings = (*now.warnings, *told_before(plan, names))
     return EmergencyRehearsal(
         side.settings,
@@ -96,7 +98,8 @@ def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: S
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
-    ended = operation.run(operation.Operation(rehearsal.plan, since), steps.actions(), log, steps.undo())
+    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    ended = operation.run(begun, steps.actions(), log, steps.undo(), after)
     return Ended(rehearsal, ended, steps.landing)
 
 

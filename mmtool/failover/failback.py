@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover import operation
 from mmtool.failover.diverged import TailKind, find_tail
+from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
@@ -112,6 +113,7 @@ def rehearse(
     name = operation_id or new_operation_id()
     facts = looked.facts(tails, selected.unknown)
     homecoming = plan_failback(name, names_of(settings), facts)
+    homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     warnings = (
         *selection_warnings(selected),
         *_told(tails, homecoming, names_of(settings)),
@@ -224,9 +226,8 @@ def execute(
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds)
-    ended = operation.run(
-        operation.Operation(rehearsal.plan, since), steps.actions(), log, {StepName.MARK: steps.unmark}
-    )
+    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    ended = operation.run(begun, steps.actions(), log, {StepName.MARK: steps.unmark}, after=after)
     return Ended(rehearsal, ended, steps.landing)
 
 

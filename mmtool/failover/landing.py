@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import RefusedError
 from mmtool.failover.clearance import clear
+from mmtool.failover.hooks import Hooks
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rehearsal import refuse
 from mmtool.failover.states import Event, can
@@ -88,6 +89,7 @@ class Ways:
         operation_id: Names this one.
         by: Who is at work, as ``user@host``.
         synced: The flow keeps groups ready on the target, so young commits there are nobody's work.
+        hooks: What runs with its steps.
         pause: Waits so many seconds.
         clock: Seconds, for how long it takes.
         now: Seconds since 1970.
@@ -100,6 +102,7 @@ class Ways:
     operation_id: str
     by: str
     synced: bool = False
+    hooks: Hooks = field(default_factory=Hooks)
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time

@@ -90,7 +90,17 @@ class Operation:
         return replace(self, steps={**self.steps, step.name: state})
 
 
-def run(operation: Operation, actions: Actions, log: StepLog, undo: Actions | None = None) -> Operation:
+def _nothing_more(operation: Operation, step: Step) -> None:
+    """No step has anything that belongs to it."""
+
+
+def run(
+    operation: Operation,
+    actions: Actions,
+    log: StepLog,
+    undo: Actions | None = None,
+    after: Callable[[Operation, Step], None] = _nothing_more,
+) -> Operation:
     """Do the plan's steps in order, until the end or the first that fails.
 
     What ended behind the point of no return is finished forward: the steps before it are not done again. What ended
@@ -101,6 +111,7 @@ def run(operation: Operation, actions: Actions, log: StepLog, undo: Actions | No
         actions: What each step does; raises when it cannot be done.
         log: Is told of every step before it is begun.
         undo: How a step is taken back when a later one fails before the point of no return.
+        after: What belongs to a step besides, and is done before the step counts as done; raises as actions do.
 
     Raises:
         MmtoolError: That it begins could not be put on record; nothing was done.
@@ -116,6 +127,9 @@ def run(operation: Operation, actions: Actions, log: StepLog, undo: Actions | No
         error = _attempt(lambda o=operation, s=step: log.intended(o, s), stops, finish=False)  # type: ignore[misc]
         if error is None:
             error = _attempt(actions[step.name], stops, finish=operation.point_of_no_return_passed)
+        if error is None:
+            finish = operation.point_of_no_return_passed
+            error = _attempt(lambda o=operation, s=step: after(o, s), stops, finish=finish)  # type: ignore[misc]
         if error is not None:
             return _given_up(operation, step, error, log, undo or {})
         operation = operation.with_step(step, StepState.DONE)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
+from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.proving import prove
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
@@ -105,6 +106,7 @@ def rehearse(
     ]
     settings, identity = flow.clusters.settings, flow.identity
     plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans)
+    plan = with_hooks(plan, settings.hooks)
     warnings = (*selection_warnings(selected), *_idle_warnings(flow, groups))
     seen = seen_of_flow(flow, groups, plans)
     return PlannedRehearsal(
@@ -142,7 +144,8 @@ def execute(
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds)
-    ended = operation.run(operation.Operation(rehearsal.plan, since), steps.actions(), log)
+    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    ended = operation.run(begun, steps.actions(), log, after=after)
     return Ended(rehearsal, ended, steps.landing)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.landing import Landing
     from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
@@ -67,11 +68,16 @@ def rehearsed_row(rehearsal: Rehearsal) -> Row:
 
 def ended_row(ended: Ended) -> Row:
     """The row of an operation that was executed."""
-    landing, plan = ended.landing, ended.rehearsal.plan
+    return operation_row(ended.operation, ended.landing)
+
+
+def operation_row(operation: Operation, landing: Landing) -> Row:
+    """The row of an operation that is executed, as far as it is."""
+    plan = operation.plan
     written = frozenset((w.group, place) for w in landing.results for place in w.written)
     return _row(
         _View(
-            ended.operation,
+            operation,
             landing.plans or plan.groups,
             landing.risks if landing.plans else plan.risks,
             written,

@@ -84,7 +84,7 @@ def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation
         StepName.RELEASE: lambda: landing.hold(plan.released, failed_over=False),
         StepName.REPORT: lambda: None,
     }
-    return operations.run(found.operation, actions, log), landing
+    return operations.run(found.operation, actions, log, after=ways.hooks.after(landing)), landing
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,10 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
 }
 
 
+HOOKABLE = tuple(dict.fromkeys([*(name.value for name in StepName), "fence"]))
+"""What ``mmtool.hook.STEP`` may name: every step, and the fence, which may be all in the hook's hands."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step, and what it does in one sentence."""

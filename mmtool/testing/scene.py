@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
+from mmtool.failover.hooks import hooks_of
 from mmtool.failover.journal import About, Journalist
 from mmtool.failover.landing import Ways
 from mmtool.insight.target_alone import TargetSide
@@ -88,6 +89,7 @@ class Scene:
                 self.seat,
                 operation_id,
                 about.by,
+                hooks=hooks_of(self.settings, reason),
                 pause=lambda _: None,
             ),
             journalist,

@@ -1,0 +1,266 @@
+"""Hooks: real executables that run with a step, what they are told, and what it means when they fail."""
+
+import json
+import os
+import signal
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import UsageError
+from mmtool.failover import emergency, planned
+from mmtool.failover.journal import Both, Journalist
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import ended_row
+from mmtool.failover.taking_up import finish_forward
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.testing.operations import KilledError, Killing
+from mmtool.testing.scene import Scene, half_read
+
+APP = GroupSelection(("app",))
+
+
+@pytest.fixture
+def hook(tmp_path):
+    """Writes an executable; ``{tmp}`` in its script is a folder of the test's."""
+
+    def write(script, name="hook.sh", mode=0o755):
+        path = tmp_path / name
+        path.write_text("#!/bin/sh\n" + script.format(tmp=tmp_path))
+        path.chmod(mode)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """A planned move with these hooks, by the names of steps; what it says goes into ``said``."""
+
+    def run(seconds=60.0, mode=planned, log=None, **hooks):
+        scene = half_read(tmp_path)
+        scene.told("app", "orders", (12, 11), (10, 10))
+        hooks = {name: str(path) for name, path in hooks.items()}
+        scene.settings = scene.settings.model_copy(update={"hooks": hooks})
+        now = scene.look() if mode is planned else scene.side
+        rehearsal = mode.rehearse(now, APP)
+        ways, journalist = scene.ways(rehearsal, "INC-7")
+        said = []
+        ways = replace(ways, hooks=replace(ways.hooks, say=said.append, seconds=seconds))
+        told = journalist if log is None else Both(journalist, log)
+        more = (scene,) if mode is planned else ()
+        ended = mode.execute(rehearsal, *more, ways, told)
+        return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, ways=ways)
+
+    return run
+
+
+def states(ran):
+    return {step["name"]: step["state"] for step in ended_row(ran.ended)["steps"]}
+
+
+def test_a_hook_is_told_who_moves_where_and_why(ran, hook, tmp_path):
+    ran(hand_over=hook("env > {tmp}/env"))
+    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
+    about = {name: value for name, value in told.items() if name.startswith("MMTOOL_")}
+    operation_id = about.pop("MMTOOL_OPERATION_ID")
+    assert about == {
+        "MMTOOL_MODE": "planned",
+        "MMTOOL_STEP": "hand_over",
+        "MMTOOL_SOURCE": "east",
+        "MMTOOL_TARGET": "west",
+        "MMTOOL_SOURCE_BOOTSTRAP": "east-1:9092",
+        "MMTOOL_TARGET_BOOTSTRAP": "west-1:9092",
+        "MMTOOL_GROUPS": "app",
+        "MMTOOL_TOPICS": "orders",
+        "MMTOOL_REASON": "INC-7",
+    }
+    assert operation_id in (tmp_path / "env").read_text()
+    assert told["PATH"] == os.environ["PATH"]
+
+
+def test_a_hook_reads_the_operations_row_as_it_stands(ran, hook, tmp_path):
+    ran(hand_over=hook("cat > {tmp}/row"))
+    row = json.loads((tmp_path / "row").read_text())
+    assert (row["state"], row["point_of_no_return_passed"]) == ("running", True)
+    assert [p["written"] for p in row["groups"][0]["partitions"]] == [True, True]
+    assert {step["name"]: step["state"] for step in row["steps"]}["hand_over"] == "running"
+
+
+def test_what_a_hook_writes_is_said_line_by_line_under_its_name(ran, hook):
+    assert ran(drain=hook("echo one; echo two >&2")).said == ["hook drain: one", "hook drain: two"]
+
+
+def test_a_hook_that_reads_nothing_and_leaves_something_running_holds_nobody_up(ran, hook):
+    began = time.monotonic()
+    done = ran(drain=hook("sleep 30 & exit 0"))
+    assert (done.ended.operation.error, time.monotonic() - began < 20) == (None, True)
+
+
+def test_a_hook_runs_when_the_steps_work_is_done_and_before_that_is_on_record(ran, hook, tmp_path):
+    class Log(Killing):
+        def done(self, operation, step):
+            if step.name == "drain":
+                assert (tmp_path / "ran").exists()
+            super().done(operation, step)
+
+    done = ran(log=Log(1_000), drain=hook("touch {tmp}/ran"))
+    assert (done.ended.operation.error, done.scene.drained != []) == (None, True)
+
+
+def test_a_step_without_a_hook_and_a_hook_of_another_modes_step_run_nothing(ran, hook):
+    done = ran(mark_failed_over=hook("exit 1"))
+    assert (done.said, done.ended.operation.error) == ([], None)
+
+
+def test_a_hook_that_fails_before_the_point_of_no_return_fails_its_step_and_undoes_all(ran, hook):
+    done = ran(mode=emergency, translate=hook("exit 7"))
+    error, row = done.ended.operation.error, ended_row(done.ended)
+    assert (error.exit_code, error.code, "ended with 7" in error.message) == (3, "hook_failed", True)
+    assert (row["state"], row["point_of_no_return_passed"]) == ("failed", False)
+    assert (states(done)["translate"], states(done)["mark_failed_over"]) == ("failed", "undone")
+    assert (done.scene.target.groups.committed, done.scene.marks.failed_over) == ({}, set())
+
+
+def test_a_hook_that_fails_behind_it_is_seven_and_is_run_again_when_it_is_resumed(ran, hook, tmp_path):
+    done = ran(hand_over=hook("test -e {tmp}/mended"))
+    row, error = ended_row(done.ended), done.ended.operation.error
+    assert (error.exit_code, row["state"], row["point_of_no_return_passed"]) == (7, "failed", True)
+    (tmp_path / "mended").touch()
+    (found,) = recorded(done.scene.journal.entries())
+    ways, journalist = done.scene.ways(done.rehearsal, since=found)
+    operation, _ = finish_forward(found, ways, journalist)
+    assert (operation.error, operation.standing.state) == (None, "completed")
+
+
+def test_a_hook_that_takes_too_long_is_ended_with_all_that_it_started(ran, hook, tmp_path):
+    slow = hook("sleep 60 & echo $! > {tmp}/pid; wait")
+    done = ran(seconds=0.5, drain=slow)
+    assert (done.ended.operation.error.exit_code, done.scene.target.groups.committed) == (4, {})
+    pid = int((tmp_path / "pid").read_text())
+    assert wait_for(lambda: not is_alive(pid))
+
+
+def wait_for(seen, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not seen():
+        time.sleep(0.05)
+    return seen()
+
+
+def is_alive(pid):
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().split()[2] != "Z"
+
+
+def test_too_long_behind_the_point_of_no_return_is_seven(ran, hook):
+    assert ran(seconds=0.5, hand_over=hook("sleep 60")).ended.operation.error.exit_code == 7
+
+
+def test_one_that_is_killed_is_named_by_the_signal(ran, hook):
+    error = ran(drain=hook("kill -9 $$")).ended.operation.error
+    assert "was ended by SIGKILL" in error.message
+
+
+def test_one_that_is_no_program_fails_like_any_other(ran, tmp_path):
+    path = tmp_path / "hook"
+    path.write_text("#!/there/is/no/such/shell\n")
+    path.chmod(0o755)
+    error = ran(drain=path).ended.operation.error
+    assert (error.exit_code, "cannot be started" in error.message) == (3, True)
+
+
+def test_ctrl_c_before_the_point_of_no_return_ends_the_hook_and_the_operation(ran, hook, tmp_path):
+    threading.Thread(target=lambda: interrupt_when(tmp_path / "pid")).start()
+    done = ran(drain=hook("echo $$ > {tmp}/pid; sleep 60"))
+    assert (done.ended.operation.error.exit_code, done.scene.target.groups.committed) == (130, {})
+    assert wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
+
+
+def test_behind_it_the_hook_is_let_finish(ran, hook, tmp_path):
+    threading.Thread(target=lambda: interrupt_when(tmp_path / "pid")).start()
+    done = ran(hand_over=hook("echo $$ > {tmp}/pid; sleep 1; echo flipped"))
+    assert (done.ended.operation.error, done.said) == (None, ["hook hand_over: flipped"])
+
+
+def interrupt_when(path):
+    wait_for(path.exists)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_rehearsal_names_the_hook_in_the_steps_sentence_and_runs_it_not(tmp_path, hook):
+    path = hook("touch {tmp}/ran")
+    scene = Scene(tmp_path, f"mmtool.hook.drain = {path}\n")
+    scene.has("orders", 10)
+    scene.commits("app", "orders", 5)
+    plan = planned.rehearse(scene.look(), APP).plan
+    (sentence,) = [step.sentence for step in plan.steps if step.name == "drain"]
+    assert sentence.endswith(f"; then run the hook {path}")
+    assert (plan.executable, (tmp_path / "ran").exists()) == (True, False)
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "is not there")])
+def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
+    path = tmp_path / "missing" if mode is None else hook("exit 0", mode=mode)
+    scene = Scene(tmp_path, f"mmtool.hook.hand_over = {path}\n")
+    scene.has("orders", 10)
+    scene.commits("app", "orders", 5)
+    refusal = planned.rehearse(scene.look(), APP).refusal
+    assert (refusal.code, why in refusal.message) == ("hook_not_executable", True)
+
+
+def test_a_name_without_a_folder_is_looked_up_in_path(ran):
+    assert ran(drain="true").ended.operation.error is None
+
+
+def test_a_list_that_no_environment_takes_is_left_to_the_row(ran, hook, tmp_path):
+    done = ran()
+    done.scene.settings = done.scene.settings.model_copy(
+        update={"hooks": {"drain": str(hook("env > {tmp}/env; cat > /dev/null"))}}
+    )
+    ways = done.scene.ways(done.rehearsal)[0]
+    landing = replace(done.ended.landing, groups=tuple(f"group-{n:040}" for n in range(5_000)))
+    step = next(step for step in done.rehearsal.plan.steps if step.name == "drain")
+    ways.hooks.after(landing)(done.ended.operation, step)
+    assert "MMTOOL_GROUPS" not in (tmp_path / "env").read_text()
+
+
+def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
+    class Log(Killing):
+        def _word(self):
+            pass
+
+        def intended(self, operation, step):
+            if step.name == "report":  # hand_over is done, and that it is was never written down
+                raise KilledError
+
+    class Deaf(Journalist):
+        def done(self, operation, step):
+            if step.name != "hand_over":
+                Journalist.done(self, operation, step)
+
+    scene = half_read(tmp_path)
+    path = hook("echo once more >> {tmp}/times")
+    scene.settings = scene.settings.model_copy(update={"hooks": {"hand_over": str(path)}})
+    rehearsal = planned.rehearse(scene.look(), APP)
+    ways, journalist = scene.ways(rehearsal)
+    deaf = Deaf(journalist.port, journalist.about)
+    with pytest.raises(KilledError):
+        planned.execute(rehearsal, scene, replace(ways, journal=deaf), Both(deaf, Log(0)))
+    (found,) = recorded(scene.journal.entries())
+    ways, journalist = scene.ways(rehearsal, since=found)
+    finish_forward(found, ways, journalist)
+    assert (tmp_path / "times").read_text().count("once more") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("handover", "did you mean hand_over?"), ("xyz", "it is one of ")]
+)
+def test_a_step_that_does_not_exist_is_a_problem_of_the_file(tmp_path, name, meant):
+    with pytest.raises(UsageError, match=f"no failover has a step {name}") as refused:
+        Scene(tmp_path, f"mmtool.hook.{name} = /bin/true\n")
+    assert meant in refused.value.message
