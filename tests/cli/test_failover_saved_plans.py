@@ -26,6 +26,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda flow, timeout: made.journal)
     return made
