@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections import Counter
 
 import pytest
 
+from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.synced import KafkaSynced
+from mmtool.plan.identity import FlowIdentity
 from mmtool.testing.beside_mm2 import GROUPS, Variant, beside_mm2
+from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.kafka_tools import consumer_groups
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mm2_model import mm2_answer, mm2_store
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import ClusterId, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -200,6 +204,83 @@ def test_with_exactly_once_mm2_s_own_transactions_take_room_on_the_target(once):
     """Which its syncs are read with regard to."""
     assert once.flow.mm2_exactly_once
     assert all(len(truth.at) < truth.target_end for truth in once.truth.values())
+
+
+# --- failover emergency, where mmtool never ran --------------------------------------------------------------
+
+
+@pytest.fixture(params=["default", "identity"])
+def cut_off(request, mmtool, tmp_path):
+    """The flow whose source is a black hole from now on; how an emergency on it is begun, and its way back."""
+    flow = request.getfixturevalue(request.param)
+    file = tmp_path / "cut-off.properties"
+    alias, named = flow.flow.source.alias, [word for group in flow.groups for word in ("-g", group)]
+    ends = ("-c", file, "-s", alias, "-t", flow.flow.target.alias, "-o", "json")
+    with BlackHole() as hole:
+        away = f"{alias}.bootstrap.servers={hole.bootstrap}"
+        text = re.sub(
+            rf"^{alias}\.bootstrap\.servers=.*$", away, flow.properties.read_text(), flags=re.MULTILINE
+        )
+        file.write_text(text)
+        yield flow, lambda command, *more: mmtool("failover", command, *more, *ends), named
+        assert hole.attempts == 0
+
+
+def partitions_of(ended):
+    (row,) = ended.rows
+    return [{"group": of["group"], **partition} for of in row["groups"] for partition in of["partitions"]]
+
+
+def test_without_its_source_every_group_has_an_answer_that_never_skips_and_the_loss_is_not_known(
+    cut_off, measured
+):
+    """By checkpoints alone where the syncs are on the source, and by both where they are on the target."""
+    mm2, failover, named = cut_off
+    ended = failover("emergency", *named)
+    rows, again = partitions_of(ended), 0
+    assert (ended.code, len(rows)) == (0, GROUPS * len(mm2.places)), ended.stderr
+    for row in rows:
+        truth, place = truth_of(mm2, row), (row["upstream_offset"], row["downstream_offset"])
+        assert (row["reason"], row["lost_max"], truth.skipped(*place)) == ("", None, [])
+        assert truth.read_again(*place) <= row["reread_max"]
+        again += truth.read_again(*place)
+    assert ended.rows[0]["rpo_records"] is None
+    assert any("what is lost is not known" in said for said in json.loads(ended.stdout)["warnings"])
+    told = sum(row["reread_max"] for row in rows)
+    measured(f"emergency on MM2's flow: {again} read again of {told} at the most, {ended.seconds:.1f} s")
+
+
+def test_a_loss_that_nobody_knows_has_to_be_accepted(cut_off):
+    mm2, failover, named = cut_off
+    before = mm2.committed()
+    ended = failover("emergency", *named, "--execute", "--yes")
+    assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (3, "data_loss")
+    assert mm2.committed() == before
+
+
+def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s(cut_off):
+    mm2, failover, named = cut_off
+    target, before, began = mm2.flow.target, mm2.committed(), time.monotonic()
+    ended = failover("emergency", *named, "--accept-data-loss", "--execute", "--yes")
+    assert (ended.code, time.monotonic() - began < 10) == (0, True), ended.stderr
+    written = {(row["group"], remote_of(row)): row["downstream_offset"] for row in partitions_of(ended)}
+    heard = {at: offset for at, offset in mm2.committed().items() if at[0] != mm2.unheard}
+    assert heard == written
+    identity = FlowIdentity(
+        ClusterId(mm2.flow.source.alias), ClusterId(""), mm2.flow.source.alias, target.alias
+    )
+    control = KafkaFlowState(target).control(identity)
+    assert (set(mm2.topics) <= set(control.failed_over), set(mm2.groups) <= set(control.moved)) == (
+        True,
+        True,
+    )
+
+    name = ended.rows[0]["operation_id"]
+    assert [row["state"] for row in failover("list").rows if row["operation_id"] == name] == ["completed"]
+    back = failover("rollback", name, "--execute", "--yes")
+    assert (back.code, mm2.committed()) == (0, before), back.stderr
+    control = KafkaFlowState(target).control(identity)
+    assert set(mm2.topics) & set(control.failed_over) == set()
 
 
 def test_where_mm2_commits_nothing_every_group_is_behind(default):
