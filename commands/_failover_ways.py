@@ -160,7 +160,8 @@ def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover import emergency
 
     side = operations.target_side(known.flow, asked.timeout)
-    rehearsal = emergency.rehearse(side, known.groups, operation_id=known.found.operation_id)
+    found = known.found
+    rehearsal = emergency.rehearse(side, known.groups, found.unknowns, operation_id=found.operation_id)
     since = known.found.operation.standing
     operations.run(
         asked,

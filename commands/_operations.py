@@ -234,17 +234,19 @@ def at_work(
         is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
     """
     from mmtool.failover.drill import NoSeat
+    from mmtool.failover.emergency import EmergencyRehearsal
     from mmtool.failover.hooks import hooks_of
     from mmtool.failover.journal import About, Both, Journalist
     from mmtool.failover.landing import Ways
     from mmtool.people import operator
+    from mmtool.plan.emergency import Unknowns
 
     settings, by = rehearsal.settings, operator()
     kept = tools(settings, identity, timeout)
     groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
-    about = About(
-        rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, " ".join(reason.split()), by
-    )
+    said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
+    why = " ".join(reason.split())
+    about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, why, by, said)
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     operation_id = rehearsal.plan.operation_id
     seat = kept.seat if alone else NoSeat()

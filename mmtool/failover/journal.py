@@ -17,6 +17,7 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event
 from mmtool.folders import state_root
 from mmtool.output import warn
+from mmtool.plan.emergency import Unknowns
 from mmtool.plan.journal import Entry, Kind, group_body
 from mmtool.translation.known import UNKNOWN
 
@@ -62,6 +63,7 @@ class About:
         groups: Whom it is about.
         reason: Why, in the operator's words.
         by: Who is at work, as ``user@host``.
+        unknowns: What the operator has said of partitions that nobody knows a position of.
     """
 
     names: Names
@@ -70,6 +72,7 @@ class About:
     groups: tuple[str, ...]
     reason: str
     by: str
+    unknowns: Unknowns = Unknowns.LEAVE
 
 
 def local_copy(operation_id: str) -> Path:
@@ -109,6 +112,7 @@ class Journalist:
             "released": list(plan.released),
             "step_states": dict(operation.steps),
             "reason": about.reason,
+            "unknown": about.unknowns,
             "version": __version__,
             "pid": os.getpid(),
         }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.states import START, OperationState, Phase, Standing
+from mmtool.plan.emergency import Unknowns
 from mmtool.plan.failover import FailoverPlan
 from mmtool.plan.journal import JOURNAL_TOPIC, Kind, group_of
 from mmtool.plan.steps import Mode, Names, Step, StepName
@@ -46,6 +47,7 @@ class Recorded:
         names: Its clusters.
         source_id: UNKNOWN where the source never told it: an emergency on a flow that MirrorMaker 2 ran.
         group_names: Whom it is about, also before anything was planned for them.
+        unknowns: What its operator has said of partitions that nobody knows a position of.
         written: By group, the partitions whose new offset stands.
         entries: How many the journal has: the next one's number is one more.
     """
@@ -63,6 +65,7 @@ class Recorded:
     figures: Figures = field(default_factory=Figures)
     problem: str = ""
     entries: int = 1
+    unknowns: Unknowns = Unknowns.LEAVE
 
     @property
     def operation_id(self) -> str:
@@ -132,6 +135,7 @@ def _begun(entry: Entry) -> Recorded:
         entry.by,
         entry.at_ms,
         entry.at_ms,
+        unknowns=Unknowns(body.get("unknown", Unknowns.LEAVE)),
     )
 
 

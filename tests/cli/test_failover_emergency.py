@@ -191,6 +191,21 @@ def test_a_rolled_back_operation_is_rolled_back_for_good(failover, emergency):
     assert codes == {"rollback": 3, "resume": 3}
 
 
+def test_resumed_it_goes_by_what_was_said_of_partitions_that_nobody_knows(failover, emergency, scene):
+    scene.has("orders", 100, 30)
+    for number, end in enumerate((60, 30)):
+        scene.mirrored("orders", number, [(0, 0, end)], end)
+    scene.target.groups.rights_missing = ["READ on group app"]
+    failed = emergency(*EXECUTE, "--unknown", "earliest")
+    scene.target.groups.rights_missing = []
+    ended = failover("resume", row_of(failed)["operation_id"], "--execute", "--yes")
+    assert (failed.code, ended.code) == (9, 0)
+    assert scene.target.groups.committed["app"] == {
+        REMOTE: Commit(50),
+        REMOTE._replace(partition=1): Commit(0),
+    }
+
+
 @pytest.fixture
 def both(failover, scene):
     """Two groups of one topic that have failed over one after the other; the operations' names."""

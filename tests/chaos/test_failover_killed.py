@@ -1,0 +1,215 @@
+"""``mmtool failover`` killed at any moment, or its target gone in the middle: resumed, it ends as if all was well."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.lab.applications import consume
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.exactness import flow_identity
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
+from mmtool.testing.replicating import Bench
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+GROUPS, PARTITIONS, RECORDS = 80, 3, 300
+WRITING = r"^write: commit"
+MOMENTS = {
+    "planned": [
+        *(r"^1\. check_groups", r"^operation ", r"^drain: done", r"^validate: done"),
+        *(WRITING, WRITING, r"^write: done", r"^hand_over: done"),
+    ],
+    "emergency": [
+        *(r"^operation ", r"^mark_failed_over: done", r"^translate: done", r"^validate: done"),
+        *(WRITING, WRITING, r"^write: done", r"^read_back: done"),
+    ],
+}
+"""What it says, with -v, shortly before it is killed; each gets some more milliseconds by chance."""
+OUTAGES = ["before", "paused", "killed"]
+JITTER_SECONDS = 0.12
+
+
+@dataclass
+class Case:
+    """One topic and its groups, whose failover meets with something."""
+
+    fleet: Fleet
+    properties: Path
+    topic: str
+    folder: Path
+
+    @property
+    def groups(self):
+        return [f"{self.topic}-{number}" for number in range(GROUPS)]
+
+    @property
+    def remote(self):
+        return f"source.{self.topic}"
+
+    def begin(self, mode, *more):
+        words = ("-c", str(self.properties), "--groups", f"{self.topic}-.*", "-v", "-o", "json", *more)
+        risk = ["--accept-data-loss"] if mode == "emergency" else []
+        return MmtoolProcess(self.folder / "begun", "failover", mode, *words, *risk, "--execute", "--yes")
+
+    def run(self, command, *words) -> Answer:
+        number = len(list(self.folder.iterdir()))
+        line = ("failover", command, *words, "-c", str(self.properties), "-o", "json")
+        answer = run_mmtool(self.folder / f"{command}-{number}", *line)
+        assert "Traceback" not in answer.stderr, answer.stderr
+        return answer
+
+    def recorded(self):
+        """The operation as ``list`` has it; None where it is not on record."""
+        answer = self.run("list")
+        assert answer.code == 0, answer.stderr
+        found = [row for row in answer.rows if set(row["group_names"]) == set(self.groups)]
+        return found[0] if found else None
+
+    def stands(self):
+        """Which offsets groups have on the target."""
+        found = groups_of(self.fleet["target"].bootstrap).commits(self.groups)
+        return {
+            name: {at.partition: commit.offset for at, commit in of.items()} for name, of in found.items()
+        }
+
+    def wanted(self):
+        return {name: dict.fromkeys(range(PARTITIONS), number) for number, name in enumerate(self.groups)}
+
+    def marks(self):
+        target = self.fleet["target"]
+        identity = flow_identity(self.fleet["source"], target)
+        settings = Bench(self.fleet, self.folder).flow(self.properties)
+        control = KafkaFlowState(settings.target).control(identity)
+        return self.topic in control.failed_over, set(control.moved) & set(self.groups)
+
+    def prove(self, mode, chance):
+        """It has ended as one that met with nothing; an application goes on exactly where it stopped."""
+        row = self.recorded()
+        assert (row["state"], {step["state"] for step in row["steps"]}) == ("completed", {"done"})
+        assert self.stands() == self.wanted()
+        assert self.marks() == (mode == "emergency", set(self.groups))
+        number = chance.randrange(GROUPS)
+        source = read_topic(self.fleet["source"].bootstrap, self.topic)
+        left = sorted((r.partition, r.value) for r in source if r.offset >= number)
+        after = consume(self.fleet["target"].bootstrap, self.groups[number], [self.remote])
+        assert sorted((r.partition, r.value) for r in after) == left
+
+    def resume(self, name):
+        answer = self.run("resume", name, "--execute", "--yes")
+        assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory):
+    """Clusters of our own, a topic for each case, all mirrored and told of; ``cases("planned", 3)`` is one of them."""
+    directory, stem = tmp_path_factory.mktemp("killed"), f"killed-{os.getpid()}"
+    names = [f"{stem}-{mode}-{n}" for mode in MOMENTS for n in (*range(len(MOMENTS[mode])), *OUTAGES)]
+    fleet = Fleet.of(directory / "fleet", "source", "target")
+    with fleet:
+        source = fleet["source"].bootstrap
+        groups = groups_of(source)
+        for topic in names:
+            create_topic(source, topic, PARTITIONS)
+            produce(source, Load(topic, RECORDS, PARTITIONS, 100, keys="sequence"))
+            for number in range(GROUPS):
+                read = {TopicPartition(topic, n): Commit(number) for n in range(PARTITIONS)}
+                assert groups.alter(f"{topic}-{number}", read) == {}
+        bench = Bench(fleet, directory)
+        properties = bench.properties(f"{stem}-.*", **{"source->target.groups": f"{stem}-.*"})
+        answer = bench.catch_up(properties)
+        assert answer.code == 0, answer.stderr
+
+        def case(mode, n):
+            return Case(fleet, properties, f"{stem}-{mode}-{n}", tmp_path_factory.mktemp(f"{mode}-{n}"))
+
+        yield case
+    fleet.remove_data()
+
+
+def killed(case, mode, moment, delay):
+    """Begins it and kills it; the seconds it lived."""
+    with case.begin(mode) as process:
+        process.wait_line(moment)
+        time.sleep(delay)
+        process.kill("driver")
+        return process.wait().seconds
+
+
+@pytest.mark.parametrize("mode", MOMENTS)
+def test_killed_at_any_moment_and_resumed_it_ends_the_same(cases, mode, chance, measured):
+    halfway, lived, said = 0, [], []
+    for number, moment in enumerate(MOMENTS[mode]):
+        case = cases(mode, number)
+        lived.append(killed(case, mode, moment, chance.uniform(0, JITTER_SECONDS)))
+        row = case.recorded()
+        if row is None:
+            assert (set(map(len, case.stands().values())), case.marks()) == ({0}, (False, set()))
+            with case.begin(mode) as process:
+                assert process.wait().code == 0, process.stderr
+            case.prove(mode, chance)
+            said.append("not on record")
+            continue
+        states = {step["name"]: step["state"] for step in row["steps"]}
+        halfway += states["write"] in {"running", "done"} and states["read_back"] != "done"
+        said.append(next((name for name, state in states.items() if state != "done"), "ended"))
+        if not row["point_of_no_return_passed"]:
+            assert set(map(len, case.stands().values())) == {0}
+        case.resume(row["operation_id"])
+        case.prove(mode, chance)
+    measured(
+        f"{mode} killed {len(lived)} times, {min(lived):.1f} to {max(lived):.1f} s after its start, at"
+        f" {', '.join(said)}; {halfway} times between a write and its check"
+    )
+    assert halfway >= 2
+
+
+def bounded(process):
+    """It ends by itself, says where things are and how to go on, and shows one valid document."""
+    began = time.monotonic()
+    answer = process.wait(200)
+    assert "Traceback" not in answer.stderr, answer.stderr
+    assert "possible: mmtool failover resume" in answer.stderr, answer.stderr
+    return answer, time.monotonic() - began
+
+
+@pytest.mark.parametrize("mode", MOMENTS)
+@pytest.mark.parametrize("outage", OUTAGES)
+def test_a_target_that_goes_away_in_the_middle_leaves_it_to_be_resumed(cases, mode, outage, chance, measured):
+    """Hung before the first write; hung or dead while it writes."""
+    case = cases(mode, outage)
+    target = case.fleet["target"]
+    with case.begin(mode, "--timeout", "8s") as process:
+        process.wait_line(r"^check_groups: done" if outage == "before" else WRITING)
+        if outage == "killed":
+            target.kill_broker(0)
+        else:
+            target.pause_broker(0)
+        answer, seconds = bounded(process)
+    if outage == "killed":
+        target.start_broker(0)
+    else:
+        target.resume_broker(0)
+    measured(f"{mode}, target {outage}: ended with {answer.code} after {seconds:.0f} s")
+    (row,) = answer.rows
+    assert row["state"] in {"failed", "running"}
+    assert answer.code in ({9} if outage == "before" else {6, 7, 9}), answer.stderr
+    wanted, there = case.wanted(), case.stands()
+    assert all(there[name] in ({}, wanted[name]) for name in wanted)
+    if outage == "before":
+        assert set(map(len, there.values())) == {0}
+    case.resume(case.recorded()["operation_id"])
+    case.prove(mode, chance)
