@@ -131,14 +131,21 @@ def _maps(
 ) -> dict[TopicPartition, PartitionMap]:
     """By partition of the source; of a topic that was made again there, the one that was mirrored to the target's."""
     found: dict[TopicPartition, PartitionMap] = {}
+
+    def rank(known: PartitionMap) -> tuple[bool, int]:
+        return _is_there(known, topics), _heard_ms(known)
+
     for known in side.state.maps(identity).values():
-        about = known.about
-        there = topics.get(about.target_topic)
-        place = TopicPartition(about.source_topic, about.partition)
-        is_mirror = there is not None and there.topic_id == about.target_topic_id
-        if is_mirror and (place not in found or _heard_ms(found[place]) < _heard_ms(known)):
+        place = TopicPartition(known.about.source_topic, known.about.partition)
+        if place not in found or rank(found[place]) < rank(known):
             found[place] = known
     return found
+
+
+def _is_there(known: PartitionMap, topics: Mapping[str, TopicFacts]) -> bool:
+    """Whether the target's topic is still the one that was mirrored to (KIP-516)."""
+    there = topics.get(known.about.target_topic)
+    return there is not None and there.topic_id == known.about.target_topic_id
 
 
 def _heard_ms(known: PartitionMap) -> int:
@@ -156,11 +163,17 @@ def _partitions(
     known = {*maps, *(place for of_group in held.checkpoints.values() for place in of_group)}
     targets = {place: _target(side, place, maps) for place in _with_all_partitions(side, known, topics, maps)}
     logs = side.target.bounds(targets.values())
+    lost = {place for place, part in maps.items() if not _is_there(part, topics)}
     incomplete = any(part.mirror_start.upstream for part in maps.values()) or known - maps.keys()
     synced = side.synced.synced().maps if incomplete else {}
     return {
         place: PartitionFacts(
-            place, target, maps.get(place), UNKNOWN, target_log(logs.get(target)), synced=synced.get(place)
+            place,
+            target,
+            maps.get(place),
+            UNKNOWN,
+            target_log(None if place in lost else logs.get(target)),
+            synced=synced.get(place),
         )
         for place, target in targets.items()
     }

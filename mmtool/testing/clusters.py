@@ -132,6 +132,7 @@ class FakeCluster:
     failure: MmtoolError | None = None
     contents: dict[TopicPartition, list[Seen]] = field(default_factory=dict)
     times: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    metadata_max: int = 4096
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -167,7 +168,7 @@ class FakeCluster:
 
     def longest_metadata(self) -> int:
         self._answer()
-        return 4096
+        return self.metadata_max
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         self._answer()

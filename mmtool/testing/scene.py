@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.failover.hooks import hooks_of
+from mmtool.errors import RefusedError
 from mmtool.failover.journal import About, Journalist
 from mmtool.failover.landing import Ways
 from mmtool.insight.target_alone import TargetSide
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
 
@@ -51,6 +54,8 @@ class Scene:
         self.state = FakeFlowState()
         self.mm2 = FakeSynced()
         self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
+        self.draining: MmtoolError | None = None
+        self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
         self.journal, self.marks, self.seat = FakeJournal(), FakeMarks(self.state), FakeSeat()
 
     @property
@@ -123,6 +128,7 @@ class Scene:
         )
         end = max((downstream + count for _, downstream, count in shipped), default=0)
         self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)
+        self._shipped[place] = shipped
 
     def mirrored_by_mm2(self, topic: str, partition: int, end: int, *syncs: tuple[int, int]) -> None:
         """MM2 has copied a partition: where the target's log ends, and the offset syncs that it wrote."""
@@ -140,13 +146,23 @@ class Scene:
         metadata: str = "",
     ) -> None:
         """The group's last checkpoints: upstream and downstream, one pair for each partition from 0."""
-        places = {
-            TopicPartition(topic, n): Told(
-                OffsetPair(UpstreamOffset(up), DownstreamOffset(down), at_ms), metadata, not by_mm2
-            )
-            for n, (up, down) in enumerate(offsets)
-        }
-        self.mm2.held.setdefault(group, {}).update(places)
+        for n, pair in enumerate(offsets):
+            place = TopicPartition(topic, n)
+            self.told_of(group, place, pair, at_ms=at_ms, by_mm2=by_mm2, metadata=metadata)
+
+    def told_of(
+        self,
+        group: str,
+        place: TopicPartition,
+        offsets: tuple[int, int],
+        *,
+        at_ms: int = 0,
+        by_mm2: bool = False,
+        metadata: str = "",
+    ) -> None:
+        """The group's last checkpoint of one partition: upstream and downstream."""
+        pair = OffsetPair(UpstreamOffset(offsets[0]), DownstreamOffset(offsets[1]), at_ms)
+        self.mm2.held.setdefault(group, {})[place] = Told(pair, metadata, not by_mm2)
         if not by_mm2 and self.state.view.flow is None:
             self.state.view.flow = FlowRecord(
                 self.source.cluster_id, self.target.cluster_id, "east", "west", 32
@@ -168,11 +184,37 @@ class Scene:
         until: Mapping[TopicPartition, UpstreamOffset],
         timeout_seconds: float | None,
     ) -> None:
-        """A `DrainPort` that mirrors everything at once, record for record."""
+        """A `DrainPort` that mirrors at once what is missing, record for record, but for what is held.
+
+        Raises:
+            RefusedError: A topic has failed over, or is paused.
+            MmtoolError: ``draining``.
+        """
         del flow, timeout_seconds
+        behind = {place: offset for place, offset in until.items() if not self._reached(place, offset)}
+        for topic in sorted({place.topic for place in behind}):
+            hold = self.state.view.holds.of(self.source.ids[topic], topic)
+            if hold is not None:
+                why = f"{hold.what} cannot be drained: {hold.reason}"
+                raise RefusedError(why, remedy=hold.remedy, code=hold.state)
+        if self.draining is not None:
+            raise self.draining
         self.drained.append(dict(until))
-        for place, offset in until.items():
-            self.mirrored(place.topic, place.partition, [(0, 0, offset)] if offset else [], offset)
+        for place, offset in behind.items():
+            self._catch_up(place, offset)
+
+    def _reached(self, place: TopicPartition, goal: int) -> bool:
+        known = self.state.stored.get((self.source.ids[place.topic], place.partition))
+        return known is not None and known.upstream_frontier >= goal
+
+    def _catch_up(self, place: TopicPartition, goal: int) -> None:
+        known = self.state.stored.get((self.source.ids[place.topic], place.partition))
+        frontier = 0 if known is None else known.upstream_frontier
+        remote = TopicPartition(self.settings.remote_topic(place.topic), place.partition)
+        before = self.target.logs[remote]
+        missing = [(frontier, before.log_end, goal - frontier)] if goal > frontier else []
+        self.mirrored(*place, [*self._shipped.get(place, []), *missing], goal)
+        self.target.logs[remote] = replace(self.target.logs[remote], log_start=before.log_start)
 
 
 def half_read(directory: Path) -> Scene:

@@ -1,0 +1,71 @@
+"""``python -m mmtool.testing.killed_at WHEN WHAT ARGUMENT...``: mmtool, which dies by SIGKILL at a certain place.
+
+WHEN and WHAT are ``before`` or ``after`` a step, once that is on record, or ``while-writing`` a group: in place of its
+request, when those of other groups have been answered.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.journal import KafkaJournal
+from mmtool.plan.journal import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mmtool.kafka.ports import Problem
+    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.journal import Entry
+    from mmtool.translation.types import TopicPartition
+
+_OTHERS_SECONDS = 2.0
+_STATES = {"before": "running", "after": "done"}
+
+
+def main(when: str, what: str, *arguments: str) -> None:
+    """Run mmtool with the arguments."""
+    if when == "while-writing":
+        _die_at_write(what)
+    else:
+        _die_at_word(_STATES[when], what)
+    sys.argv = ["mmtool", *arguments]
+    runpy.run_module("mmtool", run_name="__main__", alter_sys=True)
+
+
+def _die_at_word(state: str, step: str) -> None:
+    append = KafkaJournal.append
+
+    def heard(self: KafkaJournal, entries: Sequence[Entry]) -> None:
+        append(self, entries)
+        if any(
+            (e.kind, e.body.get("step"), e.body.get("step_state")) == (Kind.STEP, step, state)
+            for e in entries
+        ):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    KafkaJournal.append = heard  # type: ignore[method-assign]
+
+
+def _die_at_write(group: str) -> None:
+    alter = KafkaGroups.alter
+
+    def heard(
+        self: KafkaGroups, name: str, offsets: Mapping[TopicPartition, Commit]
+    ) -> dict[TopicPartition, Problem]:
+        if name == group:
+            time.sleep(_OTHERS_SECONDS)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return alter(self, name, offsets)
+
+    KafkaGroups.alter = heard  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
