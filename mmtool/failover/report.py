@@ -222,7 +222,11 @@ def _price(ended: Ended) -> str:
     figures = ended.landing.figures
     lost, again = figures.rpo_records, figures.reread_records
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
-        loss = "how many are lost is not known" if lost is None else f"{lost:,} records lost at the most"
+        loss = (
+            "how many are lost is not known"
+            if lost is None
+            else f"{counted(lost, 'record')} lost at the most"
+        )
         return f"{loss}, {again:,} read again at the most"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         return (

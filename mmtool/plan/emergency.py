@@ -219,17 +219,19 @@ def told_before(plan: FailoverPlan, names: Names) -> Iterable[str]:
     costs = costs_of(plan)
     left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
     if left:
+        have = "has" if len(left) == 1 else "have"
         yield (
-            f"{counted(len(left), 'partition')} of these groups' topics have no position that {names.target} knows of"
+            f"{counted(len(left), 'partition')} of these groups' topics {have} no position that {names.target} knows of"
             f" ({few(sorted(map(str, left)), 3)}): left without one, or see --unknown"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:
         yield f"nobody on {names.target} has seen where {names.source} ended, so what is lost is not known: {few(at)}"
     elif costs.lost:
+        are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
         yield (
-            f"{costs.lost:,} records at the most are lost: {names.source} was seen to hold them, and {names.target}"
-            f" does not ({few(at)})"
+            f"{counted(costs.lost, 'record')} at the most {are} lost: {names.source} was seen to hold {them}, and"
+            f" {names.target} does not ({few(at)})"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield (

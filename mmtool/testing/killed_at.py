@@ -53,18 +53,18 @@ def _die_at_word(state: str, step: str) -> None:
     KafkaJournal.append = heard  # type: ignore[method-assign]
 
 
-def _die_at_write(group: str) -> None:
+def _die_at_write(victim: str) -> None:
     alter = KafkaGroups.alter
 
     def heard(
-        self: KafkaGroups, name: str, offsets: Mapping[TopicPartition, Commit]
+        groups: KafkaGroups, group: str, offsets: Mapping[TopicPartition, Commit]
     ) -> dict[TopicPartition, Problem]:
-        if name == group:
+        if group == victim:
             time.sleep(_OTHERS_SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
-        return alter(self, name, offsets)
+        return alter(groups, group, offsets)
 
-    KafkaGroups.alter = heard  # type: ignore[method-assign]
+    KafkaGroups.alter = heard  # type: ignore[method-assign,assignment]
 
 
 if __name__ == "__main__":

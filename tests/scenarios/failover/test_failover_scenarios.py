@@ -26,7 +26,8 @@ def test_it_ends_as_the_operator_was_told(folder, stage, typed):
         if end.code is None and answer.code != "killed":
             found.append(f"command {number} lived on")
     there.check_all_happened()
-    assert found + standing_differences(scenario.expected(before), there.standing()) == []
+    found += standing_differences(scenario.expected(before), there.standing())
+    assert not found, "\n".join(found)
 
 
 def test_there_are_at_least_thirty_and_each_says_what_is_learnt_in_one_sentence():
