@@ -16,7 +16,9 @@ def generated(root):
     return runpy.run_path(str(root / "docs" / "_tools" / "reference.py"), run_name="reference")["pages"]()
 
 
-@pytest.mark.parametrize("name", ["cli.md", "exit-codes.md", "refusals.md", "runbook-example.md"])
+@pytest.mark.parametrize(
+    "name", ["cli.md", "exit-codes.md", "failover-states.md", "refusals.md", "runbook-example.md"]
+)
 def test_a_generated_page_is_what_the_code_says(root, generated, name):
     assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == generated[name], (
         "run `make docs`"
