@@ -164,13 +164,17 @@ class Journalist:
         self._write(self._operation, *((Kind.OUTCOME, body) for body in bodies))
 
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
-        """Operations about some of these groups that are neither finished nor taken back, this one aside."""
+        """Operations about some of these groups that are neither finished nor taken back, this one aside.
+
+        One that was begun later and has written nothing is its operator's affair: the seat is refused to it.
+        """
         assert self._operation is not None
-        ours, wanted = self._operation.plan.operation_id, set(groups)
+        found = {one.operation_id: one for one in recorded(self.port.entries())}
+        ours, wanted = found.pop(self._operation.plan.operation_id), set(groups)
         return [
             one
-            for one in recorded(self.port.entries())
-            if one.is_open and one.operation_id != ours and wanted & set(one.group_names)
+            for one in found.values()
+            if one.is_open and wanted & set(one.group_names) and not _waits_for(one, ours)
         ]
 
     def supersede(self, other: Recorded) -> None:
@@ -258,6 +262,11 @@ class Both:
     def ended(self, operation: Operation) -> None:
         self.first.ended(operation)
         self.second.ended(operation)
+
+
+def _waits_for(other: Recorded, ours: Recorded) -> bool:
+    began = [(one.began_ms, one.operation_id) for one in (ours, other)]
+    return began[0] < began[1] and not other.operation.point_of_no_return_passed
 
 
 def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:

@@ -11,7 +11,7 @@ from mmtool.failover.clearance import clear
 from mmtool.failover.hooks import Hooks
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rehearsal import refuse
-from mmtool.failover.states import Event, can
+from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
 from mmtool.plan.failover import blocking_guards
 from mmtool.plan.group_facts import ABSENT
@@ -151,15 +151,30 @@ class Landing:
 
         Raises:
             OwnedElsewhereError: Another operation is under way.
-            RefusedError: One was begun and not ended; an emergency ends those that have written nothing.
+            RefusedError: One was begun and not ended. Those that failed with everything as it was are ended by this
+                one, and by an emergency all that have written nothing.
         """
         self.ways.seat.hold()
         others = self.ways.journal.open_others(self.groups)
         for other in others:
-            if not (self.mode is Mode.EMERGENCY and can(other.operation.standing, Event.CANCEL)):
+            if not self._gives_way(other):
                 raise _half_done(other)
         for other in others:
             self.ways.journal.supersede(other)
+
+    def not_half_done(self) -> None:
+        """As `alone`, before anything takes long; the seat is waited for only where somebody has left something open.
+
+        Raises:
+            OwnedElsewhereError, RefusedError: As `alone`.
+        """
+        if self.ways.journal.open_others(self.groups):
+            self.alone()
+
+    def _gives_way(self, other: Recorded) -> bool:
+        """What ended by itself with everything as it was needs no word; what was killed on its way does."""
+        ended = other.state is OperationState.FAILED
+        return can(other.operation.standing, Event.CANCEL) and (self.mode is Mode.EMERGENCY or ended)
 
     def write(self) -> None:
         """All groups; one that is refused in part is put back at once."""
@@ -187,7 +202,8 @@ class Landing:
         self.results = tuple(results)
         self.figures = replace(self.figures, rto_seconds=round(self.ways.clock() - self.began, 3))
         self.ways.journal.settled(results)
-        _raise(failure_of_writing(results))
+        again = f"run `mmtool failover resume {self.ways.operation_id}`"  # the same command would find this one open
+        _raise(failure_of_writing(results, again))
 
     def hand_over(self) -> None:
         """From now on nothing of the flow commits for these groups on the target; or it does again."""

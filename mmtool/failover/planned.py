@@ -181,6 +181,7 @@ class _Steps:
     def check(self) -> None:
         """The groups stand still; where the source ends is asked after that."""
         self.landing.ways.seat.join()
+        self.landing.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))
         self.until = drain_goal(self.groups, self._source_logs())

@@ -12,11 +12,14 @@ from mmtool.errors import PartlyAppliedError, RefusedError
 from mmtool.failover import operation as operations
 from mmtool.failover.landing import Landing
 from mmtool.failover.recorded import recorded
+from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.undo import Undoing
+from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode, StepName, topics_of
 from mmtool.plan.undo import Undo, plan_undo
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
     from mmtool.failover.journal import JournalPort
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
-    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.recorded import Figures, Recorded
     from mmtool.kafka.ports import ClusterPort, FlowStatePort
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
@@ -74,7 +77,7 @@ def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation
     landing.plans, landing.risks, landing.figures, landing.resumed = (
         plan.groups,
         plan.risks,
-        found.figures,
+        _figures(found),
         True,
     )
     actions: dict[StepName, Callable[[], None]] = {
@@ -85,6 +88,22 @@ def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation
         StepName.REPORT: lambda: None,
     }
     return operations.run(found.operation, actions, log, after=ways.hooks.after(landing)), landing
+
+
+def _figures(found: Recorded) -> Figures:
+    """What is told at the end, and what a process that was killed had no time to tell: the plan on record says it.
+
+    A planned move is past its point of no return only when the mirror held all that the source held.
+    """
+    plan, said = found.operation.plan, found.figures
+    costs = costs_of(plan)
+    lost = None if costs.lost is UNKNOWN else costs.lost
+    rpo, again = (lost, costs.reread) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
+    return replace(
+        said,
+        rpo_records=rpo if said.rpo_records is None else said.rpo_records,
+        reread_records=again if said.reread_records is None else said.reread_records,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,8 +181,15 @@ def _put_back(
     return Written(plan.group, Outcome.PARTLY if left else Outcome.REFUSED, left, problems)
 
 
-def failure_of_writing(results: Iterable[Written]) -> MmtoolError | None:
-    """The error that a run of writes ends with, by the contract's exit codes; None when all is well."""
+def failure_of_writing(
+    results: Iterable[Written], again: str = "run the same command again"
+) -> MmtoolError | None:
+    """The error that a run of writes ends with, by the contract's exit codes; None when all is well.
+
+    Args:
+        results: What became of each group.
+        again: How what remains is done.
+    """
     ended = list(results)
     not_written = [w.group for w in ended if w.outcome is Outcome.REFUSED]
     different = [w.group for w in ended if w.outcome is Outcome.DIFFERENT]
@@ -193,12 +200,12 @@ def failure_of_writing(results: Iterable[Written]) -> MmtoolError | None:
         remains = ", ".join(sorted({*not_written, *partly}))
         return PartlyAppliedError(
             f"not (wholly) written: {remains}" + (f": {why}" if why else ""),
-            remedy="the rows say why; run the same command again when that is dealt with",
+            remedy=f"the rows say why; {again} when that is dealt with",
         )
     if different:
         return CheckFailedError(
             f"read back differently: {why}",
-            remedy="somebody else commits for these groups: stop it, then run the same command again",
+            remedy=f"somebody else commits for these groups: stop it, then {again}",
         )
     if not_written:
         return RefusedError(

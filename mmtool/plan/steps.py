@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import few
+from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,9 +179,10 @@ def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[
         ),
         StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
         StepName.TRANSLATE: (
-            f"translate {committed} committed offsets of {names.source}"
+            f"translate {counted(committed, 'committed offset')} of {names.source}"
             if planned
-            else f"translate the last {committed} offsets that {names.target} knows {names.source} to have committed"
+            else f"translate the last {counted(committed, 'offset')} that {names.target} knows {names.source} to have"
+            " committed"
         ),
         StepName.VALIDATE: (
             f"check every offset against the logs of {names.target}, and that nobody committed meanwhile"

@@ -15,6 +15,7 @@ from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.operations import FakeJournal, KilledError
 from mmtool.testing.scenarios import SIDES, ScenarioError, Standing, Table, commits_of, place_of
 from mmtool.testing.scene import Scene
+from mmtool.translation.lockstep import Seen
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
@@ -160,6 +161,10 @@ class ScenarioScene:
                 del cluster.logs[place]
         cluster.ids |= {topic: TopicId(f"id-again-{topic}") for topic in said.made_again}
         cluster.groups.rights_missing, cluster.groups.denied = list(said.rights_missing), set(said.denied)
+        cluster.contents |= {
+            place: [Seen(offset, text.encode(), 0) for offset, text in of]
+            for place, of in said.records.items()
+        }
         cluster.metadata_max = said.longest_metadata
         if said.unreachable:
             self._away(cluster, said.unreachable)
@@ -202,6 +207,7 @@ class ScenarioScene:
             "answers_again": lambda: self._back(self.sides[one.how]),
             "commits": lambda: self._each(one, self._commits),
             "joins": lambda: self._each(one, self._joins),
+            "granted": lambda: self._grant(self.sides[one.how]),
             "grows": lambda: self._grow(one.how),
         }
         if one.kind not in ways:
@@ -231,6 +237,10 @@ class ScenarioScene:
     @staticmethod
     def _joins(cluster: FakeCluster, group: str, of: object) -> None:
         cluster.groups.members[group] = (_member(str(of)),)
+
+    @staticmethod
+    def _grant(cluster: FakeCluster) -> None:
+        cluster.groups.rights_missing, cluster.groups.denied = [], set()
 
     def _back(self, cluster: FakeCluster) -> None:
         cluster.failure = cluster.groups.failure = None

@@ -148,6 +148,7 @@ class SideSaid:
         lacks: Topics that are gone.
         made_again: Topics that were deleted and are there again, as others under the same name.
         longest_metadata: How long a commit's may be.
+        records: What some partitions hold, where that is looked at: offset and content.
     """
 
     unreachable: str = ""
@@ -156,6 +157,7 @@ class SideSaid:
     lacks: tuple[str, ...] = ()
     made_again: tuple[str, ...] = ()
     longest_metadata: int = 4096
+    records: Mapping[TopicPartition, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +378,7 @@ def _side(said: Table) -> SideSaid:
         tuple(said.take("lacks", ())),
         tuple(said.take("made_again", ())),
         said.take("longest_metadata", 4096),
+        {place_of(at): tuple((n, text) for n, text in of) for at, of in said.take("records", {}).items()},
     )
     said.close()
     return found

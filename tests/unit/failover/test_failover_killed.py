@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from mmtool.errors import OwnedElsewhereError
 from mmtool.failover import emergency, failback, planned
 from mmtool.failover.journal import Both
 from mmtool.failover.operation import StepState
@@ -269,6 +270,37 @@ def in_emergency(case):
     rehearsal = case.rehearsed()
     ways, journalist = case.ways(rehearsal)
     return rehearsal, case.executed(rehearsal, ways, journalist).operation
+
+
+@pytest.mark.parametrize("end", ["refused", "under way"])
+def test_two_of_us_typed_it_and_only_the_second_is_refused(tmp_path, end):
+    case = Away(tmp_path, Mode.PLANNED)
+    first, second = case.rehearsed(), case.rehearsed()
+    drain, begun = case.scene.drain, []
+
+    def typed_again(*arguments):
+        drain(*arguments)
+        if begun:
+            return
+        begun.append(second)
+        ways, journalist = case.ways(second)
+        case.scene.seat.failure = OwnedElsewhereError("another operation on this flow is under way")
+        log = Both(journalist, Killing(4)) if end == "under way" else journalist
+        with suppress(KilledError):
+            assert case.executed(second, ways, log).operation.error.exit_code == 10
+        case.scene.seat.failure = None
+
+    case.scene.drain = typed_again
+    assert case.executed(first, *case.ways(first)).operation.error is None
+    assert committed(case) == case.end
+
+
+def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_is_waited_for(tmp_path):
+    case = Away(tmp_path, Mode.PLANNED)
+    killed_at(case, 4)
+    before, rehearsal = len(case.scene.drained), case.rehearsed()
+    ended = case.executed(rehearsal, *case.ways(rehearsal))
+    assert (ended.operation.error.code, len(case.scene.drained)) == ("open_operation", before)
 
 
 def test_an_emergency_takes_the_place_of_one_that_has_written_nothing(tmp_path):
