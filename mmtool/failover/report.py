@@ -229,9 +229,9 @@ def _price(ended: Ended) -> str:
         )
         return f"{loss}, {again:,} read again at the most"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
-        return (
-            f"{lost} records lost, {again} read again, {figures.diverged_records} diverged ones passed over"
-        )
+        passed = figures.diverged_records
+        more = "" if passed is None else f", {passed} diverged ones passed over"
+        return f"{lost} records lost, {again} read again{more}"
     target = ended.rehearsal.names.target
     behind = figures.diverged_records
     return f"{lost} records lost, {again} read again" + (
