@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._wiring import one_flow, require_selector, selection
+from mmtool.commands._wiring import require_selector, selection
 from mmtool.errors import UsageError
 from mmtool.output import OutputFormat, finish, talk
 
@@ -49,6 +49,7 @@ Page = Annotated[
 ]
 
 _FITTING = {
+    "diverged_dir",
     "config", "source", "target", "plan", "runbook", "accept_data_loss", "reason", "execute", "yes", "output",
     "timeout",
 }  # fmt: skip
@@ -95,22 +96,22 @@ def _is_given(ctx: typer.Context, name: str | None) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def flow_of(
-    saved: SavedPlan | None, config: Path | None, source: str | None, target: str | None
-) -> FlowSettings:
-    """The flow that is meant, by its options or by the plan.
+def aliases_of(
+    saved: SavedPlan | None, source: str | None, target: str | None
+) -> tuple[str | None, str | None]:
+    """What ``-s`` and ``-t`` come to, by themselves or by the plan.
 
     Raises:
-        UsageError: They name different ones, or the file does not know it.
+        UsageError: They name another flow than the plan.
     """
     if saved is None:
-        return one_flow(config, source, target)
+        return source, target
     names = saved.names
     if source not in (None, names.source) or target not in (None, names.target):
         raise UsageError(
             f"the plan is about {names.flow}, and -s and -t name another flow", remedy="leave them out"
         )
-    return one_flow(config, names.source, names.target)
+    return names.source, names.target
 
 
 def groups_of(

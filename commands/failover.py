@@ -110,7 +110,7 @@ def planned(
 
     saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = plans.flow_of(saved, config, source, target)
+    settings = one_flow(config, *plans.aliases_of(saved, source, target))
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
@@ -161,7 +161,7 @@ def emergency(
     from mmtool.plan.emergency import Unknowns
 
     saved = plans.opened(ctx, plan, "emergency")
-    settings = plans.flow_of(saved, config, source, target)
+    settings = one_flow(config, *plans.aliases_of(saved, source, target))
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
@@ -188,6 +188,7 @@ def emergency(
 
 @app.command()
 def failback(
+    ctx: typer.Context,
     *,
     config: options.Config = None,
     source: options.Source = None,
@@ -196,6 +197,9 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     diverged_dir: DivergedDir = Path(),
+    out: plans.Out = None,
+    plan: plans.Plan = None,
+    runbook: plans.Page = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -204,14 +208,24 @@ def failback(
 ) -> None:
     """Bring groups home to a source that is back: export what diverged there, then move them behind it."""
     from mmtool.failover import failback as service
+    from mmtool.failover.saving import check_clusters
 
-    chosen = selection(group, groups, all_groups=all_groups)
-    require_selector(chosen, "failover failback")
+    saved = plans.opened(ctx, plan, "failback")
     patience = timeout or options.DEFAULT_TIMEOUT
-    both = both_ways(*with_way_back(config, source, target), patience)
-    rehearsal = service.rehearse(both, chosen)
+    flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
+    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups)
+    if plans.was_executed("failover failback", saved, flow, output, patience):
+        return
+    if saved is not None:
+        clusters = connect(flow, patience)
+        check_clusters(saved, clusters.source, clusters.target)
+    both = both_ways(flow, back, patience)
+    rehearsal = service.rehearse(both, chosen, operation_id=plans.operation_of(saved))
+    plans.settle(saved, rehearsal, {}, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
-    asked = operations.Asked("failover failback", execute, yes, output, patience, reason)
+    asked = operations.Asked(
+        "failover failback", execute, yes, output, patience, reason, is_named_before=saved is not None
+    )
     operations.run(
         asked,
         rehearsal,

@@ -15,8 +15,9 @@ from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
-from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
+from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.failover.tail_file import default_name, export_tail, read_export
 from mmtool.insight.partitions import partition_facts
@@ -60,7 +61,7 @@ class BothWays:
 
 
 @dataclass(frozen=True, slots=True)
-class FailbackRehearsal(Rehearsal):
+class FailbackRehearsal(SavableRehearsal):
     """With the flows whose clusters have answered.
 
     Attributes:
@@ -125,6 +126,7 @@ def rehearse(
         identity.target_id,
         homecoming.plan,
         warnings,
+        seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
         ways=ways,
         homecoming=homecoming,
         tails=tails,

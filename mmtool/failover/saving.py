@@ -106,16 +106,21 @@ def load(path: Path) -> SavedPlan:
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
 
 
-def check_clusters(saved: SavedPlan, target: ClusterPort, source: ClusterPort | None = None) -> None:
+def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | None = None) -> None:
     """Refuse a plan that was made for other clusters, before anything else of them is believed.
+
+    Args:
+        saved: The plan.
+        there: The cluster that groups go to.
+        here: The one that they leave, where it can be asked.
 
     Raises:
         StalePlanError: Another cluster answers.
         UnreachableError, NotAuthorisedError: One does not answer.
     """
-    named = [(saved.names.target, saved.seen.target.cluster_id, target)]
-    if source is not None:
-        named.append((saved.names.source, saved.seen.source.cluster_id, source))
+    named = [(saved.way.target, saved.seen.there.cluster_id, there)]
+    if here is not None:
+        named.append((saved.way.source, saved.seen.here.cluster_id, here))
     refuse_stale(saved, [told for name, was, port in named for told in _another(name, was, port.probe())])
 
 

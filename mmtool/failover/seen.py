@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.plan.by_hand import read_from
 from mmtool.plan.fingerprint import SideSeen, TopicSeen, fingerprint_of
+from mmtool.plan.offsets import Direction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.insight.target_alone import TargetNow
     from mmtool.insight.translation import FlowNow
@@ -17,19 +19,18 @@ if TYPE_CHECKING:
     from mmtool.plan.topics import TopicFacts
 
 
-def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Iterable[GroupPlan]) -> Fingerprint:
-    """Of a flow whose clusters have both answered."""
-    there = {
+def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[GroupPlan]) -> Fingerprint:
+    """Of a flow whose clusters have both answered; groups go along it, or home."""
+    copies = {
         name: TopicSeen(topic_id, flow.target_partitions[name])
         for name, topic_id in flow.target_ids.items()
         if name in flow.target_partitions
     }
-    return fingerprint_of(
-        SideSeen(flow.identity.source_id, _topics(flow.topics)),
-        SideSeen(flow.identity.target_id, there),
-        groups,
-        renamed_by(plans),
-    )
+    source = SideSeen(flow.identity.source_id, _topics(flow.topics))
+    target = SideSeen(flow.identity.target_id, copies)
+    home = any(plan.direction is Direction.REVERSE for plan in plans)
+    here, there = (target, source) if home else (source, target)
+    return fingerprint_of(here, there, groups, renamed_by(plans))
 
 
 def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
@@ -52,6 +53,8 @@ def _topics(topics: Mapping[str, TopicFacts]) -> dict[str, TopicSeen]:
 
 
 def renamed_by(plans: Iterable[GroupPlan]) -> dict[str, str]:
-    """What the target calls the topics of the plans, by their name on the source."""
-    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
-    return {v.source.topic: v.target.topic for v in verdicts if v.source is not None and v.target is not None}
+    """What the plans' topics are called where groups go to, by their name where groups leave."""
+    found = [
+        (read_from(plan, verdict), plan.written_to(verdict)) for plan in plans for verdict in plan.verdicts
+    ]
+    return {here.topic: there.topic for here, there in found if here is not None and there is not None}

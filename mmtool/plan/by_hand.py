@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover import drain_cures
+from mmtool.plan.offsets import Direction
 from mmtool.plan.reset_csv import ResetLine, write_reset_csv
-from mmtool.plan.steps import Mode, StepName, topics_of
+from mmtool.plan.steps import Mode, StepName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import Commit
-    from mmtool.plan.offsets import GroupPlan
+    from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.steps import Names
     from mmtool.translation.types import TopicPartition
 
@@ -50,19 +52,30 @@ class Hands:
     target: Place
 
     @property
-    def topics(self) -> list[str]:
-        """As the source calls them."""
-        return topics_of(self.plan.groups)
+    def here(self) -> Place:
+        """The cluster that groups leave."""
+        return self.target if self.plan.mode is Mode.FAILBACK else self.source
+
+    @property
+    def there(self) -> Place:
+        """The one that they go to."""
+        return self.source if self.plan.mode is Mode.FAILBACK else self.target
 
     @property
     def answers(self) -> list[tuple[TopicPartition, int, TopicPartition, int]]:
-        """Every known pair of offsets: partition and offset on both sides."""
+        """Every known pair of offsets: partition and offset here, and there."""
         return [
-            (v.source, v.commit.offset, v.target, plan.to_write()[v.target].offset)
+            (here, verdict.commit.offset, there, commit.offset)
             for plan in self.plan.groups
-            for v in plan.verdicts
-            if v.source is not None and v.commit is not None and v.target in plan.to_write()
+            for verdict, there, commit in known_of(plan)
+            if (here := read_from(plan, verdict)) is not None and verdict.commit is not None
         ]
+
+    @property
+    def copies(self) -> list[str]:
+        """What the flow's target calls the topics."""
+        verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
+        return sorted({v.target.topic for v in verdicts if v.source and v.target})
 
     def commands(self, name: StepName) -> list[str]:
         """Command lines for a step; nothing where no tool of Kafka's does it."""
@@ -77,32 +90,83 @@ class Hands:
         return place.tool("get-offsets", "--topic-partitions", named, "--time", when)
 
 
+def read_from(plan: GroupPlan, verdict: Verdict) -> TopicPartition | None:
+    """The partition whose commit a verdict is about."""
+    return verdict.source if plan.direction is Direction.FORWARD else verdict.target
+
+
+def known_of(plan: GroupPlan) -> list[tuple[Verdict, TopicPartition, Commit]]:
+    """What is going to be written, as far as it is known; nothing of a group that no drain helps.
+
+    A group is written whole or not at all, but who does it by hand does it when the rest is known.
+    """
+    if any(verdict.blocks and not drain_cures(verdict) for verdict in plan.verdicts):
+        return []
+    free = replace(plan, verdicts=tuple(verdict for verdict in plan.verdicts if not verdict.blocks))
+    wanted = free.to_write()
+    return [
+        (verdict, place, wanted[place])
+        for verdict in free.verdicts
+        if (place := plan.written_to(verdict)) is not None and place in wanted
+    ]
+
+
 def _check(hands: Hands) -> list[str]:
-    sides = [hands.source, hands.target] if hands.plan.mode is Mode.PLANNED else [hands.target]
+    sides = [hands.there] if hands.plan.mode is Mode.EMERGENCY else [hands.here, hands.there]
     return [hands.describe(side, word) for side in sides for word in ("--state", "--members")]
 
 
 def _mark(hands: Hands) -> list[str]:
-    topics = [word for _, there in _pairs(hands) for word in ("--topic", there)]
-    rule = ("--add", "--deny-principal", "User:THE-MIRROR", "--operation", "Write", *topics)
-    return [hands.target.tool("acls", *rule)]
+    return _deny(hands, "--add")
+
+
+def _release(hands: Hands) -> list[str]:
+    return _deny(hands, "--remove", "--force")
+
+
+def _deny(hands: Hands, *how: str) -> list[str]:
+    """A rule that the mirror may not write its copies on the flow's target."""
+    topics = [word for topic in hands.copies for word in ("--topic", topic)]
+    rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *topics)
+    return [hands.target.tool("acls", *how, *rule)] if topics else []
 
 
 def _drain(hands: Hands) -> list[str]:
     places = [at for at, _, _, _ in hands.answers] or _committed(hands)
-    return [hands.ends(hands.source, places, "latest")]
+    return [hands.ends(hands.here, places, "latest")] if places else []
+
+
+def _find(hands: Hands) -> list[str]:
+    places = [there for _, _, there, _ in hands.answers]
+    return [hands.ends(hands.there, places, "latest")] if places else []
+
+
+def _export(hands: Hands) -> list[str]:
+    """The whole of each topic: where its tail begins cannot be told beforehand."""
+    shown = ("offset", "partition", "timestamp", "key", "headers")
+    printed = [word for name in shown for word in ("--property", f"print.{name}=true")]
+    topics = sorted({there.topic for _, _, there, _ in hands.answers})
+    return [
+        hands.there.tool("console-consumer", *_whole(topic), *printed, config="--consumer.config")
+        + f" > {quote(topic + '.txt')}"
+        for topic in topics
+    ]
+
+
+def _whole(topic: str) -> tuple[str, ...]:
+    return ("--topic", topic, "--from-beginning", "--timeout-ms", "30000")
 
 
 def _translate(hands: Hands) -> list[str]:
-    return [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.source, "--offsets")]
+    return [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.here, "--offsets")]
 
 
 def _records(hands: Hands) -> list[str]:
     """The record that a group reads next, on both sides."""
     return [
         _record(side, at, offset)
-        for here, upstream, there, downstream in hands.answers[:_COMPARED]
-        for side, at, offset in ((hands.source, here, upstream), (hands.target, there, downstream))
+        for here, read, there, written in hands.answers[:_COMPARED]
+        for side, at, offset in ((hands.here, here, read), (hands.there, there, written))
     ]
 
 
@@ -113,18 +177,35 @@ def _record(side: Place, at: TopicPartition, offset: int) -> str:
     return side.tool("console-consumer", *where, *most, *shown, config="--consumer.config")
 
 
+def _read(hands: Hands) -> list[str]:
+    return [_record(hands.there, there, written) for _, _, there, written in hands.answers[:_COMPARED]]
+
+
+def _clean_up(hands: Hands) -> list[str]:
+    groups = [word for plan in hands.plan.groups for word in ("--group", plan.group)]
+    return [hands.there.tool("consumer-groups", "--delete", *groups)]
+
+
 def _validate(hands: Hands) -> list[str]:
     places = [there for _, _, there, _ in hands.answers]
-    return [hands.ends(hands.target, places, when) for when in ("earliest", "latest")] if places else []
+    return [hands.ends(hands.there, places, when) for when in ("earliest", "latest")] if places else []
 
 
 def _write(hands: Hands) -> list[str]:
     lines: list[str] = []
     for number, plan in enumerate(hands.plan.groups, 1):
-        if plan.to_write():
-            lines += _reset(hands.target, plan.group, plan.to_write(), f"offsets-{number}.csv", "--execute")
-            lines += _put_back(hands.target, plan, f"before-{number}.csv")
+        known = {place: commit for _, place, commit in known_of(plan)}
+        if known:
+            lines += _after_drain(plan)
+            lines += _reset(hands.there, plan.group, known, f"offsets-{number}.csv", "--execute")
+            lines += _put_back(hands.there, plan, f"before-{number}.csv")
     return lines
+
+
+def _after_drain(plan: GroupPlan) -> list[str]:
+    """A comment for each line that the file lacks."""
+    places = [plan.written_to(verdict) for verdict in plan.verdicts if drain_cures(verdict)]
+    return [f"# add the line of {place}: its offset is known after the drain" for place in places]
 
 
 def _reset(
@@ -138,10 +219,11 @@ def _reset(
 
 def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
     """What stood there; what did not is deleted. As a comment, so that nobody runs it by copying the block."""
-    before, new = plan.before(), plan.to_write()
+    known = known_of(plan)
+    before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
     lines = _reset(place, plan.group, before, file, "--execute") if before else []
     fresh: dict[str, list[str]] = {}
-    for at in sorted(new.keys() - before.keys()):
+    for at in sorted({place for _, place, _ in known} - before.keys()):
         fresh.setdefault(at.topic, []).append(str(at.partition))
     named = [word for topic, numbers in fresh.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
     if named:
@@ -150,33 +232,34 @@ def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
 
 
 def _read_back(hands: Hands) -> list[str]:
-    return [hands.describe(hands.target, "--offsets")]
+    return [hands.describe(hands.there, "--offsets")]
 
 
 def _none(_: Hands) -> list[str]:
     return []
 
 
-def _pairs(hands: Hands) -> Sequence[tuple[str, str]]:
-    verdicts = [verdict for plan in hands.plan.groups for verdict in plan.verdicts]
-    return sorted({(v.source.topic, v.target.topic) for v in verdicts if v.source and v.target})
-
-
 def _committed(hands: Hands) -> list[TopicPartition]:
-    verdicts = [verdict for plan in hands.plan.groups for verdict in plan.verdicts]
-    return [v.source for v in verdicts if v.source and v.target]
+    found = [(verdict, read_from(plan, verdict)) for plan in hands.plan.groups for verdict in plan.verdicts]
+    return [at for verdict, at in found if at is not None and verdict.source and verdict.target]
 
 
 _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.CHECK: _check,
     StepName.MARK: _mark,
     StepName.DRAIN: _drain,
+    StepName.FIND: _find,
+    StepName.EXPORT: _export,
+    StepName.DRAIN_BACK: _drain,
     StepName.TRANSLATE: _translate,
     StepName.VALIDATE: _validate,
     StepName.PROVE: _records,
     StepName.WRITE: _write,
     StepName.READ_BACK: _read_back,
     StepName.HAND_OVER: _none,
+    StepName.RELEASE: _release,
+    StepName.READ: _read,
+    StepName.CLEAN_UP: _clean_up,
     StepName.REPORT: _read_back,
 }
 """Every step has its row; a test sees to it."""

@@ -54,9 +54,9 @@ class GroupSeen:
     """One group.
 
     Attributes:
-        commits: On the source; in an emergency the last ones that the target was told of.
-        before: On the target.
-        here, there: Who was in it on the source, and on the target.
+        commits: Where it leaves; in an emergency the last ones that were told.
+        before: Where it goes to.
+        here, there: Who was in it, on each of them.
     """
 
     commits: Mapping[TopicPartition, Commit]
@@ -77,29 +77,34 @@ class GroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """All of it."""
+    """All of it.
 
-    source: SideSeen
-    target: SideSeen
+    Attributes:
+        here: The cluster that groups leave.
+        there: The one that they go to.
+    """
+
+    here: SideSeen
+    there: SideSeen
     groups: Mapping[str, GroupSeen]
 
 
 def fingerprint_of(
-    source: SideSeen, target: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
+    here: SideSeen, there: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
 ) -> Fingerprint:
     """Of these groups, and of no other topics than those that they read.
 
     Args:
-        source: With all topics of the flow.
-        target: With all of its topics.
+        here: The cluster that groups leave, with its topics.
+        there: The one that they go to, with its topics.
         groups: Whom the plan is about.
-        renamed: What each topic of the flow is called on the target.
+        renamed: What each topic that can be moved along is called there.
     """
     facts = tuple(groups)
     read = sorted({place.topic for group in facts for place in group.commits} & renamed.keys())
     return Fingerprint(
-        _narrowed(source, read),
-        _narrowed(target, [renamed[name] for name in read]),
+        _narrowed(here, read),
+        _narrowed(there, [renamed[name] for name in read]),
         {group.group: GroupSeen.of(group) for group in facts},
     )
 
@@ -113,10 +118,16 @@ def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
 
 
 def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]:
-    """What has changed since, in sentences; nothing for a plan that is still fresh."""
+    """What has changed since, in sentences; nothing for a plan that is still fresh.
+
+    Args:
+        saved: Then.
+        now: Now.
+        names: ``source`` is the cluster that groups leave.
+    """
     return [
-        *_sides(saved.source, now.source, names.source),
-        *_sides(saved.target, now.target, names.target),
+        *_sides(saved.here, now.here, names.source),
+        *_sides(saved.there, now.there, names.target),
         *_groups(saved.groups, now.groups, names),
     ]
 
@@ -172,14 +183,14 @@ def _who(members: tuple[Member, ...]) -> str:
 def as_values(seen: Fingerprint) -> dict[str, Any]:
     """As JSON values."""
     return {
-        "source": _side_values(seen.source),
-        "target": _side_values(seen.target),
+        "here": _side_values(seen.here),
+        "there": _side_values(seen.there),
         "groups": {
             name: {
-                "source_commits": _commit_values(group.commits),
-                "target_commits": _commit_values(group.before),
-                "source_members": [[member.client_id, member.host] for member in group.here],
-                "target_members": [[member.client_id, member.host] for member in group.there],
+                "commits": _commit_values(group.commits),
+                "before": _commit_values(group.before),
+                "members_here": [[member.client_id, member.host] for member in group.here],
+                "members_there": [[member.client_id, member.host] for member in group.there],
             }
             for name, group in seen.groups.items()
         },
@@ -194,14 +205,14 @@ def from_values(values: Mapping[str, Any]) -> Fingerprint:
     """
     groups = {
         name: GroupSeen(
-            _commits_from(group["source_commits"]),
-            _commits_from(group["target_commits"]),
-            tuple(Member(*member) for member in group["source_members"]),
-            tuple(Member(*member) for member in group["target_members"]),
+            _commits_from(group["commits"]),
+            _commits_from(group["before"]),
+            tuple(Member(*member) for member in group["members_here"]),
+            tuple(Member(*member) for member in group["members_there"]),
         )
         for name, group in values["groups"].items()
     }
-    return Fingerprint(_side_from(values["source"]), _side_from(values["target"]), groups)
+    return Fingerprint(_side_from(values["here"]), _side_from(values["there"]), groups)
 
 
 def _side_values(side: SideSeen) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from mmtool.plan.by_hand import Hands
+from mmtool.plan.by_hand import Hands, read_from
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.guides import guide_of
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.plan.by_hand import Place
+    from mmtool.plan.fingerprint import SideSeen
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.saved_plan import SavedPlan
     from mmtool.plan.steps import Step
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 10
-_HEADINGS = ("group", "partition", "committed", "on the target", "there now", "goes on at", "how")
+_HEADINGS = ("group", "partition", "committed", "goes to", "there now", "goes on at", "how")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,56 +64,56 @@ def render(runbook: Runbook) -> str:
 def _head(runbook: Runbook) -> Iterator[str]:
     saved, plan = runbook.saved, runbook.saved.plan
     groups = few([_code(name) for name in saved.groups], _NAMED)
-    yield f"# {plan.mode.capitalize()} failover {saved.names.source} -> {saved.names.target}"
+    here, there = runbook.hands.here, runbook.hands.there
+    yield f"# {plan.mode.capitalize()}: {here.alias} -> {there.alias}"
     yield ""
     yield "| | |"
     yield "| --- | --- |"
     yield f"| operation | `{plan.operation_id}` |"
     yield f"| groups | {groups} |"
     yield f"| topics | {few([_code(name) for name in topics_of(plan.groups)], _NAMED)} |"
-    yield f"| source | {saved.names.source}, {_code(runbook.source.bootstrap)}, cluster {_id(saved.seen.source)} |"
-    yield f"| target | {saved.names.target}, {_code(runbook.target.bootstrap)}, cluster {_id(saved.seen.target)} |"
+    yield f"| from | {here.alias}, {_code(here.bootstrap)}, cluster {_id(saved.seen.here)} |"
+    yield f"| to | {there.alias}, {_code(there.bootstrap)}, cluster {_id(saved.seen.there)} |"
     for name, value in saved.options.items():
         yield f"| `--{name}` | {_cell(value)} |"
     yield f"| rehearsed | {moment(saved.origin.at_ms)} by {_cell(saved.origin.by)}, mmtool {saved.origin.version} |"
 
 
-def _id(side: object) -> str:
-    known = getattr(side, "cluster_id", UNKNOWN)
-    return "unknown" if known is UNKNOWN else f"`{known}`"
+def _id(side: SideSeen) -> str:
+    return "unknown" if side.cluster_id is UNKNOWN else f"`{side.cluster_id}`"
 
 
 def _preconditions(runbook: Runbook) -> Iterator[str]:
     saved = runbook.saved
-    source, target = saved.names.source, saved.names.target
+    here, there = runbook.hands.here.alias, runbook.hands.there.alias
     yield "## Before you begin"
     yield ""
     for guard in saved.plan.guards:
         yield f"- [ ] **It cannot be executed as things are**: {_cell(guard.sentence)}"
-    if saved.plan.mode is Mode.PLANNED:
-        yield f"- [ ] The consumers of every group are stopped on {source}, those with `assign()` as well."
+    if saved.plan.mode is Mode.EMERGENCY:
+        yield f"- [ ] Somebody has decided that {here} is given up: nothing here asks it."
+        yield f"- [ ] The consumers of every group are kept from starting on {here} when it returns."
     else:
-        yield f"- [ ] Somebody has decided that {source} is given up: nothing here asks it."
-        yield f"- [ ] The consumers of every group are kept from starting on {source} when it returns."
-    yield f"- [ ] No consumer of these groups runs on {target}."
-    yield f"- [ ] For steps by hand: `{source}.properties` and `{target}.properties` with what Kafka's tools log in by."
+        yield f"- [ ] The consumers of every group are stopped on {here}, those with `assign()` as well."
+    yield f"- [ ] No consumer of these groups runs on {there}."
+    yield f"- [ ] For steps by hand: `{here}.properties` and `{there}.properties` with what Kafka's tools log in by."
 
 
 def _costs(runbook: Runbook) -> Iterator[str]:
     saved = runbook.saved
     yield "## What may be lost, and what is read again"
     yield ""
-    if saved.plan.mode is Mode.PLANNED:
-        source, target = saved.names.source, saved.names.target
-        yield f"- Records lost: none. Nothing is written before all that {source} held then is on {target}."
-        yield "- Records read again: none where it says `exact`; else what stands there, at the most."
-    else:
+    here, there = runbook.hands.here.alias, runbook.hands.there.alias
+    if saved.plan.mode is Mode.EMERGENCY:
         costs = costs_of(saved.plan)
         lost = "not known" if costs.lost is UNKNOWN else f"{costs.lost:,} at the most"
         age = "not known" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
         yield f"- Records lost: {lost}"
         yield f"- Records read again: {costs.reread:,} at the most"
         yield f"- Age of the oldest known position: {age}"
+    else:
+        yield f"- Records lost: none. Nothing is written before all that {here} held then is on {there}."
+        yield "- Records read again: none where it says `exact`; else what stands there, at the most."
     for warning in saved.warnings:
         yield f"- {_cell(warning)}"
 
@@ -131,9 +132,9 @@ def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
     offset, how = _answer(verdict, mode)
     return (
         _code(plan.group),
-        _place(verdict.source),
+        _place(read_from(plan, verdict)),
         "" if verdict.commit is None else str(verdict.commit.offset),
-        _place(verdict.target),
+        _place(plan.written_to(verdict)),
         "" if verdict.before is None else str(verdict.before.offset),
         offset,
         how,
@@ -145,7 +146,7 @@ def _place(place: TopicPartition | None) -> str:
 
 
 def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
-    if mode is Mode.PLANNED and drain_cures(verdict):
+    if mode is not Mode.EMERGENCY and drain_cures(verdict):
         return "", KNOWN_AFTER_DRAIN
     if verdict.refusal is not None:
         return "", str(verdict.refusal)
@@ -190,8 +191,8 @@ def _steps(runbook: Runbook) -> Iterator[str]:
 def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
     saved, guide = runbook.saved, guide_of(runbook.saved.plan.mode, step.name)
     names = {
-        "source": saved.names.source,
-        "target": saved.names.target,
+        "here": runbook.hands.here.alias,
+        "there": runbook.hands.there.alias,
         "groups": few([_code(name) for name in saved.groups]),
         "topics": few([_code(name) for name in topics_of(saved.plan.groups)]),
     }
@@ -228,19 +229,23 @@ def _ways_on(runbook: Runbook) -> Iterator[str]:
 
 
 def _notes(runbook: Runbook) -> Iterator[str]:
-    source, target = runbook.saved.names.source, runbook.saved.names.target
+    here, there = runbook.hands.here, runbook.hands.there
     yield "## Afterwards"
     yield ""
-    yield f"- Start the consumers with `bootstrap.servers={runbook.target.bootstrap}`{_renamed(runbook)}."
-    if runbook.saved.plan.mode is Mode.PLANNED:
-        yield f"- Keep `mmtool replicate` running while anything still produces on {source}."
+    yield f"- Start the consumers with `bootstrap.servers={there.bootstrap}`{_renamed(runbook)}."
+    if runbook.saved.plan.mode is Mode.EMERGENCY:
+        yield f"- Let producers write to {there.alias}; what {here.alias} still holds stays there when it returns."
     else:
-        yield f"- Let producers write to {target}; what {source} still holds stays there when it returns."
+        yield f"- Keep `mmtool replicate` running while anything still produces on {here.alias}."
 
 
 def _renamed(runbook: Runbook) -> str:
-    verdicts = [verdict for plan in runbook.saved.plan.groups for verdict in plan.verdicts]
-    pairs = sorted({(v.source.topic, v.target.topic) for v in verdicts if v.source and v.target})
+    found = [
+        (read_from(plan, verdict), plan.written_to(verdict))
+        for plan in runbook.saved.plan.groups
+        for verdict in plan.verdicts
+    ]
+    pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
     changed = [f"`{there}` for `{here}`" for here, there in pairs if here != there]
     return f"; they subscribe to {few(changed, _NAMED)}" if changed else ""
 

@@ -63,6 +63,12 @@ class SavedPlan:
         """Whom it is about."""
         return tuple(plan.group for plan in self.plan.groups)
 
+    @property
+    def way(self) -> Names:
+        """The cluster that groups leave, and the one that they go to: a failback goes against its flow."""
+        names = self.names
+        return Names(names.target, names.source) if self.plan.mode is Mode.FAILBACK else names
+
     def stale(self, plan: FailoverPlan, seen: Fingerprint) -> list[str]:
         """What differs between then and now, the weightiest first; nothing for a plan that still holds.
 
@@ -70,7 +76,7 @@ class SavedPlan:
             plan: Made anew.
             seen: What that rests on.
         """
-        return [*differences(self.seen, seen, self.names), *_steps(self.plan, plan)]
+        return [*differences(self.seen, seen, self.way), *_steps(self.plan, plan)]
 
 
 def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
@@ -95,6 +101,7 @@ def write_plan(saved: SavedPlan) -> bytes:
         "options": dict(saved.options),
         "groups": [group_body(group, plan.risks) for group in plan.groups],
         "steps": [[step.name, step.sentence] for step in plan.steps],
+        "released": list(plan.released),
         "guards": [[guard.code, guard.sentence] for guard in plan.guards],
         "warnings": list(saved.warnings),
         "rests_on": as_values(saved.seen),
@@ -147,6 +154,7 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
         tuple(Step(StepName(name), sentence) for name, sentence in body["steps"]),
         tuple(Guard(code, sentence) for code, sentence in body["guards"]),
         {place: risk for _, risks in found for place, risk in risks.items()},
+        tuple(body["released"]),
     )
     return SavedPlan(
         plan,

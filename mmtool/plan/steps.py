@@ -91,8 +91,9 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
 }
 
 
-HOOKABLE = tuple(dict.fromkeys([*(name.value for name in StepName), "fence"]))
-"""What ``mmtool.hook.STEP`` may name: every step, and the fence, which may be all in the hook's hands."""
+_REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
+HOOKABLE = tuple(dict.fromkeys([*_REAL, "fence"]))
+"""What ``mmtool.hook.STEP`` may name: every step but a drill's own, and the fence, which may be all in a hook's hands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ _ANSWERS = st.one_of(
     st.builds(Skipping, _OFFSETS, _OFFSETS),
 )
 
-SAVABLE = (Mode.PLANNED, Mode.EMERGENCY)
+SAVABLE = (Mode.PLANNED, Mode.EMERGENCY, Mode.FAILBACK)
 """Modes whose plans can be kept in a file, and have a runbook."""
 
 
@@ -93,7 +93,10 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     whose = [plan.group for plan in groups]
     risks = draw(st.dictionaries(st.tuples(st.sampled_from(whose), _PLACES), _RISKS)) if whose else {}
     guards = tuple(draw(st.lists(st.builds(Guard, _NAMES, _NAMES), max_size=2)))
-    plan = FailoverPlan(draw(_NAMES), mode, names.flow, groups, steps_of(mode, names, groups), guards, risks)
+    released = tuple(draw(st.lists(_NAMES, max_size=2)))
+    plan = FailoverPlan(
+        draw(_NAMES), mode, names.flow, groups, steps_of(mode, names, groups), guards, risks, released
+    )
     origin = Origin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
     options = draw(st.dictionaries(_NAMES, _NAMES, max_size=2))
     return SavedPlan(
@@ -104,7 +107,7 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
 @st.composite
 def changed(draw: st.DrawFn, seen: Fingerprint) -> Fingerprint:
     """The same but for one fact."""
-    sides = [name for name in ("source", "target") if getattr(seen, name) != SideSeen(UNKNOWN)]
+    sides = [name for name in ("here", "there") if getattr(seen, name) != SideSeen(UNKNOWN)]
     which = draw(st.sampled_from([*sides, *(["group"] * bool(seen.groups)), "more"]))
     if which == "more":
         name = draw(_NAMES.filter(lambda name: name not in seen.groups))
@@ -112,9 +115,9 @@ def changed(draw: st.DrawFn, seen: Fingerprint) -> Fingerprint:
     if which == "group":
         name = draw(st.sampled_from(sorted(seen.groups)))
         return replace(seen, groups={**seen.groups, name: draw(_changed_group(seen.groups[name]))})
-    if which == "source":
-        return replace(seen, source=draw(_changed_side(seen.source)))
-    return replace(seen, target=draw(_changed_side(seen.target)))
+    if which == "here":
+        return replace(seen, here=draw(_changed_side(seen.here)))
+    return replace(seen, there=draw(_changed_side(seen.there)))
 
 
 @st.composite

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
-from mmtool.failover.hooks import hooks_of
 from mmtool.errors import RefusedError
+from mmtool.failover.hooks import hooks_of
 from mmtool.failover.journal import About, Journalist
 from mmtool.failover.landing import Ways
 from mmtool.insight.target_alone import TargetSide

@@ -10,6 +10,7 @@ from mmtool.errors import OwnedElsewhereError
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.journal import Entry
 from mmtool.testing.scene import Scene
+from mmtool.testing.there_and_back import AT_HOME, ThereAndBack
 from mmtool.translation.types import ClusterId, TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)
@@ -260,3 +261,38 @@ def test_a_runbook_is_written_of_a_saved_plan_as_well(failover, saved, path, tmp
 
 def test_a_runbook_that_cannot_be_written_is_two(failover, tmp_path):
     assert failover("planned", "-g", "app", "--runbook", tmp_path / "no" / "page.md").code == 2
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Groups went away, and the source is back."""
+    made = ThereAndBack(tmp_path)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
+    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda flow, timeout: made.journal)
+    return made
+
+
+@pytest.fixture
+def failback(mmtool, home):
+    return lambda *arguments: mmtool("failover", "failback", *arguments, "-c", home.config, "-o", "json")
+
+
+def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_path):
+    kept = failback("-g", "app", "-g", "late", "--out", path, "--runbook", tmp_path / "home.md")
+    assert (kept.code, failback("--plan", path).code) == (0, 0)
+    ended = failback("--plan", path, "--diverged-dir", tmp_path, *EXECUTE)
+    assert (ended.code, home.source.groups.committed) == (0, AT_HOME)
+    assert failback("--plan", path).code == 0
+
+
+def test_a_group_that_reads_on_away_makes_the_plan_of_its_way_home_stale(failback, home, path):
+    failback("-g", "app", "--out", path)
+    home.commits("app", "orders", 5, cluster=home.target)
+    ended = failback("--plan", path, *EXECUTE)
+    assert (ended.code, "orders-0 on west: committed was 4 and is 5" in error_of(ended)["message"]) == (
+        5,
+        True,
+    )

@@ -6,7 +6,7 @@ from string import Formatter
 import pytest
 from hypothesis import given
 
-from mmtool.failover import emergency, planned
+from mmtool.failover import emergency, failback, planned
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.plan.by_hand import Hands, Place
 from mmtool.plan.group_facts import GroupSelection
@@ -16,6 +16,7 @@ from mmtool.plan.runbook import Runbook, render
 from mmtool.plan.steps import ORDER, Mode
 from mmtool.testing.plans import SAVABLE, saved_plans
 from mmtool.testing.scene import half_read
+from mmtool.testing.there_and_back import ThereAndBack
 
 APP = GroupSelection(("app",))
 PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")
@@ -29,6 +30,8 @@ def scene(tmp_path):
 
 
 def saved_by(scene, mode):
+    if mode is Mode.FAILBACK:
+        return saved_of(failback.rehearse(ThereAndBack(scene.config.parent).both, APP), {})
     if mode is Mode.PLANNED:
         return saved_of(planned.rehearse(scene.look(), APP), {"fence": "none"})
     return saved_of(emergency.rehearse(scene.side, APP), {"unknown": "leave"})
@@ -44,7 +47,7 @@ def test_every_step_has_all_its_texts(mode, name):
     texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
     fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
     assert all(text.endswith(".") for text in texts)
-    assert fields <= {"source", "target", "groups", "topics"}
+    assert fields <= {"here", "there", "groups", "topics"}
 
 
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
@@ -79,8 +82,28 @@ def test_the_offsets_by_hand_are_those_that_would_be_written(scene):
     assert any(line.endswith("--delete-offsets --group app --topic east.orders:1") for line in lines)
 
 
+def test_an_offset_that_is_known_after_the_drain_is_named_as_missing_from_the_file(scene):
+    scene.mirrored("orders", 0, [(0, 0, 10)], 11)
+    page = page_of(scene)
+    assert "# add the line of east.orders-0: its offset is known after the drain\n" in page
+    assert "\neast.orders,1,10\nEND\n" in page
+
+
+def test_of_a_group_that_a_guard_forbids_no_file_is_written(scene):
+    scene.commits("app", "east.orders", 5, 99, cluster=scene.target)
+    assert "--reset-offsets" not in page_of(scene)
+
+
 def test_a_line_of_the_table_for_each_group_and_partition(scene):
     assert "| `app` | `orders-0` | 12 | `east.orders-0` |  | 11 | exact |\n" in page_of(scene)
+
+
+def test_a_failback_is_written_to_the_source_and_read_from_the_target(scene):
+    page = page_of(scene, Mode.FAILBACK)
+    reset = [line for line in page.splitlines() if line.startswith("kafka-") and "--reset-offsets" in line]
+    assert page.partition("\n")[0] == "# Failback: west -> east"
+    assert [("east-1:9092" in line) for line in reset] == [True]
+    assert "\norders,0,15\n" in page
 
 
 def test_in_an_emergency_no_command_goes_to_the_source(scene):

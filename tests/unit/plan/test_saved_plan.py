@@ -65,13 +65,13 @@ def test_any_fact_that_has_changed_makes_a_plan_stale(seen, data):
 
 @given(fingerprints)
 def test_a_topic_that_was_not_there_yet_may_come(seen):
-    topics = {**seen.target.topics, "a topic that is new": TopicSeen("N", 1)}
-    assert differences(seen, replace(seen, target=replace(seen.target, topics=topics)), NAMES) == []
+    topics = {**seen.there.topics, "a topic that is new": TopicSeen("N", 1)}
+    assert differences(seen, replace(seen, there=replace(seen.there, topics=topics)), NAMES) == []
 
 
 @given(fingerprints)
 def test_a_source_that_nobody_had_told_of_may_be_told_of_later(seen):
-    saved, now = replace(seen, source=SideSeen(UNKNOWN)), replace(seen, source=SEEN.source)
+    saved, now = replace(seen, here=SideSeen(UNKNOWN)), replace(seen, here=SEEN.here)
     assert differences(saved, now, NAMES) == []
 
 
@@ -84,15 +84,15 @@ def test_a_step_that_would_do_something_else_makes_a_plan_stale(saved):
 
 
 def test_another_cluster_is_told_by_its_ids_and_nothing_is_said_of_its_topics():
-    assert told(source=SideSeen(ClusterId("other-id"))) == ["east was cluster east-id and is other-id"]
+    assert told(here=SideSeen(ClusterId("other-id"))) == ["east was cluster east-id and is other-id"]
 
 
 def test_a_topic_is_told_by_its_id_and_its_partitions():
     grown = SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 2)})
-    assert told(source=grown) == [
+    assert told(here=grown) == [
         "topic orders on east was id A with 1 partition and is id A with 2 partitions"
     ]
-    assert told(target=SideSeen(ClusterId("west-id"))) == [
+    assert told(there=SideSeen(ClusterId("west-id"))) == [
         "topic east.orders on west was id B with 1 partition and is nothing"
     ]
 
