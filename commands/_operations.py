@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.steps import Step
+
+R = TypeVar("R", bound="Rehearsal")
 
 Why = Annotated[
     str,
@@ -80,11 +83,12 @@ def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) ->
     )
 
 
-def journal(settings: FlowSettings, timeout: timedelta) -> JournalPort:
-    """The journal of a flow's target, for reading."""
+def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> JournalPort:
+    """The journal of a flow's target, or of its source, for reading."""
     from mmtool.kafka.journal import KafkaJournal
 
-    return KafkaJournal(settings.target, settings.offset_syncs_replication_factor, timeout.total_seconds())
+    cluster = settings.source if at_source else settings.target
+    return KafkaJournal(cluster, settings.offset_syncs_replication_factor, timeout.total_seconds())
 
 
 def identity_of(found: Recorded) -> FlowIdentity:
@@ -178,6 +182,7 @@ def run(
         identity: Of the flow.
         execute: Does it.
     """
+    rehearsal = _with_moves_to_and_fro(rehearsal, asked.timeout)
     if not to_be_executed(asked.command, rehearsal, asked.output, execute=asked.execute, yes=asked.yes):
         return
     with at_work(
@@ -191,6 +196,28 @@ def run(
     ) as (ways, log):
         ended = execute(ways, log)
     show_end(asked.command, ended, asked.output)
+
+
+def _with_moves_to_and_fro(rehearsal: R, timeout: timedelta) -> R:
+    """Warns of moves the other way a moment ago; of a failback nothing is said, for it must never be in the way.
+
+    Raises:
+        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it.
+    """
+    from mmtool.failover.flapping import check
+    from mmtool.failover.recorded import recorded
+    from mmtool.plan.steps import Mode
+
+    plan, settings = rehearsal.plan, rehearsal.settings
+    if plan.mode not in {Mode.PLANNED, Mode.EMERGENCY}:
+        return rehearsal
+    entries = [*journal(settings, timeout).entries()]
+    if plan.mode is Mode.PLANNED:
+        entries += journal(settings, timeout, at_source=True).entries()
+    groups = [group.group for group in plan.groups]
+    limit = settings.failover_min_interval_seconds
+    said = check(recorded(entries), rehearsal.names, groups, time.time() * 1000, limit)
+    return replace(rehearsal, warnings=(*rehearsal.warnings, *said))
 
 
 def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> None:

@@ -77,7 +77,9 @@ AT_NEXT_START: Mapping[str, str] = {
 FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
 """Settings of the flow's very first start."""
 
-NOT_OURS = frozenset({"enabled", "way_back", "hooks", "units", "mm2_exactly_once"})
+NOT_OURS = frozenset(
+    {"enabled", "way_back", "hooks", "units", "mm2_exactly_once", "failover_min_interval_seconds"}
+)
 """Settings that a running flow does not read."""
 
 _CLUSTER: Mapping[str, str] = {

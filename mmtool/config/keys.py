@@ -195,6 +195,13 @@ _OWN = (
         minimum=1024,
     ),
     Key(
+        "mmtool.failover.min.interval.seconds",
+        "integer",
+        None,
+        "Refuse to move a group that came the other way less than so long ago; not set: only said, for 5 minutes.",
+        minimum=1,
+    ),
+    Key(
         "mmtool.topic.rename.format",
         "text",
         None,

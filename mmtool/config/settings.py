@@ -180,6 +180,7 @@ class FlowSettings(_Frozen):
     shards: int
     buffer_bytes: int
     throttle_bytes_per_second: int | None
+    failover_min_interval_seconds: int | None
     on_data_loss: Literal["halt", "continue"]
     on_oversize: Literal["halt", "dead-letter"]
     on_topic_recreated: Literal["halt", "restart"]

@@ -99,5 +99,8 @@ class Regaining:
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()
         await run.ownership.again()
+        await (
+            run.matches()
+        )  # while the source is away nothing is fenced: each fence leaves a marker in each mirror
         await run.take_to_mirror(in_doubt=True)
         self._rotas[run.name].start()

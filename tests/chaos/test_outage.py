@@ -7,11 +7,14 @@ import time
 import pytest
 
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.topics import end_offsets
 from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 90
+MARKERS = 2
+"""Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 AWAY_SECONDS = 35  # requests of the driver and of pumps give up after 30
 
 
@@ -22,15 +25,27 @@ def own(tmp_path):
         yield clusters
 
 
+def ends(own, stage):
+    target = own["target"].bootstrap
+    return {
+        (topic, number): end for topic in stage.targets for number, end in end_offsets(target, topic).items()
+    }
+
+
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, tmp_path, measured, side):
     with Stage(Bench(own, tmp_path), "outage", records_per_second=100.0) as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         stage.stop_writing()
+        stage.wait_until_identical(60)
+        before = ends(own, stage)
         own[side].kill_broker(0)
         time.sleep(AWAY_SECONDS)
         assert process.alive, process.wait(5).stderr
+        if side == "source":
+            grown = [after - before[at] for at, after in ends(own, stage).items()]
+            assert max(grown) <= MARKERS, "fenced again and again, for a source that is not there"
         own[side].start_broker(0)
         started = time.monotonic()
         with Stage(stage.bench, "outage", topics_exist=True) as again:

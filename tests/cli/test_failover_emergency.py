@@ -25,7 +25,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
-    monkeypatch.setattr("mmtool.commands._operations.journal", lambda flow, timeout: made.journal)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
     return made
 
 

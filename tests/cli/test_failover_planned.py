@@ -49,6 +49,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
     return made
 
 

@@ -1,0 +1,85 @@
+"""Moving a group to and fro within minutes is mostly two people who do not know of each other: it is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.failover.states import OperationState
+from mmtool.plan.steps import Mode
+from mmtool.plan.words import few, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.failover.recorded import Recorded
+    from mmtool.plan.steps import Names
+
+_WARNED_SECONDS = 300.0
+_AWAY = frozenset({Mode.PLANNED, Mode.EMERGENCY})
+
+
+def opposites(
+    found: Iterable[Recorded], names: Names, groups: Collection[str], since_ms: float
+) -> list[Recorded]:
+    """Operations that have brought some of these groups the other way since then.
+
+    Args:
+        found: What the journals of both clusters tell.
+        names: Of the flow over which they are going to move.
+        groups: Which.
+        since_ms: In ms since 1970.
+    """
+    wanted = set(groups)
+    return [
+        one
+        for one in found
+        if one.state is OperationState.COMPLETED and one.last_ms >= since_ms and wanted & set(one.group_names)
+        if _is_opposite(one, names)
+    ]
+
+
+def _is_opposite(one: Recorded, names: Names) -> bool:
+    here = (one.names.source, one.names.target)
+    if one.mode is Mode.FAILBACK:
+        return here == (names.source, names.target)
+    return one.mode in _AWAY and here == (names.target, names.source)
+
+
+def sentence_of(one: Recorded) -> str:
+    """What is said of it."""
+    return (
+        f"{few(one.group_names, 3)} came the other way at {moment(one.last_ms)}: {one.mode} operation"
+        f" {one.operation_id} by {one.by}"
+    )
+
+
+def check(
+    found: Iterable[Recorded],
+    names: Names,
+    groups: Collection[str],
+    now_ms: float,
+    refused_seconds: float | None,
+) -> list[str]:
+    """Warnings about moves the other way within the last five minutes.
+
+    Args:
+        found: As for `opposites`.
+        names: Likewise.
+        groups: Likewise.
+        now_ms: In ms since 1970.
+        refused_seconds: ``mmtool.failover.min.interval.seconds``: younger ones are no warning, but refused.
+
+    Raises:
+        RefusedError: One of them is younger than that.
+    """
+    known = list(found)
+    if refused_seconds is not None:
+        young = opposites(known, names, groups, now_ms - 1000 * refused_seconds)
+        if young:
+            raise RefusedError(
+                f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids it",
+                remedy="ask whoever did that; wait, or take the key out",
+                code="moved_just_now",
+            )
+    return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]
