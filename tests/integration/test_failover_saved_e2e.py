@@ -1,0 +1,123 @@
+"""A plan that is kept, its runbook done by hand with Kafka's own tools, and its execution, on real clusters."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.load import Load, produce
+from mmtool.lab.process import java_command
+from mmtool.lab.topics import create_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.processes import run_mmtool
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+TOOLS = {
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
+}
+WRITTEN = {0: 300, 1: 500}
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    """Runs a block of the page as a person does: in a shell, with Kafka's tools in PATH and files to log in by."""
+    folder = tmp_path_factory.mktemp("by-hand")
+    for name, main in TOOLS.items():
+        command = java_command(tools_classpath(), main, jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))
+        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        (folder / name).chmod(0o755)
+    for alias in ("source", "target"):
+        (folder / f"{alias}.properties").touch()
+
+    def run(block):
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        answer = subprocess.run(
+            ["sh", "-e"], input=block, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True,
+            text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def kept(bench, tmp_path_factory):
+    """A group has read 300 and 500 of 1,000 records, all of them mirrored; its move is planned, and kept."""
+    folder, topic = tmp_path_factory.mktemp("kept"), f"kept-{time.monotonic_ns()}"
+    source = bench.fleet["source"].bootstrap
+    create_topic(source, topic, 2)
+    produce(source, Load(topic, 1_000, 2, 100))
+    commits = {TopicPartition(topic, n): Commit(offset) for n, offset in WRITTEN.items()}
+    assert groups_of(source).alter(f"{topic}-app", commits) == {}
+    path = bench.properties(f"{topic}.*")
+    hook = folder / "flip"
+    hook.write_text(f"#!/bin/sh\ncat > {folder}/told\n")
+    hook.chmod(0o755)
+    path.write_text(f"{path.read_text()}\nmmtool.hook.hand_over = {hook}\n")
+    mirrored = run_mmtool(folder / "replicate", "replicate", "-c", str(path), "--until-caught-up")
+    assert mirrored.code == 0, mirrored.stderr
+    files = ["--out", str(folder / "plan.json"), "--runbook", str(folder / "page.md")]
+
+    def planned(*more):
+        line = ["failover", "planned", "-c", str(path), "-o", "json", *more]
+        return run_mmtool(folder / str(time.monotonic_ns()), *line)
+
+    rehearsal = planned("-g", f"{topic}-app", *files)
+    assert rehearsal.code == 0, rehearsal.stderr
+    page = (folder / "page.md").read_text()
+    blocks = dict(
+        re.findall(r"^### \d+\. (\w+)\n(?:(?!###).)*?```sh\n(.*?)```", page, re.MULTILINE | re.DOTALL)
+    )
+    remote = bench.flow(path).remote_topic(topic)
+    return SimpleNamespace(
+        planned=planned, plan=str(folder / "plan.json"), blocks=blocks, group=f"{topic}-app", remote=remote,
+        told=folder / "told", row=rehearsal.rows[0],
+    )  # fmt: skip
+
+
+def committed(bench, kept):
+    found = groups_of(bench.fleet["target"].bootstrap).commits([kept.group])[kept.group]
+    return {at.partition: commit.offset for at, commit in found.items() if at.topic == kept.remote}
+
+
+@pytest.mark.parametrize("step", ["check_groups", "drain", "prove_boundary"])
+def test_what_the_page_says_to_do_by_hand_before_anything_is_written_can_be_done(kept, by_hand, step):
+    first = kept.blocks[step].splitlines(keepends=True)[:2]  # one partition's, on both sides
+    assert by_hand("".join(first)) is not None
+
+
+def test_by_hand_the_same_offsets_are_written_and_taken_back_and_the_plan_knows_of_both(kept, by_hand, bench):
+    write, _, back = kept.blocks["write"].partition("# the way back:\n")
+    by_hand(write)
+    assert committed(bench, kept) == WRITTEN
+    stale = kept.planned("--plan", kept.plan)
+    assert (stale.code, "is stale" in json.loads(stale.stdout)["errors"][0]["message"]) == (5, True)
+    by_hand("".join(line.removeprefix("# ") for line in back.splitlines(keepends=True)))
+    assert committed(bench, kept) == {}
+    assert kept.planned("--plan", kept.plan).code == 0
+
+
+def test_executed_it_is_the_plan_that_was_kept_and_its_hook_is_told(kept, bench):
+    done = kept.planned("--plan", kept.plan, "--execute", "--yes")
+    assert done.code == 0, done.stderr
+    assert (done.rows[0]["operation_id"], done.rows[0]["state"]) == (kept.row["operation_id"], "completed")
+    assert committed(bench, kept) == WRITTEN
+    told = json.loads(kept.told.read_text())
+    assert (told["operation_id"], told["point_of_no_return_passed"]) == (kept.row["operation_id"], True)
+
+
+def test_a_second_time_it_says_that_it_was_executed(kept):
+    again = kept.planned("--plan", kept.plan, "--execute", "--yes")
+    assert (again.code, "nothing is left to do" in again.stderr) == (0, True)
