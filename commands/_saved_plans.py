@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rehearsal import SavableRehearsal
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.saved_plan import SavedPlan
+    from mmtool.plan.units import ChosenUnit
 
 Out = Annotated[
     Path | None,
@@ -121,6 +122,7 @@ def groups_of(
     groups: str | None,
     *,
     all_groups: bool,
+    unit: ChosenUnit | None,
 ) -> GroupSelection:
     """The groups that are meant, by options or by the plan.
 
@@ -131,7 +133,7 @@ def groups_of(
 
     if saved is not None:
         return GroupSelection(saved.groups)
-    chosen = selection(group, groups, all_groups=all_groups)
+    chosen = selection(group, groups, all_groups=all_groups, unit=unit)
     require_selector(chosen, doing)
     return chosen
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
+    from mmtool.plan.units import ChosenUnit
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
@@ -176,8 +177,34 @@ class _EngineDrain:
             drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
 
 
-def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) -> GroupSelection:
-    """``-g``, ``--groups`` and ``--all-groups`` as one value.
+def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
+    """What ``--unit`` means in a flow's configuration; None without it.
+
+    Raises:
+        UsageError: No such unit.
+    """
+    from difflib import get_close_matches
+
+    from mmtool.plan.units import ChosenUnit
+
+    if name is None:
+        return None
+    unit = settings.units.get(name)
+    if unit is None:
+        close = get_close_matches(name, settings.units, n=1)
+        known = ", ".join(settings.units) or "none"
+        raise UsageError(
+            f"--unit {name}: {settings.name} has no such unit"
+            + (f": did you mean {close[0]}?" if close else ""),
+            remedy=f"mmtool.unit.NAME.topics and .groups make one; there are: {known}",
+        )
+    return ChosenUnit(name, unit.groups.accepts, unit.topics.accepts, bool(unit.topics.include))
+
+
+def selection(
+    group: list[str] | None, groups: str | None, *, all_groups: bool, unit: ChosenUnit | None = None
+) -> GroupSelection:
+    """``-g``, ``--groups``, ``--all-groups`` and ``--unit`` as one value.
 
     Raises:
         UsageError: A name or the pattern is empty, or the pattern is none.
@@ -188,7 +215,7 @@ def selection(group: list[str] | None, groups: str | None, *, all_groups: bool) 
     if "" in names or groups == "":
         option = "--groups" if groups == "" else "-g/--group"
         raise UsageError(f"{option} is empty", remedy="name them: -g NAME, --groups REGEX or --all-groups")
-    return GroupSelection(names, None if groups is None else _matching(groups), all_groups)
+    return GroupSelection(names, None if groups is None else _matching(groups), all_groups, unit)
 
 
 def _matching(pattern: str) -> Callable[[str], bool]:
@@ -212,7 +239,7 @@ def require_selector(chosen: GroupSelection, doing: str) -> None:
     if not chosen.given:
         raise UsageError(
             f"{doing} needs to be told which groups",
-            remedy="name them: -g NAME, --groups REGEX or --all-groups",
+            remedy="name them: -g NAME, --groups REGEX, --unit NAME or --all-groups",
         )
 
 

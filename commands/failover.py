@@ -20,6 +20,7 @@ from mmtool.commands._wiring import (
     one_flow,
     require_selector,
     selection,
+    unit_of,
     with_way_back,
 )
 from mmtool.output import OutputFormat
@@ -93,6 +94,7 @@ def planned(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
+    unit: options.Unit = None,
     fence: FenceOption = Fence.NONE,
     out: plans.Out = None,
     plan: plans.Plan = None,
@@ -111,7 +113,8 @@ def planned(
     saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
-    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups)
+    meant = unit_of(settings, unit)
+    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
     clusters = connect(settings, patience)
@@ -144,6 +147,7 @@ def emergency(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
+    unit: options.Unit = None,
     unknown: UnknownOption = Unknown.LEAVE,
     accept_data_loss: AcceptDataLoss = False,
     out: plans.Out = None,
@@ -162,7 +166,8 @@ def emergency(
 
     saved = plans.opened(ctx, plan, "emergency")
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
-    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups)
+    meant = unit_of(settings, unit)
+    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
     side = operations.target_side(settings, timeout)
@@ -196,6 +201,7 @@ def failback(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
+    unit: options.Unit = None,
     diverged_dir: DivergedDir = Path(),
     out: plans.Out = None,
     plan: plans.Plan = None,
@@ -213,7 +219,8 @@ def failback(
     saved = plans.opened(ctx, plan, "failback")
     patience = timeout or options.DEFAULT_TIMEOUT
     flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
-    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups)
+    meant = unit_of(flow, unit)
+    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover failback", saved, flow, output, patience):
         return
     if saved is not None:
@@ -246,6 +253,7 @@ def drill(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
+    unit: options.Unit = None,
     report: Report = None,
     reason: operations.Why = "",
     execute: options.Execute = False,
@@ -257,9 +265,9 @@ def drill(
     from mmtool.failover import drill as service
     from mmtool.insight.translation import look
 
-    chosen = selection(group, groups, all_groups=all_groups)
-    require_selector(chosen, "failover drill")
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
+    chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
+    require_selector(chosen, "failover drill")
     flow = look(connect(settings, patience))
     rehearsal = service.rehearse(flow, chosen)
     asked = operations.Asked("failover drill", execute, yes, output, patience, reason)

@@ -11,7 +11,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import chain, connect, require_selector, selection
+from mmtool.commands._wiring import chain, connect, require_selector, selection, unit_of
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 
@@ -88,6 +88,7 @@ def translate_offsets(
     group: options.Group = None,
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
+    unit: options.Unit = None,
     topic: options.Topic = None,
     reverse: Reverse = False,
     refine: Refine = False,
@@ -104,7 +105,9 @@ def translate_offsets(
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.offsets import Direction, Rules
 
-    chosen = selection(group, groups, all_groups=all_groups)
+    flows = chain(config, source, target)
+    meant = unit_of(flows[0], unit)
+    chosen = selection(group, groups, all_groups=all_groups, unit=meant)
     if execute:
         require_selector(chosen, "--execute")
     if csv is not None and str(csv) == "-":
@@ -112,10 +115,11 @@ def translate_offsets(
     if refine and reverse:
         raise UsageError("--refine places commits of the source", remedy="leave out --refine, or --reverse")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    flows = chain(config, source, target)
     if refine and len(flows) > 1:
         raise UsageError("--refine is for one flow", remedy="translate flow by flow, with -s and -t")
     flow = look_along([connect(one, timeout, beside_mm2=True) for one in flows], topic or ())
+    if meant is not None and meant.has_topics:
+        flow = flow.narrowed_to([name for name in flow.topics if meant.topics(name)])
     found = translate_groups(flow, chosen, rules, refine=refine)
     if csv is not None:
         _warn_of(write_csv(csv, found, with_group=not chosen.is_one))

@@ -23,6 +23,7 @@ from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_befor
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.steps import StepName, topics_of
+from mmtool.plan.units import dependencies
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -78,6 +79,9 @@ def rehearse(
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
     plan = with_hooks(plan, side.settings.hooks)
     warnings = (*now.warnings, *told_before(plan, names))
+    if selection.unit is not None:
+        moving = [group.group for group in now.facts.groups]
+        warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
     return EmergencyRehearsal(
         side.settings,
         now.source_id,

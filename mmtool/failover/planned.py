@@ -21,6 +21,7 @@ from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
+from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
     plan_groups,
     plans_by,
@@ -31,6 +32,7 @@ from mmtool.insight.translation import (
 from mmtool.plan.failover import active_guards, blocking_guards, drain_goal, moved_meanwhile, plan_planned
 from mmtool.plan.offsets import Direction, Rules, unknown_group
 from mmtool.plan.steps import StepName
+from mmtool.plan.units import dependencies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -108,6 +110,9 @@ def rehearse(
     plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans)
     plan = with_hooks(plan, settings.hooks)
     warnings = (*selection_warnings(selected), *_idle_warnings(flow, groups))
+    if selection.unit is not None:
+        around = dependencies(selection.unit, readers_of(flow), selected.known, names_of(settings))
+        warnings = (*warnings, *around)
     seen = seen_of_flow(flow, groups, plans)
     return PlannedRehearsal(
         settings, identity.source_id, identity.target_id, plan, warnings, flow=flow, seen=seen

@@ -11,6 +11,7 @@ from mmtool.plan.words import few
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mmtool.plan.units import ChosenUnit
     from mmtool.translation.types import TopicPartition
 
 OWN_GROUP_PREFIX = "mmtool."
@@ -99,21 +100,29 @@ class GroupSelection:
         names: ``-g``; beats groups.exclude.
         matching: ``--groups``: whether it means a name; ``groups``/``groups.exclude`` must let that pass as well.
         everything: ``--all-groups``.
+        unit: ``--unit``: its groups, as far as ``groups``/``groups.exclude`` let them pass.
     """
 
     names: tuple[str, ...] = ()
     matching: Callable[[str], bool] | None = None
     everything: bool = False
+    unit: ChosenUnit | None = None
 
     @property
     def given(self) -> bool:
         """Whether the command line names any group at all."""
-        return bool(self.names) or self.matching is not None or self.everything
+        return bool(self.names) or self.everything or bool(self.patterns)
+
+    @property
+    def patterns(self) -> tuple[Callable[[str], bool], ...]:
+        """What means groups by how they are called."""
+        unit = None if self.unit is None else self.unit.groups
+        return tuple(pattern for pattern in (self.matching, unit) if pattern is not None)
 
     @property
     def is_one(self) -> bool:
         """Whether exactly one group is named: Kafka's reset file then has no column for it."""
-        return len(self.names) == 1 and self.matching is None and not self.everything
+        return len(self.names) == 1 and not self.patterns and not self.everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ class SelectedGroups:
     Attributes:
         known: Groups to work on.
         unknown: Named with ``-g``, and no such group is there.
-        excluded: Matched by ``--groups``, but not let pass by ``groups``/``groups.exclude``.
+        excluded: Matched by ``--groups`` or ``--unit``, but not let pass by ``groups``/``groups.exclude``.
         others: Groups that somebody may have expected and that are no consumer groups: Kafka's word for what they are.
     """
 
@@ -167,9 +176,9 @@ def select_groups(
     everything = selection.everything or not selection.given
     matched = theirs if everything else set()
     excluded: set[str] = set()
-    if selection.matching is not None:
-        found = set(filter(selection.matching, theirs))
-        excluded = {group for group in found if not passes(group)} - set(selection.names)
+    for pattern in selection.patterns:
+        found = set(filter(pattern, theirs))
+        excluded |= {group for group in found if not passes(group)} - set(selection.names)
         matched = matched | found
     named = set(selection.names)
     known = {group for group in matched if passes(group)} | (named & theirs)

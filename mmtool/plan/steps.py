@@ -93,7 +93,7 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
 HOOKABLE = tuple(dict.fromkeys([*_REAL, "fence"]))
-"""What ``mmtool.hook.STEP`` may name: every step but a drill's own, and the fence, which a hook may be all of."""
+"""What ``mmtool.hook.STEP`` may name: every step but a drill's own, and the fence, which may be a hook's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,24 @@
+"""Which topics every group of a cluster reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.plan.group_facts import OWN_GROUP_PREFIX
+
+if TYPE_CHECKING:
+    from mmtool.insight.translation import FlowNow
+
+
+def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:
+    """The flow's topics that each group of the source has committed in.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The source does not answer, or denies a part.
+    """
+    groups = flow.clusters.source.groups
+    names = [name for name in groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+    return {
+        name: frozenset(place.topic for place in commits) & flow.topics.keys()
+        for name, commits in groups.commits(names).items()
+    }

@@ -1,0 +1,56 @@
+"""Units: topics and groups that are meant to move together, and who breaks that."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import few
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from mmtool.plan.steps import Names
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenUnit:
+    """``--unit NAME``.
+
+    Attributes:
+        groups: Whether a group is of the unit.
+        topics: Whether a topic of the source is.
+        has_topics: Whether the configuration names any; without, nothing is outside.
+    """
+
+    name: str
+    groups: Callable[[str], bool]
+    topics: Callable[[str], bool]
+    has_topics: bool = True
+
+
+def dependencies(
+    unit: ChosenUnit, read_by: Mapping[str, Collection[str]], moving: Collection[str], names: Names
+) -> Iterator[str]:
+    """Who reads over the unit's border, in sentences.
+
+    Args:
+        unit: Which.
+        read_by: The flow's topics that every group reads, as the source calls them.
+        moving: The groups that are going to move.
+        names: Of the clusters.
+    """
+    if not unit.has_topics:
+        return
+    staying = {group: topics for group, topics in read_by.items() if group not in moving}
+    for group in sorted(set(moving) & read_by.keys()):
+        outside = sorted(topic for topic in read_by[group] if not unit.topics(topic))
+        if outside:
+            left = sorted(other for other, topics in staying.items() if set(topics) & set(outside))
+            read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
+            shared = f"; {few(left)} {read} that too and {stay} on {names.source}" if left else ""
+            yield f"group {group} of unit {unit.name} also reads outside it ({few(outside)}){shared}"
+    for group in sorted(staying):
+        inside = sorted(filter(unit.topics, staying[group]))
+        if inside:
+            yield f"group {group} stays on {names.source}, and reads topics of unit {unit.name} ({few(inside)})"
