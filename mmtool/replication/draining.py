@@ -73,6 +73,8 @@ class _Drain:
             try:
                 await self._run(goal)
             except OwnedElsewhereError:
+                if not await _runs_elsewhere(self.flow, identity):
+                    raise  # MirrorMaker 2 runs it: there is nobody to be watched
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
             await self._watch(identity, goal)
