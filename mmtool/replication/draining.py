@@ -13,6 +13,7 @@ from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
+from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
 
@@ -51,6 +52,7 @@ def drain_flow(
     Raises:
         GateError: time ran out; what was mirrored meanwhile stays mirrored and harms nothing.
         RefusedError: a partition is not mirrored, or is halted.
+        OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as the engine.
     """
     java_binary()
@@ -72,9 +74,9 @@ class _Drain:
                 continue
             try:
                 await self._run(goal)
-            except OwnedElsewhereError:
-                if not await _runs_elsewhere(self.flow, identity):
-                    raise  # MirrorMaker 2 runs it: there is nobody to be watched
+            except OwnedElsewhereError as error:
+                if error.code == BY_MIRROR_MAKER:
+                    raise  # it mirrors, but makes no offset runs that could be waited for
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
             await self._watch(identity, goal)

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     Judge = Callable[[FlowSettings, Record], bool]
 
 RECENT_SECONDS = 15.0
+BY_MIRROR_MAKER = "mirror_maker"
+"""The code of the refusal where MirrorMaker 2 runs a flow."""
 _SILENT_SECONDS = 5.0
 """Once its workers have left: five of MM2's heartbeats."""
 _LOOK_SECONDS = 1.0
@@ -99,7 +101,7 @@ class MirrorMakerGuard:
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
             remedy="stop MirrorMaker 2's connectors, then `mmtool replicate --take-over` goes on where they stopped;"
             f" where it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
-            code="mirror_maker",
+            code=BY_MIRROR_MAKER,
         )
 
     async def wait_until_stopped(self, say: Say) -> None:

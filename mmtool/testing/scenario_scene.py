@@ -13,8 +13,9 @@ from mmtool.plan.group_facts import Member
 from mmtool.plan.journal import Entry, Kind
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.testing.operations import FakeJournal, KilledError
-from mmtool.testing.scenarios import SIDES, ScenarioError, Standing, Table, commits_of, place_of
+from mmtool.testing.scenarios import SIDES, Standing, commits_of, place_of
 from mmtool.testing.scene import Scene
+from mmtool.testing.tables import ScenarioError, Table
 from mmtool.translation.lockstep import Seen
 from mmtool.translation.types import TopicId
 

@@ -5,18 +5,20 @@ from pathlib import Path
 import pytest
 
 from mmtool.testing.scenario_ends import differences, operation_of, standing_differences
-from mmtool.testing.scenarios import ScenarioError, read_scenario
+from mmtool.testing.scenarios import read_scenario
+from mmtool.testing.tables import ScenarioError
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/situation.toml"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_it_ends_as_the_operator_was_told(folder, stage, typed):
+def test_it_ends_as_the_operator_was_told(folder, stage, typed, tmp_path):
     scenario = read_scenario(folder)
     there, operation = stage(scenario.situation), "OPERATION"
     before, found = there.standing(), []
     for number, (words, end) in enumerate(zip(scenario.commands, scenario.ends, strict=True), 1):
-        tool, *arguments = [operation if word == "OPERATION" else word for word in words]
+        meant = {"OPERATION": operation, "FILE": str(tmp_path / "plan.json")}
+        tool, *arguments = [meant.get(word, word) for word in words]
         assert tool == "mmtool"
         there.begin()
         answer = typed([*arguments, "-c", str(there.scene.config), "-o", "json"])
