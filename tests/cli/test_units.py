@@ -32,6 +32,7 @@ def scene(tmp_path, monkeypatch):
         "mmtool.commands.translate_offsets.connect", lambda flow, timeout, beside_mm2: made.clusters
     )
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
     return made
 
 
