@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
@@ -98,16 +99,17 @@ def show(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """One operation: its steps, its groups and what was written, and the ways on."""
-    from mmtool.failover.report import recorded_row, ways_on
+    from mmtool.failover.report import fence_left, recorded_row, ways_on
 
-    found = _one(config, source, target, timeout, operation_id).found
+    known = _one(config, source, target, timeout, operation_id)
+    found = known.found
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
     finish(operations.result("failover show", recorded_row(found), ()), output, None)
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
     if found.problem:
         talk(f"it ended with: {found.problem}")
-    for sentence in ways_on(found.operation):
+    for sentence in [*fence_left(found, known.flow), *ways_on(found.operation)]:
         talk(sentence)
 
 
@@ -151,7 +153,8 @@ def _finish_forward(known: Known, asked: operations.Asked) -> None:
     cluster = operations.written_at(found, known.flow, asked.timeout)
 
     def execute(ways: Ways, log: StepLog) -> Ended:
-        return Ended(rehearsal, *finish_forward(found, ways, log))
+        fence = fences.standing(known.flow, found, asked.timeout)
+        return Ended(rehearsal, *finish_forward(found, ways, log, fence))
 
     operations.run(asked, rehearsal, cluster, operations.identity_of(found), execute)
 
@@ -177,7 +180,8 @@ def _again_as_planned(known: Known, asked: operations.Asked) -> None:
     from mmtool.insight.translation import look
 
     flow = look(connect(known.flow, asked.timeout))
-    rehearsal = planned.rehearse(flow, known.groups, operation_id=known.found.operation_id)
+    fence = fences.again(known.flow, known.found, asked.timeout)
+    rehearsal = planned.rehearse(flow, known.groups, operation_id=known.found.operation_id, fence=fence)
     since = known.found.operation.standing
     operations.run(
         asked,
@@ -286,7 +290,7 @@ def _take_back(
         ways,
         log,
     ):
-        take_back(taking, ways, log)
+        take_back(taking, ways, log, fences.standing(known.flow, found, timeout))
     again = _one_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), (), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")

@@ -139,7 +139,7 @@ def to_be_executed(
     for number, step in enumerate(rehearsal.plan.steps, 1):
         talk(f"{number}. {step.name}: {step.sentence}")
     if not execute or not rehearsal.plan.executable:
-        finish(shown(), output, rehearsal.refusal)
+        finish(replace(shown(), errors=rehearsal.further_refusals), output, rehearsal.refusal)
         if rehearsal.moves:
             talk("nothing was changed; add --execute to do it")
         return False
@@ -275,6 +275,7 @@ def at_work(
     why = " ".join(reason.split())
     about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, why, by, said)
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
+    journalist.operation = None if since is None else since.operation
     operation_id = rehearsal.plan.operation_id
     seat = kept.seat if alone else NoSeat()
     ways = Ways(
@@ -337,7 +338,7 @@ class Teller:
 
 def show_end(command: str, ended: Ended, output: OutputFormat, row: Row | None = None) -> None:
     """The row of what was done, and what a human does next; or the error that it ended with."""
-    from mmtool.failover.report import ended_row, next_steps, summary, ways_on
+    from mmtool.failover.report import ended_row, next_steps, reverse_lines, summary, ways_on
 
     error = ended.operation.error
     done = result(command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
@@ -347,9 +348,15 @@ def show_end(command: str, ended: Ended, output: OutputFormat, row: Row | None =
         if error is None:
             for number, sentence in enumerate(next_steps(ended), 1):
                 talk(f"next {number}: {sentence}")
+            for line in _with_title(reverse_lines(ended)):
+                talk(line)
         else:
             for sentence in ways_on(ended.operation):
                 talk(sentence)
+
+
+def _with_title(lines: list[str]) -> list[str]:
+    return ["# the reverse flow's configuration, ready for the properties file", *lines] if lines else []
 
 
 def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:

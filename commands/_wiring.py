@@ -14,13 +14,14 @@ from mmtool.output.console import switches
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mmtool.config import FlowSettings, Settings
+    from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
     from mmtool.failover.failback import BothWays
     from mmtool.failover.planned import DrainPort
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
+    from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.units import ChosenUnit
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -156,6 +157,18 @@ def watched_flows(
         )
         for flow in loaded(config).select(source, target)
     ]
+
+
+def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:
+    """The ways to a cluster, and to its rules and producers; nothing is asked yet.
+
+    A change that a hung controller keeps waiting takes a minute to be settled, whatever ``--timeout`` says.
+    """
+    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.kafka.fences import KafkaFences
+
+    seconds = timeout.total_seconds()
+    return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
 
 
 def engine_drain() -> DrainPort:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from mmtool.commands import _failover_ways as ways
+from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _saved_plans as plans
@@ -28,12 +29,6 @@ from mmtool.output import OutputFormat
 app = typer.Typer(no_args_is_help=True)
 
 
-class Fence(StrEnum):
-    """How writers are kept off the source while groups move."""
-
-    NONE = "none"
-
-
 class Unknown(StrEnum):
     """Where a group goes on in a partition that nobody knows its position of."""
 
@@ -42,10 +37,6 @@ class Unknown(StrEnum):
     LATEST = "latest"
 
 
-FenceOption = Annotated[
-    Fence,
-    typer.Option("--fence", help="Who keeps writers off the source: none, because you have stopped them."),
-]
 UnknownOption = Annotated[
     Unknown,
     typer.Option("--unknown", help="Where a group goes on in a partition that nobody knows its position of."),
@@ -95,7 +86,8 @@ def planned(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    fence: FenceOption = Fence.NONE,
+    fence: fences.Option = fences.Fence.NONE,
+    fence_watch: fences.Watch = fences.WATCH,
     out: plans.Out = None,
     plan: plans.Plan = None,
     runbook: plans.Page = None,
@@ -121,8 +113,9 @@ def planned(
     if saved is not None:
         check_clusters(saved, clusters.target, clusters.source)
     flow = look(clusters)
-    rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved))
-    said = {"fence": fence.value}  # one value so far
+    said = fences.said(saved, fence, fence_watch)
+    keep_off = fences.asked(settings, said, timeout)
+    rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved), fence=keep_off)
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked(

@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.failover.operation import Operation
 from mmtool.failover.report import operation_row
 from mmtool.output import talk
 from mmtool.plan.failover import Guard
-from mmtool.plan.steps import topics_of
+from mmtool.plan.steps import StepName, topics_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
     from mmtool.failover.landing import Landing
-    from mmtool.failover.operation import Operation
+    from mmtool.failover.rows import Row
     from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.steps import Step
 
 SECONDS = 60.0
@@ -90,11 +92,26 @@ class Hooks:
 
         def run(operation: Operation, step: Step) -> None:
             if step.name in self.executables:
-                self._run(operation, step, landing)
+                row = operation_row(operation, landing)
+                told = _told(operation.plan, step, landing.groups, landing.plans or operation.plan.groups)
+                self._run(operation, step, told, row)
 
         return run
 
-    def _run(self, operation: Operation, step: Step, landing: Landing) -> None:
+    def take_back(self, plan: FailoverPlan, name: StepName) -> None:
+        """Run a step's hook again, told to undo what it did, perhaps in part; nothing where the step has none.
+
+        Raises:
+            RefusedError: It failed.
+            GateError: It took too long.
+        """
+        if name in self.executables:
+            step = next(step for step in plan.steps if step.name is name)
+            told = _told(plan, step, tuple(group.group for group in plan.groups), plan.groups)
+            row: Row = {"operation_id": plan.operation_id, "mode": plan.mode, "flow": plan.flow}
+            self._run(Operation(plan), step, {**told, "MMTOOL_ACTION": "undo"}, row)
+
+    def _run(self, operation: Operation, step: Step, told: Mapping[str, str], about: Row) -> None:
         """Raises as the hook ended.
 
         Raises:
@@ -104,12 +121,10 @@ class Hooks:
         """
         executable = self.executables[step.name]
         what = f"the hook of step {step.name}, {executable},"
-        row = json.dumps(operation_row(operation, landing), ensure_ascii=False).encode()
+        row = json.dumps(about, ensure_ascii=False).encode()
         called = _Called(f"hook {step.name}", executable, self.say)
         try:
-            code = called.run(
-                {**os.environ, **self.about, **_told(operation, step, landing)}, row, self.seconds
-            )
+            code = called.run({**os.environ, **self.about, **told}, row, self.seconds)
         except subprocess.TimeoutExpired as error:
             why = f"took more than {self.seconds:g} s and was ended"
             raise _failed(operation, f"{what} {why}", GateError) from error
@@ -142,16 +157,17 @@ def hooks_of(settings: FlowSettings, reason: str) -> Hooks:
     return Hooks(settings.hooks, about)
 
 
-def _told(operation: Operation, step: Step, landing: Landing) -> dict[str, str]:
-    plan = operation.plan
-    lists = {
-        "MMTOOL_GROUPS": _lines(landing.groups),
-        "MMTOOL_TOPICS": _lines(topics_of(landing.plans or plan.groups)),
-    }
+def _told(
+    plan: FailoverPlan, step: Step, groups: Iterable[str], plans: Iterable[GroupPlan]
+) -> dict[str, str]:
+    """A fence's topics are known before the mirror has caught up, and so before offsets are."""
+    topics = plan.fence.topics if step.name is StepName.FENCE else topics_of(plans)
+    lists = {"MMTOOL_GROUPS": _lines(groups), "MMTOOL_TOPICS": _lines(topics)}
     return {
         "MMTOOL_OPERATION_ID": plan.operation_id,
         "MMTOOL_MODE": plan.mode,
         "MMTOOL_STEP": step.name,
+        "MMTOOL_ACTION": "do",
         **{name: text for name, text in lists.items() if len(text.encode()) < _LONGEST_LIST},
     }
 

@@ -18,6 +18,7 @@ from mmtool.failover.states import Event
 from mmtool.folders import state_root
 from mmtool.output import warn
 from mmtool.plan.emergency import Unknowns
+from mmtool.plan.fenced import fence_body
 from mmtool.plan.journal import Entry, Kind, group_body
 from mmtool.translation.known import UNKNOWN
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
     from mmtool.failover.writing import Written
+    from mmtool.plan.fenced import Fence
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.risks import Risk
     from mmtool.plan.steps import Names, Step
@@ -89,6 +91,7 @@ class Journalist:
     Attributes:
         number: Of the last entry.
         figures: What it came to, asked when it ends.
+        operation: As it was last told of, or as the journal has it when it is taken up again.
     """
 
     port: JournalPort
@@ -96,12 +99,12 @@ class Journalist:
     number: int = 0
     figures: Callable[[], Figures] | None = None
     clock: Callable[[], float] = time.time
+    operation: Operation | None = field(default=None)
     _deaf: bool = False
-    _operation: Operation | None = field(default=None)
 
     def began(self, operation: Operation) -> None:
         about, plan = self.about, operation.plan
-        body = {
+        body: dict[str, Any] = {
             "mode": plan.mode,
             "source": about.names.source,
             "target": about.names.target,
@@ -116,6 +119,8 @@ class Journalist:
             "version": __version__,
             "pid": os.getpid(),
         }
+        if plan.fence.asked_for:
+            body["fence"] = {"kind": plan.fence.kind, "watch_seconds": plan.fence.watch_seconds}
         self._write(operation, (Kind.BEGAN, body))
 
     def intended(self, operation: Operation, step: Step) -> None:
@@ -146,8 +151,14 @@ class Journalist:
         of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
         for (group, place), risk in risks.items():
             of_group.setdefault(group, {})[group, place] = risk
-        assert self._operation is not None
-        self._write(self._operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
+        assert self.operation is not None
+        self._write(self.operation, *((Kind.GROUP, group_body(p, of_group.get(p.group, {}))) for p in plans))
+
+    def fenced(self, fence: Fence, *, stands: bool) -> None:
+        """Before a fence is raised; or once it is lowered, which stays so if it cannot be written down."""
+        assert self.operation is not None
+        write = self._write if stands else self._try
+        write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
 
     def settled(self, results: Iterable[Written]) -> None:
         """What became of each group's commits."""
@@ -160,17 +171,17 @@ class Journalist:
             }
             for result in results
         ]
-        assert self._operation is not None
-        self._write(self._operation, *((Kind.OUTCOME, body) for body in bodies))
+        assert self.operation is not None
+        self._write(self.operation, *((Kind.OUTCOME, body) for body in bodies))
 
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
         """Operations about some of these groups that are neither finished nor taken back, this one aside.
 
         One that was begun later and has written nothing is its operator's affair: the seat is refused to it.
         """
-        assert self._operation is not None
+        assert self.operation is not None
         found = {one.operation_id: one for one in recorded(self.port.entries())}
-        ours, wanted = found.pop(self._operation.plan.operation_id), set(groups)
+        ours, wanted = found.pop(self.operation.plan.operation_id), set(groups)
         return [
             one
             for one in found.values()
@@ -179,9 +190,14 @@ class Journalist:
 
     def supersede(self, other: Recorded) -> None:
         """Ends an operation that has written nothing: this one takes its place."""
-        assert self._operation is not None
-        ours = self._operation.plan.operation_id
+        assert self.operation is not None
+        ours = self.operation.plan.operation_id
         ended = replace(other.operation.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
+        if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
+            warn(
+                f"the fence of operation {other.operation_id} on {other.names.source} is left as it is:"
+                f" `mmtool failover show {other.operation_id}` says how to lower it"
+            )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
     def measured_by(self, figures: Callable[[], Figures]) -> None:
@@ -196,7 +212,7 @@ class Journalist:
             warn(f"the journal does not know of this: {error.message}")
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
-        self._operation = operation
+        self.operation = operation
         at_ms, standing = int(self.clock() * 1000), operation.standing
         entries = [
             Entry(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.documents import Document
     from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.fenced import Fence
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.risks import Risk
@@ -67,6 +68,8 @@ class Records(Protocol):
     def intends(
         self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]
     ) -> None: ...
+
+    def fenced(self, fence: Fence, *, stands: bool) -> None: ...
 
     def settled(self, results: Iterable[Written]) -> None: ...
 
@@ -172,8 +175,11 @@ class Landing:
             self.alone()
 
     def _gives_way(self, other: Recorded) -> bool:
-        """What ended by itself with everything as it was needs no word; what was killed on its way does."""
-        ended = other.state is OperationState.FAILED
+        """What ended by itself with everything as it was needs no word; what was killed on its way does.
+
+        So does what has left its fence behind: it is on record there alone.
+        """
+        ended = other.state is OperationState.FAILED and not other.fence_stands
         return can(other.operation.standing, Event.CANCEL) and (self.mode is Mode.EMERGENCY or ended)
 
     def write(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import MmtoolError, RefusedError, StoppedError
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError
 from mmtool.failover.states import START, Event, Phase, Standing, advance
 from mmtool.failover.stopping import Stops
 from mmtool.plan.steps import POINT_OF_NO_RETURN, StepName
@@ -100,6 +100,7 @@ def run(
     log: StepLog,
     undo: Actions | None = None,
     after: Callable[[Operation, Step], None] = _nothing_more,
+    begun: Iterable[StepName] = (),
 ) -> Operation:
     """Do the plan's steps in order, until the end or the first that fails.
 
@@ -112,12 +113,16 @@ def run(
         log: Is told of every step before it is begun.
         undo: How a step is taken back when a later one fails before the point of no return.
         after: What belongs to a step besides, and is done before the step counts as done; raises as actions do.
+        begun: Steps that have left something behind when it ended before: they are taken back as well, also when
+            it does not come to them again.
 
     Raises:
         MmtoolError: That it begins could not be put on record; nothing was done.
     """
     operation = operation.after(Event.BEGIN if operation.standing == START else Event.RESUME)
-    operation = replace(operation, steps=_before(operation), error=None)
+    operation = replace(
+        operation, steps={**dict.fromkeys(begun, StepState.RUNNING), **_before(operation)}, error=None
+    )
     log.began(operation)
     stops = Stops()
     for step in _left(operation):
@@ -180,11 +185,20 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
         error = _attempt(undo[step.name], Stops(), finish=True)
         if error is not None:
             left = f"{operation.sentence}; but {step.name} could not be taken back: {error.message}"
-            return replace(operation, sentence=left)
+            return replace(operation, sentence=left, error=_half_done(operation.error, step, error))
         if operation.state_of(step) is StepState.DONE:
             operation = operation.with_step(step, StepState.UNDONE)
         log.undone(operation, step)
     return operation
+
+
+def _half_done(why: MmtoolError | None, step: Step, error: MmtoolError) -> MmtoolError:
+    """What made it fail is not all any more: something is left that has to be dealt with."""
+    return PartlyAppliedError(
+        f"{'' if why is None else why.message}; and {step.name} could not be taken back: {error.message}",
+        remedy=error.remedy,
+        code=error.code,
+    )
 
 
 def _begun(operation: Operation, undo: Iterable[StepName]) -> list[Step]:

@@ -1,8 +1,8 @@
-"""``failover planned --fence none``: groups that stand still go on at the target exactly where they stopped.
+"""``failover planned``: groups that stand still go on at the target exactly where they stopped.
 
-The source's consumers have been stopped by the operator; producers may go on. The mirror is drained to where
-the source ended when the groups were found standing still, so nothing that a group could have read there is
-missing on the target, and each commit has an exact answer.
+The source's consumers have been stopped by the operator. The mirror is drained to where the source ended when the
+groups were found standing still, so nothing that a group could have read there is missing on the target, and each
+commit has an exact answer. Without a fence producers may go on; with one, the source has ended for good.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
+from mmtool.failover.fence_steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.proving import prove
@@ -29,15 +30,25 @@ from mmtool.insight.translation import (
     selected_groups,
     selection_warnings,
 )
-from mmtool.plan.failover import active_guards, blocking_guards, drain_goal, moved_meanwhile, plan_planned
+from mmtool.plan.failover import (
+    Guard,
+    active_guards,
+    blocking_guards,
+    drain_goal,
+    moved_meanwhile,
+    plan_planned,
+)
+from mmtool.plan.fenced import NO_FENCE, topics_to_fence
 from mmtool.plan.offsets import Direction, Rules, unknown_group
 from mmtool.plan.steps import StepName
 from mmtool.plan.units import dependencies
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.rehearsal import Rehearsal
@@ -46,7 +57,7 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.answers import SourceLog
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(Direction.FORWARD)
 
@@ -73,9 +84,10 @@ class DrainPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedRehearsal(SavableRehearsal):
-    """With the flow whose clusters have answered."""
+    """With the flow whose clusters have answered, and the ways to a fence where one is asked for."""
 
     flow: FlowNow = field(kw_only=True)
+    asked: FenceAsked | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +100,11 @@ class Ended:
 
 
 def rehearse(
-    flow: FlowNow, selection: GroupSelection, *, operation_id: str | None = None
+    flow: FlowNow,
+    selection: GroupSelection,
+    *,
+    operation_id: str | None = None,
+    fence: FenceAsked | None = None,
 ) -> PlannedRehearsal:
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
 
@@ -107,16 +123,24 @@ def rehearse(
         *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),
     ]
     settings, identity = flow.clusters.settings, flow.identity
-    plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans)
+    fenced = NO_FENCE if fence is None else fence.plan(topics_to_fence(groups, flow.topics))
+    plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans, fenced)
     plan = with_hooks(plan, settings.hooks)
-    warnings = (*selection_warnings(selected), *_idle_warnings(flow, groups))
-    if selection.unit is not None:
-        around = dependencies(selection.unit, readers_of(flow), selected.known, names_of(settings))
-        warnings = (*warnings, *around)
-    seen = seen_of_flow(flow, groups, plans)
-    return PlannedRehearsal(
-        settings, identity.source_id, identity.target_id, plan, warnings, flow=flow, seen=seen
+    warnings = (
+        *selection_warnings(selected),
+        *_idle_warnings(flow, groups),
+        *_around(flow, selection, selected.known),
+        *(f"{told.sentence}{'; ' * bool(told.remedy)}{told.remedy}" for told in fenced.rules.warnings),
     )
+    ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
+    return PlannedRehearsal(settings, *ids, plan, warnings, flow=flow, seen=seen, asked=fence)
+
+
+def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
+    """Who reads across the border of a unit."""
+    if selection.unit is None:
+        return ()
+    return dependencies(selection.unit, readers_of(flow), known, names_of(flow.clusters.settings))
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
@@ -148,10 +172,28 @@ def execute(
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds)
-    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
-    ended = operation.run(begun, steps.actions(), log, after=after)
+    fence = _fence_steps(rehearsal, ways, timeout_seconds)
+    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds, fence)
+    after, begun = ways.hooks.after(steps.landing), () if fence is None else fence.begun
+    undo = None if fence is None else fence.undo()
+    ended = operation.run(
+        operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun
+    )
     return Ended(rehearsal, ended, steps.landing)
+
+
+def _fence_steps(rehearsal: PlannedRehearsal, ways: Ways, timeout_seconds: float | None) -> FenceSteps | None:
+    if rehearsal.asked is None:
+        return None
+    clusters, fence = rehearsal.flow.clusters, rehearsal.plan.fence
+    return FenceSteps(
+        rehearsal.plan,
+        rehearsal.asked,
+        ways,
+        tuple(place for place in rehearsal.flow.partitions if place.topic in fence.topics),
+        timeout_seconds or TRANSACTION_SECONDS,
+        clusters.settings.reads_committed,
+    )
 
 
 @dataclass(slots=True)
@@ -162,13 +204,25 @@ class _Steps:
     drain_port: DrainPort
     landing: Landing
     timeout_seconds: float | None
+    fence: FenceSteps | None = None
     groups: list[GroupFacts] = field(default_factory=list)
     until: dict[TopicPartition, UpstreamOffset] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
+        fence = self.fence
+        fencing: dict[StepName, Callable[[], None]] = (
+            {}
+            if fence is None
+            else {
+                StepName.FENCE: fence.raise_,
+                StepName.TRANSACTIONS: fence.await_transactions,
+                StepName.ENDS: self.watch_ends,
+            }
+        )
         return {
             StepName.CHECK: self.check,
+            **fencing,
             StepName.DRAIN: self.drain,
             StepName.TRANSLATE: self.translate,
             StepName.PROVE: self.prove,
@@ -189,7 +243,25 @@ class _Steps:
         self.landing.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))
+        if self.fence is not None:
+            self._nobody_else(self.fence)
         self.until = drain_goal(self.groups, self._source_logs())
+
+    def _nobody_else(self, fence: FenceSteps) -> None:
+        """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
+        self.landing.alone()
+        left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
+        by_now = "the groups have commits by now for {}, which the fence is not about"
+        refuse(Guard("source_commits_moved", by_now.format(topic)) for topic in sorted(left))
+
+    def watch_ends(self) -> None:
+        """The source has ended: all of it is to be on the target, not only what was there at first."""
+        assert self.fence is not None
+        self.fence.watch()
+        logs = self._source_logs()
+        ended = self.fence.fence.ends.items()
+        ends = {at: replace(logs[at], log_end=UpstreamOffset(end)) for at, end in ended}
+        self.until = drain_goal(self.groups, logs | ends)
 
     def drain(self) -> None:
         if self.until:
@@ -221,8 +293,17 @@ class _Steps:
         self.landing.validate()
 
     def report(self) -> None:
+        if self.fence is not None:
+            self._prove_fence(self.fence)
+            return
         ends = {place: log.log_end for place, log in self._source_logs().items()}
         self.landing.figures = replace(self.landing.figures, diverged_records=short_of(self.flow, ends))
+
+    def _prove_fence(self, fence: FenceSteps) -> None:
+        """Nothing came to the source behind what is on the target."""
+        came = came_since(fence.fence, fence.source)
+        self.landing.figures = replace(self.landing.figures, diverged_records=sum(came.values()))
+        refuse_late_records(self.rehearsal.names.source, came)
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]

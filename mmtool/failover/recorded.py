@@ -10,6 +10,7 @@ from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.states import START, OperationState, Phase, Standing
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.failover import FailoverPlan
+from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
 from mmtool.plan.journal import JOURNAL_TOPIC, Kind, group_of
 from mmtool.plan.steps import Mode, Names, Step, StepName
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -49,6 +50,7 @@ class Recorded:
         group_names: Whom it is about, also before anything was planned for them.
         unknowns: What its operator has said of partitions that nobody knows a position of.
         written: By group, the partitions whose new offset stands.
+        fence_stands: The plan's fence may be there: it was about to be raised, and was not lowered since.
         entries: How many the journal has: the next one's number is one more.
     """
 
@@ -66,6 +68,7 @@ class Recorded:
     problem: str = ""
     entries: int = 1
     unknowns: Unknowns = Unknowns.LEAVE
+    fence_stands: bool = False
 
     @property
     def operation_id(self) -> str:
@@ -123,7 +126,10 @@ def _begun(entry: Entry) -> Recorded:
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
     released = tuple(body.get("released", ()))
-    plan = FailoverPlan(entry.operation_id, Mode(body["mode"]), names.flow, (), steps, released=released)
+    fence = _fence_asked_for(body)
+    plan = FailoverPlan(
+        entry.operation_id, Mode(body["mode"]), names.flow, (), steps, released=released, fence=fence
+    )
     source_id = body["source_id"]
     return Recorded(
         Operation(plan, START),
@@ -139,6 +145,14 @@ def _begun(entry: Entry) -> Recorded:
     )
 
 
+def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
+    """Its kind alone: what is denied is on record when it is about to be."""
+    if "fence" not in body:
+        return NO_FENCE
+    asked = body["fence"]
+    return Fence(FenceKind(asked["kind"]), watch_seconds=asked["watch_seconds"])
+
+
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     """Taken up again: the steps begin anew, as far as they are done anew."""
     states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
@@ -150,6 +164,11 @@ def _step(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     states = {**before.operation.steps, StepName(body["step"]): StepState(body["step_state"])}
     operation = replace(before.operation, steps=states)
     return replace(before, operation=operation, problem=body.get("problem", before.problem))
+
+
+def _fence(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    plan = replace(before.operation.plan, fence=fence_of(body))
+    return replace(before, operation=replace(before.operation, plan=plan), fence_stands=bool(body["stands"]))
 
 
 def _group(before: Recorded, body: Mapping[str, Any]) -> Recorded:
@@ -174,6 +193,7 @@ def _ended(before: Recorded, body: Mapping[str, Any]) -> Recorded:
 _TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
     Kind.BEGAN: _again,
     Kind.STEP: _step,
+    Kind.FENCE: _fence,
     Kind.GROUP: _group,
     Kind.OUTCOME: _outcome,
     Kind.ENDED: _ended,

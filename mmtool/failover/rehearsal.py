@@ -51,6 +51,11 @@ class Rehearsal:
         """The guards as one error."""
         return refusal_of(self.plan.guards) if self.plan.guards else None
 
+    @property
+    def further_refusals(self) -> tuple[RefusedError, ...]:
+        """Guards beside the first that no row tells of: what keeps a fence from being raised."""
+        return tuple(refusal_of((guard,)) for guard in self.plan.guards[1:] if guard.remedy)
+
 
 @dataclass(frozen=True, slots=True)
 class SavableRehearsal(Rehearsal):
@@ -86,7 +91,7 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
     codes = {guard.code for guard in guards}
     return RefusedError(
         guards[0].sentence + more,
-        remedy=_REMEDIES.get(guards[0].code, "the rows say which; nothing was changed"),
+        remedy=guards[0].remedy or _REMEDIES.get(guards[0].code, "the rows say which; nothing was changed"),
         code=codes.pop() if len(codes) == 1 else "refused",
     )
 

@@ -12,8 +12,10 @@ from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
 from mmtool.failover.states import Event, can
+from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.fenced import FenceKind, lowering_commands
 from mmtool.plan.offsets import Direction
 from mmtool.plan.risks import NO_RISK
 from mmtool.plan.steps import Mode
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.plan.fenced import Fence
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.risks import Risk
     from mmtool.translation.known import Unknown
@@ -256,6 +259,8 @@ def next_steps(ended: Ended) -> list[str]:
         return []
     if home:
         return [*first, f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"]
+    if ended.rehearsal.plan.fence.asked_for:
+        return [*first, *_after_fence(ended, settings)]
     return [*first, *_after_planned(ended, settings)]
 
 
@@ -267,6 +272,45 @@ def _after_planned(ended: Ended, settings: FlowSettings) -> list[str]:
         f"keep `mmtool replicate` running while anything still produces on {settings.source.alias}",
         f"the way back, before anything is produced there: mmtool translate-offsets {flow} {back} --reverse",
     ]
+
+
+def _after_fence(ended: Ended, settings: FlowSettings) -> list[str]:
+    """Producers belong to the target now."""
+    there, fence = settings.target, ended.rehearsal.plan.fence
+    topics = few(fence.topics)
+    renamed = few([settings.remote_topic(topic) for topic in fence.topics])
+    both = "" if settings.keeps_names else f"; consumers read both {topics} and {renamed} there from now on"
+    back = f"mmtool failover rollback {ended.rehearsal.plan.operation_id} --execute"
+    return [
+        f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}{both}",
+        _what_stays(fence, settings),
+        f"the way back, before anybody goes on there: {back} puts the groups back and lowers the fence",
+    ]
+
+
+def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
+    """That an operation's fence may stand, and how it is lowered by hand; nothing where it has none."""
+    return [_what_stays(found.operation.plan.fence, settings)] if found.fence_stands else []
+
+
+def _what_stays(fence: Fence, settings: FlowSettings) -> str:
+    here = settings.source
+    match fence.kind:
+        case FenceKind.ACL if fence.denies:
+            commands = "; ".join(lowering_commands(fence.denies, here.bootstrap_servers))
+            return f"the fence on {here.alias} stays; to lower it by hand, as an administrator: {commands}"
+        case FenceKind.HOOK:
+            return f"what {settings.hooks.get('fence', 'the hook')} did on {here.alias} stays"
+        case _:
+            return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no rule holds them"
+
+
+def reverse_lines(ended: Ended) -> list[str]:
+    """The reverse flow's configuration, where producers have moved and it is not there yet."""
+    fence = ended.rehearsal.plan.fence
+    if not fence.asked_for or ended.operation.error is not None:
+        return []
+    return reverse_flow(ended.rehearsal.settings, fence.topics, _moved(ended))
 
 
 def _after_emergency(settings: FlowSettings) -> list[str]:

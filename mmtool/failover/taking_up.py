@@ -8,13 +8,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import PartlyAppliedError, RefusedError
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover import operation as operations
+from mmtool.failover.fence_steps import came_since, lower, refuse_late_records
 from mmtool.failover.landing import Landing
+from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.undo import Undoing
+from mmtool.output import warn
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode, StepName, topics_of
@@ -24,7 +27,7 @@ from mmtool.translation.known import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mmtool.errors import MmtoolError
+    from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.journal import JournalPort
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
@@ -64,10 +67,19 @@ def require(found: Recorded, event: Event) -> None:
 _PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
 
 
-def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation, Landing]:
+def finish_forward(
+    found: Recorded, ways: Ways, log: StepLog, fence: FenceAsked | None = None
+) -> tuple[Operation, Landing]:
     """Do what is left of an operation that ended behind the point of no return.
 
-    Nothing is translated again: the offsets on record are written where they are not yet. The source is not asked.
+    Nothing is translated again: the offsets on record are written where they are not yet. The source is asked about a
+    fence alone: whether it has held, and to lower it where nothing can be written after all.
+
+    Args:
+        found: The operation.
+        ways: To the target, the journal, the flow's owner.
+        log: Is told of every step.
+        fence: The way to the fence that stands, where one does.
 
     Raises:
         MmtoolError: It could not be put on record that it is taken up; nothing was done.
@@ -85,9 +97,31 @@ def finish_forward(found: Recorded, ways: Ways, log: StepLog) -> tuple[Operation
         StepName.READ_BACK: landing.read_back,
         StepName.HAND_OVER: landing.hand_over,
         StepName.RELEASE: lambda: landing.hold(plan.released, failed_over=False),
-        StepName.REPORT: lambda: None,
+        StepName.REPORT: lambda: _prove_fence(found, fence, landing),
     }
-    return operations.run(found.operation, actions, log, after=ways.hooks.after(landing)), landing
+    undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}
+    return operations.run(found.operation, actions, log, undo, ways.hooks.after(landing)), landing
+
+
+def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) -> None:
+    """As at the first end, where the source still answers; who has been told of records behind it goes on with them."""
+    fence = found.operation.plan.fence
+    if asked is None or not fence.ends:
+        return
+    try:
+        came = came_since(fence, asked.source)
+    except UnreachableError as error:
+        warn(f"whether the fence has held cannot be told: {error.message}")
+        return
+    landing.figures = replace(landing.figures, diverged_records=sum(came.values()))
+    if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
+        refuse_late_records(found.names.source, came)
+
+
+def _lower(found: Recorded, asked: FenceAsked, ways: Ways) -> None:
+    plan = found.operation.plan
+    lower(plan, asked, ways.hooks)
+    ways.journal.fenced(plan.fence, stands=False)
 
 
 def _figures(found: Recorded) -> Figures:
@@ -128,7 +162,10 @@ class TakingBack:
     @property
     def question(self) -> str:
         done = f"{self.event.replace('_', ' ')} operation {self.found.operation_id}"
-        return f"{done}: {self.undoing.question}" if self.undoing.writable else done
+        parts = [self.undoing.question] if self.undoing.writable else []
+        if self.found.fence_stands:
+            parts.append(f"lower its fence on {self.found.names.source}")
+        return f"{done}: {', and '.join(parts)}" if parts else done
 
 
 def rehearse_taking_back(
@@ -216,11 +253,17 @@ def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
     }
 
 
-def take_back(taking: TakingBack, ways: Ways, log: StepLog) -> Operation:
-    """Do it: groups first, then the marks, then the journal.
+def take_back(taking: TakingBack, ways: Ways, log: StepLog, fence: FenceAsked | None = None) -> Operation:
+    """Do it: groups first, then the marks, then the fence, then the journal.
 
     A crash in between leaves the operation where it was, and the same command does the rest: what is back already is
     left alone.
+
+    Args:
+        taking: What.
+        ways: To the target, the journal, the flow's owner.
+        log: Is told of the end.
+        fence: The way to the fence, for an operation whose fence stands.
 
     Raises:
         OwnedElsewhereError: Another operation is under way.
@@ -233,6 +276,12 @@ def take_back(taking: TakingBack, ways: Ways, log: StepLog) -> Operation:
         if moved.error is not None:
             raise _left(taking, moved.error)
     ways.marks.write(taking.marks)
+    if taking.found.fence_stands:
+        assert fence is not None
+        try:
+            _lower(taking.found, fence, ways)
+        except MmtoolError as error:
+            raise _left(taking, error) from error
     ended = taking.found.operation.after(taking.event)
     log.ended(replace(ended, error=None))
     return ended

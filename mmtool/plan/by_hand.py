@@ -131,6 +131,21 @@ def _deny(hands: Hands, *how: str) -> list[str]:
     return [hands.target.tool("acls", *how, *rule)] if topics else []
 
 
+def _fence(hands: Hands) -> list[str]:
+    """As `mmtool.plan.fences` denies, and the way back as a comment."""
+    told = [
+        ("--topic", d.name, "--deny-principal", d.principal, "--operation", "Write")
+        for d in hands.plan.fence.denies
+    ]
+    back = [hands.here.tool("acls", "--remove", "--force", *words) for words in told]
+    made = [hands.here.tool("acls", "--add", *words) for words in told]
+    return [*made, "# the way back:", *(f"# {line}" for line in back)] if made else []
+
+
+def _transactions(hands: Hands) -> list[str]:
+    return [hands.here.tool("transactions", "list")]
+
+
 def _drain(hands: Hands) -> list[str]:
     places = [at for at, _, _, _ in hands.answers] or _committed(hands)
     return [hands.ends(hands.here, places, "latest")] if places else []
@@ -246,6 +261,9 @@ def _committed(hands: Hands) -> list[TopicPartition]:
 
 _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.CHECK: _check,
+    StepName.FENCE: _fence,
+    StepName.TRANSACTIONS: _transactions,
+    StepName.ENDS: _drain,
     StepName.MARK: _mark,
     StepName.DRAIN: _drain,
     StepName.FIND: _find,

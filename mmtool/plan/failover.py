@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.fenced import NO_FENCE, Fence
 from mmtool.plan.steps import Mode, steps_of
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -30,10 +31,11 @@ _CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PART
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Why the plan must not be executed: a stable word, and the sentence."""
+    """Why the plan must not be executed: a stable word, the sentence, and what to do where the word does not say it."""
 
     code: str
     sentence: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class FailoverPlan:
         guards: What forbids it; an executable plan has none.
         released: Topics of the source that are mirrored again when a failback is done.
         risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
+        fence: What keeps producers off the source.
     """
 
     operation_id: str
@@ -57,6 +60,7 @@ class FailoverPlan:
     guards: tuple[Guard, ...] = ()
     risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
     released: tuple[str, ...] = ()
+    fence: Fence = NO_FENCE
 
     @property
     def executable(self) -> bool:
@@ -64,13 +68,21 @@ class FailoverPlan:
 
 
 def plan_planned(
-    operation_id: str, names: Names, groups: Iterable[GroupFacts], plans: Iterable[GroupPlan]
+    operation_id: str,
+    names: Names,
+    groups: Iterable[GroupFacts],
+    plans: Iterable[GroupPlan],
+    fence: Fence = NO_FENCE,
 ) -> FailoverPlan:
     """The plan for groups as they stand, with translations as far as the mirror goes."""
     facts, found = tuple(groups), tuple(plans)
-    guards = (*active_guards(facts, names), *blocking_guards(found, after_drain=False))
-    steps = steps_of(Mode.PLANNED, names, found)
-    return FailoverPlan(operation_id, Mode.PLANNED, names.flow, found, steps, guards)
+    guards = (
+        *active_guards(facts, names),
+        *blocking_guards(found, after_drain=False),
+        *(Guard(guard.code, guard.sentence, guard.remedy) for guard in fence.rules.guards),
+    )
+    steps = steps_of(Mode.PLANNED, names, found, fence=fence)
+    return FailoverPlan(operation_id, Mode.PLANNED, names.flow, found, steps, guards, fence=fence)
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

@@ -37,6 +37,25 @@ GUIDES: dict[StepName, Guide] = {
         way_back=_NOTHING,
         by_hand="Describe the groups on both sides; the state must be Empty, and no member be listed.",
     ),
+    StepName.FENCE: Guide(
+        done_when="Nobody but mmtool and super users may write {topics} on {here}, on any broker.",
+        stop_when="A rule cannot be made, or would deny mmtool itself. What was denied is allowed again.",
+        way_back="Until offsets are written, any failure takes exactly these rules away; after that, `mmtool failover"
+        " rollback` does.",
+        by_hand="Deny WRITE to each principal that a rule lets write {topics}, or stop the producers.",
+    ),
+    StepName.TRANSACTIONS: Guide(
+        done_when="No transaction has records in {topics} on {here} and has not ended.",
+        stop_when="One does not end: it is listed with its producer id. The fence is taken back.",
+        way_back=_NOTHING,
+        by_hand="List what hangs, and wait for it to end (`transaction.timeout.ms`, 60 s by default).",
+    ),
+    StepName.ENDS: Guide(
+        done_when="Every partition of {topics} on {here} has the same end for a while.",
+        stop_when="An end moves: somebody still writes, and is named by producer id. The fence is taken back.",
+        way_back=_NOTHING,
+        by_hand="Ask for the log ends twice, some seconds apart: they must be the same.",
+    ),
     StepName.MARK: Guide(
         done_when="The marks are on {there}: `mmtool status` shows {topics} as failed_over.",
         stop_when="{there} does not take the marks. Nothing has been changed.",

@@ -3,7 +3,8 @@
 Every entry has a key of its own, so compaction keeps them all. An operation is what its entries say, read in order:
 
 A  an entry is written before what it speaks of is done (``intended``), or after (``done``), never at the same time
-B  before the first commit, every commit that is going to be written is on record, with what stood there
+B  before the first commit, every commit that is going to be written is on record, with what stood there; and before
+   the first rule, every rule that is going to be made
 C  an entry that cannot be read is refused, never passed over: an operation with a gap is none that could be resumed
 """
 
@@ -40,6 +41,8 @@ class Kind(StrEnum):
     """The operation's own facts: who, why, which flow, which groups, which steps."""
     STEP = "step"
     """A step's new state."""
+    FENCE = "fence"
+    """What keeps producers off the source: about to be raised, or lowered."""
     GROUP = "group"
     """Where a group is going to be, and what stood there."""
     OUTCOME = "outcome"

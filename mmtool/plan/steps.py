@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class StepName(StrEnum):
     """Every step there is; a mode has those of `ORDER`."""
 
     CHECK = "check_groups"
+    FENCE = "fence"
+    TRANSACTIONS = "await_transactions"
+    ENDS = "watch_ends"
     MARK = "mark_failed_over"
     DRAIN = "drain"
     FIND = "find_diverged"
@@ -90,10 +94,22 @@ ORDER: dict[Mode, tuple[StepName, ...]] = {
     ),
 }
 
+_FENCING = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
+"""Between the check of the groups and the drain, where producers move as well."""
+
+
+def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, ...]:
+    """A mode's steps, with those of a fence where one is asked for."""
+    order = ORDER[mode]
+    if fence is FenceKind.NONE:
+        return order
+    at = order.index(StepName.DRAIN)
+    return (*order[:at], *_FENCING, *order[at:])
+
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
-HOOKABLE = tuple(dict.fromkeys([*_REAL, "fence"]))
-"""What ``mmtool.hook.STEP`` may name: every step but a drill's own, and the fence, which may be a hook's."""
+HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _FENCING)]))
+"""What ``mmtool.hook.STEP`` may name: every step but a drill's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,11 @@ class Names:
 
 
 def steps_of(
-    mode: Mode, names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...] = ()
+    mode: Mode,
+    names: Names,
+    plans: tuple[GroupPlan, ...],
+    held: tuple[str, ...] = (),
+    fence: Fence = NO_FENCE,
 ) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned.
 
@@ -126,6 +146,7 @@ def steps_of(
         names: Of the clusters.
         plans: Of the groups.
         held: For a failback, the source's topics that are held meanwhile.
+        fence: What keeps producers off the source.
     """
     if mode is Mode.FAILBACK:
         sentences = _going_home(names, plans, held)
@@ -133,7 +154,14 @@ def steps_of(
         sentences = _drilling(names, plans)
     else:
         sentences = _going_away(mode, names, plans)
-    return tuple(Step(name, sentences[name]) for name in ORDER[mode])
+    sentences |= _fencing(names, plans, fence)
+    return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
+
+
+def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[StepName, str]:
+    groups = few([plan.group for plan in plans]) or "no group"
+    has = "has" if len(plans) == 1 else "have"
+    return dict(zip(_FENCING, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
 
 
 def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...]) -> dict[StepName, str]:

@@ -35,7 +35,9 @@ def plan_acls(
     """The rules to add on the target.
 
     ALLOW WRITE is not carried over, and ALLOW ALL becomes ALLOW READ: only the mirror writes there. What denies is
-    carried over as it is. A rule about every topic (``*``) means nothing under a renamed name, and is left out there.
+    carried over as it is, save what looks like a fence (`mmtool.plan.fences`): carried over, it would keep producers
+    off the cluster that they are moved to, and nobody would lower it there. A rule about every topic (``*``) means
+    nothing under a renamed name, and is left out there.
 
     Args:
         source: The source's rules.
@@ -50,7 +52,13 @@ def plan_acls(
         )
         for acl in source
         if (acl.permission, acl.operation) != ("ALLOW", "WRITE")
+        and not _is_like_a_fence(acl)
         and mirrors(acl.topic)
         and (acl.topic != ANY_TOPIC or remote_topic(acl.topic) == ANY_TOPIC)
     ]
     return [acl for acl in dict.fromkeys(wanted) if acl not in target]
+
+
+def _is_like_a_fence(acl: TopicAcl) -> bool:
+    """By its shape: brokers do not keep who made a rule, and it may be another flow's fence."""
+    return (acl.permission, acl.operation, acl.host) == ("DENY", "WRITE", "*") and acl.topic != ANY_TOPIC

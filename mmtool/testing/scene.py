@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
+from mmtool.failover.fence_steps import FenceAsked
 from mmtool.failover.hooks import hooks_of
 from mmtool.failover.journal import About, Journalist
 from mmtool.failover.landing import Ways
@@ -14,9 +15,12 @@ from mmtool.insight.target_alone import TargetSide
 from mmtool.insight.translation import FlowClusters, FlowNow, look
 from mmtool.kafka.ports import Bounds, Told
 from mmtool.plan.documents import FlowRecord
+from mmtool.plan.fenced import FenceKind
+from mmtool.plan.fences import ANY_HOST, LITERAL, Binding
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity
 from mmtool.testing.clusters import FakeCluster, FakeFlowState, FakeSynced
+from mmtool.testing.fences import FakeFences
 from mmtool.testing.maps import about_of, map_of
 from mmtool.testing.operations import FakeJournal, FakeMarks, FakeSeat
 from mmtool.translation.lockstep import Seen
@@ -57,6 +61,7 @@ class Scene:
         self.draining: MmtoolError | None = None
         self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
         self.journal, self.marks, self.seat = FakeJournal(), FakeMarks(self.state), FakeSeat()
+        self.fences = FakeFences(self.source)
 
     @property
     def clusters(self) -> FlowClusters:
@@ -85,6 +90,7 @@ class Scene:
         groups = tuple(plan.group for plan in rehearsal.plan.groups)
         about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, reason, "ann@host-1")
         journalist = Journalist(self.journal, about, since.entries if since else 0)
+        journalist.operation = since.operation if since else None
         operation_id = rehearsal.plan.operation_id
         return (
             Ways(
@@ -99,6 +105,16 @@ class Scene:
             ),
             journalist,
         )
+
+    def fence(self, kind: FenceKind = FenceKind.ACL, since: Recorded | None = None) -> FenceAsked:
+        """A fence around the source; ``since`` is what the journal has of one already."""
+        standing = since.operation.plan.fence if since is not None and since.fence_stands else None
+        return FenceAsked(kind, self.source, self.fences, standing=standing)
+
+    def may_write(self, user: str, topic: str) -> None:
+        """A rule on the source lets somebody write a topic."""
+        assert self.fences.rules is not None
+        self.fences.rules.add(Binding(topic, LITERAL, f"User:{user}", ANY_HOST, "WRITE", "ALLOW"))
 
     def look(self, *topics: str) -> FlowNow:
         return look(self.clusters, topics)

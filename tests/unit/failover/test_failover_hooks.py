@@ -71,6 +71,7 @@ def test_a_hook_is_told_who_moves_where_and_why(ran, hook, tmp_path):
     assert about == {
         "MMTOOL_MODE": "planned",
         "MMTOOL_STEP": "hand_over",
+        "MMTOOL_ACTION": "do",
         "MMTOOL_SOURCE": "east",
         "MMTOOL_TARGET": "west",
         "MMTOOL_SOURCE_BOOTSTRAP": "east-1:9092",

@@ -13,6 +13,7 @@ from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.plan.fences import Binding
 from mmtool.plan.group_facts import Commit, GroupSelection
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.steps import Mode
@@ -23,10 +24,17 @@ from mmtool.translation.types import TopicPartition
 
 GROUPS = GroupSelection(("app", "late"))
 REMOTE = TopicPartition("east.orders", 0)
+FENCED = "fenced"
+"""A planned move of which producers are a part."""
+MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
+FENCE = MAY._replace(permission="DENY")
 
 
 class Away:
-    """Both groups go away, planned or in an emergency; ``app`` has a commit on the target already."""
+    """Both groups go away, planned (with a fence or without) or in an emergency.
+
+    ``app`` has a commit on the target already, and alice may write what they read.
+    """
 
     def __init__(self, directory, mode):
         self.end = {"app": {REMOTE: Commit(50)}, "late": {REMOTE: Commit(60)}}
@@ -38,14 +46,18 @@ class Away:
             self.scene.commits(group, "orders", offset)
             self.scene.told(group, "orders", (offset, offset), at_ms=int(time.time() * 1000))
         self.scene.commits("app", "east.orders", 7, cluster=self.scene.target)
+        self.scene.may_write("alice", "orders")
+        self.rules_after = {MAY, FENCE} if mode == FENCED else {MAY}
         self.written = self.scene.target
         self.marks_before = (set(), set())
         self.marks_after = ({"orders"} if mode is Mode.EMERGENCY else set(), {"app", "late"})
 
-    def rehearsed(self, **more):
+    def rehearsed(self, since=None):
+        name = since and since.operation_id
         if self.mode is Mode.EMERGENCY:
-            return emergency.rehearse(self.scene.side, GROUPS, **more)
-        return planned.rehearse(self.scene.look(), GROUPS, **more)
+            return emergency.rehearse(self.scene.side, GROUPS, operation_id=name)
+        fence = self.scene.fence(since=since) if self.mode == FENCED else None
+        return planned.rehearse(self.scene.look(), GROUPS, operation_id=name, fence=fence)
 
     def ways(self, rehearsal, since=None):
         return self.scene.ways(rehearsal, since=since)
@@ -61,14 +73,15 @@ class Home:
 
     marks_before = ({"orders"}, {"app", "late"})
     marks_after = (set(), set())
+    rules_after = frozenset()
 
     def __init__(self, directory, mode):
         self.end, self.before = AT_HOME, {"app": {ORDERS: Commit(8)}}
         self.mode, self.scene, self.folder = mode, ThereAndBack(directory), directory
         self.written = self.scene.source
 
-    def rehearsed(self, **more):
-        return failback.rehearse(self.scene.both, GROUPS, **more)
+    def rehearsed(self, since=None):
+        return failback.rehearse(self.scene.both, GROUPS, operation_id=since and since.operation_id)
 
     def ways(self, rehearsal, since=None):
         return self.scene.ways(rehearsal, since=since, home=True)
@@ -109,11 +122,11 @@ def found(case):
 def resumed(case, kill=None):
     """As `mmtool failover resume` does, on another host."""
     one = found(case)
-    rehearsal = case.rehearsed(operation_id=one.operation_id)
+    rehearsal = case.rehearsed(one)
     ways, log = case.ways(rehearsal, since=one)
     log = log if kill is None else Both(log, Killing(kill))
     if one.operation.point_of_no_return_passed:
-        return finish_forward(one, ways, log)[0]
+        return finish_forward(one, ways, log, case.scene.fence(since=one))[0]
     return case.executed(rehearsal, ways, log, since=one.operation.standing).operation
 
 
@@ -122,8 +135,8 @@ def taken_back(case, event):
     identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
     taking = rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
     assert taking.refusal is None
-    ways, log = case.ways(case.rehearsed(operation_id=one.operation_id), since=one)
-    take_back(taking, ways, log)
+    ways, log = case.ways(case.rehearsed(one), since=one)
+    take_back(taking, ways, log, case.scene.fence(since=one))
 
 
 def words(tmp_path, mode):
@@ -143,7 +156,7 @@ _FOLDERS = count(1)
 _SAID = {}
 
 
-@pytest.fixture(params=[mode for mode in Mode if mode is not Mode.DRILL], ids=lambda mode: mode.value)
+@pytest.fixture(params=[*(mode for mode in Mode if mode is not Mode.DRILL), FENCED], ids=str)
 def mode(request):
     return request.param
 
@@ -169,6 +182,7 @@ def test_killed_at_any_word_and_resumed_it_ends_the_same(tmp_path, mode, unheard
             assert resumed(case).error is None, word
         assert committed(case) == case.end, word
         assert (found(case).state, marks(case)) == (OperationState.COMPLETED, case.marks_after), word
+        assert case.scene.fences.rules == case.rules_after, word
 
 
 @pytest.mark.parametrize("unheard", [False, True], ids=["on record", "not on record any more"])
@@ -179,6 +193,7 @@ def test_killed_at_any_word_and_taken_back_everything_is_as_it_was(tmp_path, mod
         standing = found(case).operation.standing
         taken_back(case, Event.CANCEL if can(standing, Event.CANCEL) else Event.ROLL_BACK)
         assert (committed(case), marks(case)) == (case.before, case.marks_before), word
+        assert case.scene.fences.rules == case.rules_after - {FENCE}, word
         assert found(case).state in {OperationState.CANCELLED, OperationState.ROLLED_BACK}, word
 
 
@@ -193,6 +208,7 @@ def test_killed_again_while_it_is_resumed_it_is_resumed_again(tmp_path, mode):
         if found(case).state is not OperationState.COMPLETED:
             assert resumed(case).error is None, word
         assert committed(case) == case.end, word
+        assert case.scene.fences.rules == case.rules_after, word
 
 
 def test_what_was_checked_before_a_crash_is_checked_again(case):
@@ -319,3 +335,13 @@ def test_an_emergency_does_not_take_the_place_of_one_that_has_begun_to_write(tmp
     killed_while_writing(case)
     _, ended = in_emergency(case)
     assert (ended.error.exit_code, ended.error.code) == (3, "open_operation")
+
+
+def test_an_emergency_leaves_a_standing_fence_alone_and_says_so(tmp_path, capsys):
+    case = Away(tmp_path, FENCED)
+    killed_at(case, 6)
+    assert found(case).fence_stands
+    assert in_emergency(case)[1].error is None
+    (left,) = [one for one in recorded(case.scene.journal.entries()) if one.mode is Mode.PLANNED]
+    assert (case.scene.fences.rules, left.state, left.fence_stands) == ({MAY, FENCE}, "cancelled", True)
+    assert f"mmtool failover show {left.operation_id}" in capsys.readouterr().err

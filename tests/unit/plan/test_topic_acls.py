@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mmtool.plan.fences import ANY_HOST, LITERAL, Binding, FenceFacts, fence_plan
 from mmtool.plan.topic_acls import TopicAcl, plan_acls
 
 
@@ -25,7 +26,11 @@ def planned(*source, target=(), prefix="a."):
         (acl(operation="ALL"), [acl("a.orders")]),
         (acl(operation="DESCRIBE"), [acl("a.orders", "DESCRIBE")]),
         (acl(operation="ALL", permission="DENY"), [acl("a.orders", "ALL", "DENY")]),
-        (acl(operation="WRITE", permission="DENY"), [acl("a.orders", "WRITE", "DENY")]),
+        (
+            acl(operation="WRITE", permission="DENY")._replace(host="10.0.0.7"),
+            [acl("a.orders", "WRITE", "DENY")._replace(host="10.0.0.7")],
+        ),
+        (acl(operation="WRITE", permission="DENY"), []),
         (acl("private"), []),
         (acl("*"), []),
     ],
@@ -41,3 +46,24 @@ def test_what_is_there_is_not_added_again_and_two_that_become_one_are_added_once
 
 def test_a_rule_about_every_topic_stays_one_where_names_stay():
     assert planned(acl("*"), prefix="") == [acl("*")]
+
+
+def test_a_fence_of_the_source_keeps_nobody_off_the_target():
+    """Its producers are moved there."""
+    (deny,) = fence_plan(
+        FenceFacts(
+            ("orders",),
+            frozenset({Binding("orders", LITERAL, "User:app", ANY_HOST, "WRITE", "ALLOW")}),
+            own=frozenset({"User:mm"}),
+            own_complete=True,
+            own_writes=frozenset(),
+            may_alter=True,
+            super_users=frozenset(),
+            allows_unruled=False,
+            writers={},
+        )
+    ).denies
+    assert (
+        planned(TopicAcl(deny.name, deny.principal, deny.host, deny.operation, deny.permission), prefix="")
+        == []
+    )

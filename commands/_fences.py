@@ -1,0 +1,103 @@
+"""``--fence`` and ``--fence-watch``: who keeps producers off the source while groups move."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.commands._wiring import fenced_cluster
+from mmtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.fence_steps import FenceAsked
+    from mmtool.failover.recorded import Recorded
+    from mmtool.plan.fenced import Fence as Planned
+    from mmtool.plan.fenced import FenceKind
+    from mmtool.plan.saved_plan import SavedPlan
+
+
+class Fence(StrEnum):
+    """How writers are kept off the source while groups move."""
+
+    NONE = "none"
+    ACL = "acl"
+    HOOK = "hook"
+    WATCH = "watch"
+
+
+WATCH = timedelta(seconds=2)
+Option = Annotated[
+    Fence,
+    typer.Option(
+        "--fence",
+        help="Who keeps producers off the source, when they move too: acl denies them WRITE, hook runs"
+        " mmtool.hook.fence, watch relies on you. With none they may stay.",
+    ),
+]
+Watch = Annotated[
+    timedelta,
+    typer.Option(
+        "--fence-watch",
+        metavar="DURATION",
+        parser=options.duration,
+        help="How long the source's ends must stand still behind a fence (2s).",
+        show_default=False,
+    ),
+]
+
+
+def said(saved: SavedPlan | None, fence: Fence, watch: timedelta) -> dict[str, str]:
+    """The options as a plan keeps them: those of the saved one, or what the command line says."""
+    if saved is not None:
+        return dict(saved.options)
+    more = {} if fence is Fence.NONE else {"fence_watch": f"{watch.total_seconds():g}s"}
+    return {"fence": fence.value, **more}
+
+
+def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None) -> FenceAsked | None:
+    """What is asked for; None without a fence.
+
+    Raises:
+        UsageError: A hook is asked for, and none is configured.
+    """
+    from mmtool.plan.fenced import FenceKind
+
+    kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
+    if kind is FenceKind.HOOK and "fence" not in flow.hooks:
+        raise UsageError(
+            "mmtool.hook.fence is not set: there is nothing that --fence hook could run",
+            remedy="name an executable there, or use --fence acl or watch",
+        )
+    return _asked(flow, kind, watch.total_seconds(), timeout, None)
+
+
+def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
+    """The fence of an operation that is begun again; None where it has none."""
+    fence = found.operation.plan.fence
+    standing = fence if found.fence_stands else None
+    return _asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
+
+
+def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
+    """The way to the fence that an operation has left standing; None where it has left none."""
+    return again(flow, found, timeout) if found.fence_stands else None
+
+
+def _asked(
+    flow: FlowSettings, kind: FenceKind, watch: float, timeout: timedelta | None, standing: Planned | None
+) -> FenceAsked | None:
+    from mmtool.failover.fence_steps import FenceAsked
+    from mmtool.plan.fenced import FenceKind
+
+    if kind is FenceKind.NONE:
+        return None
+    patience = timeout or options.DEFAULT_TIMEOUT
+    source, port = fenced_cluster(flow.source, patience)
+    return FenceAsked(kind, source, port, watch, standing)
