@@ -6,16 +6,18 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from busy import Others
 
 from mmtool.commands._wiring import connect
 from mmtool.config import load_settings
+from mmtool.failover.journal import local_copy
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.journal import Entry
 from mmtool.plan.offsets import Rules
 from mmtool.testing.lookups import flow_facts, groups_of
 from mmtool.testing.processes import Answer, run_mmtool
@@ -46,6 +48,20 @@ class Size:
     @property
     def offsets(self) -> int:
         return self.groups * self.partitions
+
+
+def _steps(operation_id: str) -> dict[str, float]:
+    """How long each step took, in seconds, by the journal's copy on this host."""
+    found: dict[str, float] = {}
+    began: dict[str, int] = {}
+    for line in local_copy(operation_id).read_bytes().splitlines():
+        entry = Entry.decode(line)
+        step, state = entry.body.get("step"), entry.body.get("step_state")
+        if state == "running":
+            began[str(step)] = entry.at_ms
+        elif state == "done":
+            found[str(step)] = (entry.at_ms - began[str(step)]) / 1000
+    return found
 
 
 class ManyGroups:
@@ -135,6 +151,37 @@ class ManyGroups:
         assert offsets == told
         assert sum(map(len, told.values())) == self._size.offsets
         return took
+
+    def told(self) -> None:
+        """The last commits of all groups are on b, as checkpoints."""
+        self._mmtool("replicate", "--until-caught-up")
+
+    def failed_over(self) -> tuple[Others, dict[str, float]]:
+        """``failover emergency`` while a hangs, from its start to its end; and what each of its steps took, in seconds.
+
+        Put back afterwards.
+
+        Raises:
+            AssertionError: A group does not stand where its row says.
+        """
+        a = self._fleet["a"]
+        for broker in a.running():
+            a.pause_broker(broker.node_id)
+        words = ("emergency", "--all-groups", "--accept-data-loss", "--execute", "--yes", "-o", "json")
+        with Others(self.brokers) as took:
+            answer = self._mmtool("failover", *words)
+        for broker in a.running():
+            a.resume_broker(broker.node_id)
+        (row,) = answer.rows
+        groups: Any = row["groups"]
+        partitions = [(group["group"], at) for group in groups for at in group["partitions"]]
+        told = {(g, at["target_topic"], at["partition"]): at["downstream_offset"] for g, at in partitions}
+        stand = groups_of(self._fleet["b"].bootstrap).commits({group for group, _ in partitions})
+        assert {(g, *at): c.offset for g, of in stand.items() for at, c in of.items()} == told
+        assert len(told) == self._size.offsets
+        name = str(row["operation_id"])
+        self._mmtool("failover", "rollback", name, "--execute", "--yes")
+        return took, _steps(name)
 
     def _timed(self, *options: str) -> tuple[Others, Answer]:
         with Others(self.brokers) as took:

@@ -2,7 +2,8 @@
 
     python benchmarks/translation_scale.py [--quick] [--json FILE]
 
-Runs in memory are measured in a process each (run_columns.py), groups on two real clusters (many_groups.py).
+Runs in memory are measured in a process each (run_columns.py), groups on two real clusters, an emergency
+failover of many as well (many_groups.py).
 docs/benchmarks.md tells more.
 """
 
@@ -35,6 +36,8 @@ _SEALED_BY_PUMPS = 1024  # runs in a block: mmtool.replication.pump.mirror
 _TURNS = 3
 _FULL = Size(groups=2_000, partitions=50, transactions=200)
 _QUICK = Size(groups=400, partitions=50, transactions=40)
+_FAILED_OVER = Size(groups=1_000, partitions=20, transactions=40)
+"""The size that an emergency is promised for, in under a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="400 groups instead of 2,000")
-    parser.add_argument("--only", choices=("memory", "groups"), help="one half alone")
+    parser.add_argument("--only", choices=("memory", "groups", "failover"), help="one part alone")
     parser.add_argument("--directory", type=Path, help="for the clusters' data and all logs")
     parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
@@ -84,7 +87,8 @@ def main() -> None:
     began = time.monotonic()
     print(f"logs: {directory}\n\n{_line('', 'wanted', 'measured', '', 'others', '')}")
     figures: list[Figure] = []
-    for part, measure in (("memory", _in_memory), ("groups", _on_brokers)):
+    parts = {"memory": _in_memory, "groups": _on_brokers, "failover": _failing_over}
+    for part, measure in parts.items():
         if given.only in (None, part):
             for figure in measure(directory, _QUICK if given.quick else _FULL):
                 figures.append(figure)
@@ -154,6 +158,25 @@ def _groups(bench: ManyGroups, size: Size) -> Iterator[Figure]:
     yield _turns(f"{what}, rehearsed", bench.rehearsed, None, "the whole process, rows as JSON included")
     note = "the whole process: translated, committed, read back"
     yield _turns(f"{what}, written", bench.written, written, note)
+
+
+def _failing_over(directory: Path, _: Size) -> Iterator[Figure]:
+    """The source hangs: whoever asked it something would wait."""
+    size, fleet = _FAILED_OVER, Fleet.of(directory / "failover", "a", "b", shape=Shape(jvm=JVM_FOR_SPEED))
+    try:
+        with fleet:
+            bench = ManyGroups(fleet, directory / "failover", size)
+            bench.prepare()
+            bench.told()
+            turns = [bench.failed_over() for _ in range(_TURNS)]
+    finally:
+        fleet.remove_data()
+    slowest, steps = max(turns, key=lambda turn: turn[0].seconds)
+    where = ", ".join(f"{name} {seconds:.1f}" for name, seconds in steps.items())
+    rest = slowest.seconds - sum(steps.values())
+    what = f"{size.groups:,} groups x {size.partitions} partitions, emergency"
+    note = f"the whole process; {where}; start, plan and rows {rest:.1f} s"
+    yield _turns(what, iter([took for took, _ in turns]).__next__, 60.0, note)
 
 
 def _turns(name: str, measure: Callable[[], Others], wanted: float | None, note: str) -> Figure:

@@ -83,6 +83,31 @@ def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) ->
     )
 
 
+def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
+    """Of one operation on a flow at a time; nothing is asked yet."""
+    from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+
+    kept = KafkaJournal(settings.target, settings.offset_syncs_replication_factor, timeout.total_seconds())
+    return KafkaOperatorSeat(settings.target, settings.source.alias, kept.prepare)
+
+
+@contextmanager
+def seat_begun(
+    settings: FlowSettings, timeout: timedelta, *, execute: bool, yes: bool
+) -> Iterator[OperatorSeat]:
+    """The operator's seat, asked for while the plan is made, if that is going to be executed without a question.
+
+    A group that nobody is in waits ``group.initial.rebalance.delay.ms`` for others: 3 s, longer than the rest takes.
+    """
+    seat = operator_seat(settings, timeout)
+    if execute and yes:
+        seat.begin()
+    try:
+        yield seat
+    finally:
+        seat.leave()
+
+
 def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> JournalPort:
     """The journal of a flow's target, or of its source, for reading."""
     from mmtool.kafka.journal import KafkaJournal
@@ -153,7 +178,7 @@ class Asked:
     """What the command line says of an operation, whichever it is.
 
     Attributes:
-        is_named_before: As for `at_work`.
+        is_named_before, seat: As for `at_work`.
     """
 
     command: str
@@ -164,6 +189,7 @@ class Asked:
     reason: str = ""
     since: Recorded | None = None
     is_named_before: bool = False
+    seat: OperatorSeat | None = None
 
 
 def run(
@@ -193,6 +219,7 @@ def run(
         asked.timeout,
         since=asked.since,
         is_named_before=asked.is_named_before,
+        seat=asked.seat,
     ) as (ways, log):
         ended = execute(ways, log)
     show_end(asked.command, ended, asked.output)
@@ -247,6 +274,7 @@ def at_work(
     since: Recorded | None = None,
     alone: bool = True,
     is_named_before: bool = False,
+    seat: OperatorSeat | None = None,
 ) -> Iterator[tuple[Ways, StepLog]]:
     """The ways that an operation works with, and who is told of its steps.
 
@@ -259,6 +287,7 @@ def at_work(
         since: What the journal has of it already, when it is taken up again.
         alone: Other operations on the flow are kept out; a drill keeps nobody out.
         is_named_before: Its name is known to others, as that of a saved plan is: they may begin it as well.
+        seat: Where it has been asked for already.
     """
     from mmtool.failover.drill import NoSeat
     from mmtool.failover.emergency import EmergencyRehearsal
@@ -277,25 +306,25 @@ def at_work(
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     journalist.operation = None if since is None else since.operation
     operation_id = rehearsal.plan.operation_id
-    seat = kept.seat if alone else NoSeat()
+    held: OperatorSeat = seat or (kept.seat if alone else NoSeat())
     ways = Ways(
         target,
         journalist,
         kept.marks,
-        seat,
+        held,
         operation_id,
         by,
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
     )
-    seat.join()
+    held.join()
     try:
         if is_named_before or since is not None:
-            kept.seat.hold()
+            held.hold()
             _nobody_was_faster(kept.journal, operation_id, 0 if since is None else since.entries)
         yield ways, Both(journalist, Teller())
     finally:
-        seat.leave()
+        held.leave()
 
 
 def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) -> None:

@@ -112,22 +112,32 @@ def planned(
     clusters = connect(settings, patience)
     if saved is not None:
         check_clusters(saved, clusters.target, clusters.source)
-    flow = look(clusters)
-    said = fences.said(saved, fence, fence_watch)
-    keep_off = fences.asked(settings, said, timeout)
-    rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved), fence=keep_off)
-    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-    seconds = None if timeout is None else timeout.total_seconds()
-    asked = operations.Asked(
-        "failover planned", execute, yes, output, patience, reason, is_named_before=saved is not None
-    )
-    operations.run(
-        asked,
-        rehearsal,
-        clusters.target,
-        flow.identity,
-        lambda tools, log: service.execute(rehearsal, engine_drain(), tools, log, timeout_seconds=seconds),
-    )
+    with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
+        flow = look(clusters)
+        said = fences.said(saved, fence, fence_watch)
+        keep_off = fences.asked(settings, said, timeout)
+        rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved), fence=keep_off)
+        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        seconds = None if timeout is None else timeout.total_seconds()
+        asked = operations.Asked(
+            "failover planned",
+            execute,
+            yes,
+            output,
+            patience,
+            reason,
+            is_named_before=saved is not None,
+            seat=seat,
+        )
+        operations.run(
+            asked,
+            rehearsal,
+            clusters.target,
+            flow.identity,
+            lambda tools, log: service.execute(
+                rehearsal, engine_drain(), tools, log, timeout_seconds=seconds
+            ),
+        )
 
 
 @app.command()
@@ -167,21 +177,29 @@ def emergency(
     unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
     if saved is not None:
         check_clusters(saved, side.target)
-    rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
-    said = {"unknown": unknowns.value}
-    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-    if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
-        operations.refuse_loss("failover emergency", rehearsal, output)
-    asked = operations.Asked(
-        "failover emergency", execute, yes, output, timeout, reason, is_named_before=saved is not None
-    )
-    operations.run(
-        asked,
-        rehearsal,
-        side.target,
-        rehearsal.identity,
-        lambda tools, log: service.execute(rehearsal, tools, log),
-    )
+    with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
+        rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
+        said = {"unknown": unknowns.value}
+        plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
+        if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
+            operations.refuse_loss("failover emergency", rehearsal, output)
+        asked = operations.Asked(
+            "failover emergency",
+            execute,
+            yes,
+            output,
+            timeout,
+            reason,
+            is_named_before=saved is not None,
+            seat=seat,
+        )
+        operations.run(
+            asked,
+            rehearsal,
+            side.target,
+            rehearsal.identity,
+            lambda tools, log: service.execute(rehearsal, tools, log),
+        )
 
 
 @app.command()

@@ -76,6 +76,9 @@ class Drilled(Ended):
 class NoSeat:
     """An `OperatorSeat` for who touches nothing of anybody's: a drill keeps no real operation out."""
 
+    def begin(self) -> None:
+        """Nothing to begin."""
+
     def join(self) -> None:
         """Nothing to join."""
 

@@ -47,8 +47,15 @@ class MarksPort(Protocol):
 class OperatorSeat(Protocol):
     """One operation on a flow at a time."""
 
+    def begin(self) -> None:
+        """Begin to ask for the seat, before it is known whether it will be needed; returns at once."""
+
     def join(self) -> None:
-        """Begin to ask for the seat; returns at once."""
+        """Begin to ask for it in earnest; returns at once.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: There can be no seat.
+        """
 
     def hold(self) -> None:
         """Wait until the seat is ours, and is it still.

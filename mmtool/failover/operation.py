@@ -33,7 +33,8 @@ class StepState(StrEnum):
 class StepLog(Protocol):
     """Who is told of each step, before it is done and after: the person watching, the journal.
 
-    ``began`` and ``intended`` raise when that could not be put on record; then the step is not done.
+    ``began`` and ``intended`` raise when that could not be put on record; then the step is not done. When ``done``
+    raises the step has failed: what nobody can know of is done again.
     """
 
     def began(self, operation: Operation, /) -> None:
@@ -135,10 +136,12 @@ def run(
         if error is None:
             finish = operation.point_of_no_return_passed
             error = _attempt(lambda o=operation, s=step: after(o, s), stops, finish=finish)  # type: ignore[misc]
+        if error is None:
+            done = operation.with_step(step, StepState.DONE)
+            error = _attempt(lambda o=done, s=step: log.done(o, s), stops, finish=True)  # type: ignore[misc]
         if error is not None:
             return _given_up(operation, step, error, log, undo or {})
-        operation = operation.with_step(step, StepState.DONE)
-        log.done(operation, step)
+        operation = done
     operation = operation.after(Event.FINISH)
     log.ended(operation)
     return operation

@@ -20,11 +20,12 @@ from mmtool.errors import (
     RefusedError,
     UnreachableError,
 )
+from mmtool.kafka.ports import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from mmtool.kafka.ports import GroupsPort, Problem
+    from mmtool.kafka.ports import GroupsPort
     from mmtool.plan.group_facts import Commit
     from mmtool.plan.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 """Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
+
+
+_NOT_SENT = Problem(UnreachableError.code, "not sent, as nobody has answered for others")
 
 
 class Outcome(Enum):
@@ -78,15 +82,47 @@ def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
     return written
 
 
-def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
-    """One request for each group; what is settled by that, by group: where a part was refused, it is put back."""
+class _Silence:
+    """How long a cluster has not answered: who is asked for a thousand groups must not wait a thousand times."""
 
-    def one(plan: GroupPlan) -> Written | None:
+    def __init__(self) -> None:
+        self._in_a_row = 0
+
+    def lasts(self) -> bool:
+        return self._in_a_row >= AT_ONCE
+
+    def heard(self, failed: Mapping[TopicPartition, Problem]) -> None:
+        self._in_a_row = self._in_a_row + 1 if is_silent(failed) else 0
+
+
+def is_silent(failed: Mapping[TopicPartition, Problem]) -> bool:
+    """Whether nobody has answered, so that nobody knows what was written."""
+    return any(problem.name == UnreachableError.code for problem in failed.values())
+
+
+def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
+    """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
+
+    A cluster that has not answered for several groups in a row is not asked for the others. What stands of all that
+    had no answer is then looked up at once.
+    """
+    silence = _Silence()
+
+    def one(plan: GroupPlan) -> Written | tuple[GroupPlan, Mapping[TopicPartition, Problem]] | None:
+        if silence.lasts() and plan.to_write():
+            return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
         failed = _commit(groups, plan)
+        silence.heard(failed)
+        if is_silent(failed):
+            return plan, failed
         return _settle(groups, plan, failed) if failed else None
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return {done.group: done for done in pool.map(one, plans) if done is not None}
+        ended = list(pool.map(one, plans))
+    unheard = [of for of in ended if isinstance(of, tuple)]
+    stands = _read([plan.group for plan, _ in unheard], groups)
+    late = [_judged(groups, plan, failed, stands[plan.group]) for plan, failed in unheard]
+    return {done.group: done for done in (*ended, *late) if isinstance(done, Written)}
 
 
 def read_back_all(
@@ -113,6 +149,8 @@ def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition,
 
 def _read(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:
     """What another client reads; for all of them at once, and of each where one of them cannot be read."""
+    if not names:
+        return {}
     reader = groups.fresh()
     try:
         return reader.commits(names)

@@ -95,11 +95,14 @@ class KafkaOperatorSeat:
     def _changed(self, held: bool) -> None:
         (self._held.set if held else self._held.clear)()
 
-    def join(self) -> None:
+    def begin(self) -> None:
         if not self._joined:
-            self._prepare()
             self._seat.start()
             self._joined = True
+
+    def join(self) -> None:
+        self._prepare()
+        self.begin()
 
     def hold(self) -> None:
         deadline = time.monotonic() + _NEWCOMER_WAITS_SECONDS

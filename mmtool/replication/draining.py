@@ -55,7 +55,6 @@ def drain_flow(
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as the engine.
     """
-    java_binary()
     asyncio.run(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
 
 
@@ -97,6 +96,7 @@ class _Drain:
         return await asyncio.to_thread(read_control, self.flow.target, identity)
 
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
+        java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
         until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
         await Engine([self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.say).run()
 

@@ -91,6 +91,9 @@ class FakeSeat:
     name: str = "operator-1"
     queue: list[FakeSeat] = field(default_factory=list)
 
+    def begin(self) -> None:
+        self.join()
+
     def join(self) -> None:
         if self not in self.queue:
             self.queue.append(self)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]
 
-GROUPS, PARTITIONS, RECORDS = 80, 3, 300
+GROUPS, PARTITIONS, RECORDS = 80, 3, 1_500
 WRITING = r"^write: commit"
 MOMENTS = {
     "planned": [

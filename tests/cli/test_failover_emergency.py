@@ -26,6 +26,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 

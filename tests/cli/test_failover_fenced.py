@@ -27,6 +27,7 @@ def scene(tmp_path, monkeypatch):
         monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout: made.clusters)
         monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._fences.fenced_cluster", lambda *_: (made.source, made.fences))
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: made.seat)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)

@@ -50,6 +50,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
     return made
 
 

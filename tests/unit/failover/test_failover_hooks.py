@@ -189,7 +189,7 @@ def test_behind_it_the_hook_is_let_finish(ran, hook, tmp_path):
 
 
 def interrupt_when(path):
-    wait_for(path.exists)
+    wait_for(lambda: path.exists() and path.read_text().strip())
     os.kill(os.getpid(), signal.SIGINT)
 
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from mmtool.errors import OwnedElsewhereError
+from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.failover import emergency, failback, planned
 from mmtool.failover.journal import Both
 from mmtool.failover.operation import StepState
@@ -345,3 +345,33 @@ def test_an_emergency_leaves_a_standing_fence_alone_and_says_so(tmp_path, capsys
     (left,) = [one for one in recorded(case.scene.journal.entries()) if one.mode is Mode.PLANNED]
     assert (case.scene.fences.rules, left.state, left.fence_stands) == ({MAY, FENCE}, "cancelled", True)
     assert f"mmtool failover show {left.operation_id}" in capsys.readouterr().err
+
+
+def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_again(tmp_path, mode):
+    """The journal goes away while offsets are written: where things stand is told, and it is resumed."""
+    case = made(tmp_path, mode)
+    groups, journal = case.written.groups, case.scene.journal
+    rehearsal, alter = case.rehearsed(), groups.alter
+    ways, journalist = case.ways(rehearsal)
+
+    def last_word(group, offsets):
+        journal.failure = UnreachableError("west has gone away")
+        return alter(group, offsets)
+
+    groups.alter = last_word
+    ended = case.executed(rehearsal, ways, journalist).operation
+    assert (ended.error.exit_code, ended.standing.state) == (9, OperationState.FAILED)
+    assert ended.point_of_no_return_passed
+    journal.failure, groups.alter = None, alter
+    assert resumed(case).error is None
+    assert committed(case) == case.end
+
+
+def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tmp_path, mode):
+    case = made(tmp_path, mode)
+    killed_while_writing(case)
+    one = found(case)
+    ways, log = case.ways(case.rehearsed(one), since=one)
+    _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
+    assert landing.figures.rpo_records == 0
+    assert landing.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)

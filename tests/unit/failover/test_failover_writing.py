@@ -1,10 +1,13 @@
 """Writing groups: all of it, or put back, or said."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.failover.writing import Outcome, failure_of_writing, write_group, write_groups
+from mmtool.failover.writing import AT_ONCE, Outcome, failure_of_writing, write_group, write_groups
 from mmtool.insight.translation import translate_groups
+from mmtool.kafka.ports import Problem
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.offsets import Rules
 from mmtool.translation.types import TopicPartition
@@ -121,3 +124,31 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
     assert codes == [None, 3, 6]
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
     assert failure_of_writing(write_groups(groups, [app])).exit_code == 7
+
+
+class Silent:
+    """A cluster that answers no commit any more; how often it was asked, and how often it was read from."""
+
+    def __init__(self, groups):
+        self._groups, self.asked, self.read = groups, 0, 0
+
+    def alter(self, group, offsets):
+        self.asked += 1
+        return dict.fromkeys(offsets, Problem(UnreachableError.code, "no answer within 8 s"))
+
+    def fresh(self):
+        return self
+
+    def commits(self, names):
+        self.read += 1
+        raise UnreachableError("no answer within 8 s")
+
+
+def test_a_cluster_that_has_gone_silent_is_not_waited_for_by_group_after_group(groups, plan):
+    """Or a thousand groups would wait for an hour."""
+    silent = Silent(groups)
+    made = [replace(plan(), group=f"app-{number}") for number in range(100)]
+    results = write_groups(silent, made)
+    assert (silent.asked <= 2 * AT_ONCE, silent.read, len(results)) == (True, 1, 100)
+    assert {(result.outcome, result.written) for result in results} == {(Outcome.PARTLY, frozenset())}
+    assert failure_of_writing(results).exit_code == 6
