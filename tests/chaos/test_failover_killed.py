@@ -203,6 +203,7 @@ def test_a_target_that_goes_away_in_the_middle_leaves_it_to_be_resumed(cases, mo
         target.start_broker(0)
     else:
         target.resume_broker(0)
+        target.wait_ready()
     measured(f"{mode}, target {outage}: ended with {answer.code} after {seconds:.0f} s")
     (row,) = answer.rows
     assert row["state"] in {"failed", "running"}
