@@ -29,6 +29,7 @@ def scene(tmp_path, monkeypatch):
     monkeypatch.setattr("mmtool.commands._fences.fenced_cluster", lambda *_: (made.source, made.fences))
     monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: made.seat)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
