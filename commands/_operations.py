@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.journal import JournalPort
+    from mmtool.failover.journal import About, JournalPort
     from mmtool.failover.landing import MarksPort, OperatorSeat, Ways
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.planned import Ended
@@ -290,19 +290,12 @@ def at_work(
         seat: Where it has been asked for already.
     """
     from mmtool.failover.drill import NoSeat
-    from mmtool.failover.emergency import EmergencyRehearsal
     from mmtool.failover.hooks import hooks_of
-    from mmtool.failover.journal import About, Both, Journalist
+    from mmtool.failover.journal import Both, Journalist
     from mmtool.failover.landing import Ways
-    from mmtool.people import operator
-    from mmtool.plan.emergency import Unknowns
 
-    settings, by = rehearsal.settings, operator()
+    settings, about = rehearsal.settings, _about(rehearsal, reason, since)
     kept = tools(settings, identity, timeout)
-    groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
-    said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
-    why = " ".join(reason.split())
-    about = About(rehearsal.names, rehearsal.source_id, rehearsal.target_id, groups, why, by, said)
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     journalist.operation = None if since is None else since.operation
     operation_id = rehearsal.plan.operation_id
@@ -313,7 +306,7 @@ def at_work(
         kept.marks,
         held,
         operation_id,
-        by,
+        about.by,
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
     )
@@ -325,6 +318,18 @@ def at_work(
         yield ways, Both(journalist, Teller())
     finally:
         held.leave()
+
+
+def _about(rehearsal: Rehearsal, reason: str, since: Recorded | None) -> About:
+    from mmtool.failover.emergency import EmergencyRehearsal
+    from mmtool.failover.journal import About
+    from mmtool.people import operator
+    from mmtool.plan.emergency import Unknowns
+
+    groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
+    said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
+    ids = rehearsal.source_id, rehearsal.target_id
+    return About(rehearsal.names, *ids, groups, " ".join(reason.split()), operator(), said)
 
 
 def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) -> None:

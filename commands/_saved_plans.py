@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.rehearsal import SavableRehearsal
+    from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.saved_plan import SavedPlan
     from mmtool.plan.units import ChosenUnit
@@ -163,6 +164,18 @@ def was_executed(
     finish(operations.result(command, recorded_row(found), ()), output, None)
     talk(f"operation {found.operation_id} is completed: this plan has been executed, nothing is left to do")
     return True
+
+
+def check(saved: SavedPlan | None, *clusters: ClusterPort) -> None:
+    """The plan that was read is about these clusters.
+
+    Raises:
+        StalePlanError: It is about others.
+    """
+    from mmtool.failover.saving import check_clusters
+
+    if saved is not None:
+        check_clusters(saved, *clusters)
 
 
 def settle(

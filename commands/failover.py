@@ -99,7 +99,6 @@ def planned(
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
     from mmtool.failover import planned as service
-    from mmtool.failover.saving import check_clusters
     from mmtool.insight.translation import look
 
     saved = plans.opened(ctx, plan, "planned")
@@ -110,8 +109,7 @@ def planned(
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
     clusters = connect(settings, patience)
-    if saved is not None:
-        check_clusters(saved, clusters.target, clusters.source)
+    plans.check(saved, clusters.target, clusters.source)
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         flow = look(clusters)
         said = fences.said(saved, fence, fence_watch)
@@ -164,7 +162,6 @@ def emergency(
 ) -> None:
     """Move groups whose source is lost, by what the target knows; the source is not asked anything."""
     from mmtool.failover import emergency as service
-    from mmtool.failover.saving import check_clusters
     from mmtool.plan.emergency import Unknowns
 
     saved = plans.opened(ctx, plan, "emergency")
@@ -175,8 +172,7 @@ def emergency(
         return
     side = operations.target_side(settings, timeout)
     unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-    if saved is not None:
-        check_clusters(saved, side.target)
+    plans.check(saved, side.target)
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
         rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
         said = {"unknown": unknowns.value}
@@ -225,7 +221,6 @@ def failback(
 ) -> None:
     """Bring groups home to a source that is back: export what diverged there, then move them behind it."""
     from mmtool.failover import failback as service
-    from mmtool.failover.saving import check_clusters
 
     saved = plans.opened(ctx, plan, "failback")
     patience = timeout or options.DEFAULT_TIMEOUT
@@ -236,7 +231,7 @@ def failback(
         return
     if saved is not None:
         clusters = connect(flow, patience)
-        check_clusters(saved, clusters.source, clusters.target)
+        plans.check(saved, clusters.source, clusters.target)
     both = both_ways(flow, back, patience)
     rehearsal = service.rehearse(both, chosen, operation_id=plans.operation_of(saved))
     plans.settle(saved, rehearsal, {}, out=out, page=runbook, config=config, kept=plan)

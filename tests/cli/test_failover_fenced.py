@@ -27,7 +27,6 @@ def scene(tmp_path, monkeypatch):
         monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout: made.clusters)
         monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._fences.fenced_cluster", lambda *_: (made.source, made.fences))
-    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: made.seat)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)

@@ -20,6 +20,7 @@ def stage(tmp_path, monkeypatch):
             monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: scene)
         monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
         monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: scene.target)
+        monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: scene.seat)
         monkeypatch.setattr("mmtool.commands._operations.tools", scene.tools)
         monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: scene.journal)
         monkeypatch.setattr("mmtool.people.operator", lambda: "ann@host-1")

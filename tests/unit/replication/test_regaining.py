@@ -28,9 +28,14 @@ class Run:
     def __init__(self, *outcomes):
         self.outcomes, self.tried, self.is_away = outcomes, 0, False
         self.ownership = SimpleNamespace(again=self._nothing)
+        self.source_away = []
 
     async def _nothing(self):
         pass
+
+    async def matches(self):
+        if self.source_away:
+            raise self.source_away.pop()
 
     async def take_to_mirror(self, *, in_doubt):
         assert in_doubt
@@ -70,6 +75,18 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
         "a->b: lost its claim; waiting to own the flow again",
         "a->b: waiting for the clusters: cluster east does not answer",
     ]
+
+
+def test_while_the_source_is_away_nothing_is_fenced_on_the_target():
+    """Each fence leaves a marker in each mirrored partition."""
+    run = Run(None)
+    run.source_away = [AWAY, AWAY, AWAY]
+
+    async def play(taking, _):
+        await taking.wait(5)
+        return run.tried
+
+    assert scene(run, play)[0] == 1
 
 
 def test_only_what_was_just_lost_is_waited_for():
