@@ -318,6 +318,7 @@ def test_a_super_user_that_goes_on_is_named_and_the_fence_is_gone(stage, moved):
     assert stage.rules() == moved.rules
 
 
+@pytest.mark.chaos
 def test_watched_alone_it_is_proven_as_well_and_no_rule_is_made(stage, moved):
     for row in stage.failover("list").rows:
         if row["state"] == "failed":

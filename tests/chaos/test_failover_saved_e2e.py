@@ -19,7 +19,7 @@ from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 TOOLS = {
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
