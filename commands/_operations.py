@@ -231,19 +231,16 @@ def _with_moves_to_and_fro(rehearsal: R, timeout: timedelta) -> R:
     Raises:
         RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it.
     """
-    from mmtool.failover.flapping import check
-    from mmtool.failover.recorded import recorded
+    from mmtool.failover.flapping import moves_to_and_fro
     from mmtool.plan.steps import Mode
 
     plan, settings = rehearsal.plan, rehearsal.settings
     if plan.mode not in {Mode.PLANNED, Mode.EMERGENCY}:
         return rehearsal
-    entries = [*journal(settings, timeout).entries()]
+    journals = [journal(settings, timeout)]
     if plan.mode is Mode.PLANNED:
-        entries += journal(settings, timeout, at_source=True).entries()
-    groups = [group.group for group in plan.groups]
-    limit = settings.failover_min_interval_seconds
-    said = check(recorded(entries), rehearsal.names, groups, time.time() * 1000, limit)
+        journals.append(journal(settings, timeout, at_source=True))
+    said = moves_to_and_fro(rehearsal, journals, time.time() * 1000)
     return replace(rehearsal, warnings=(*rehearsal.warnings, *said))
 
 

@@ -222,26 +222,23 @@ class _Steps:
             self.records_read += len(pairs)
 
     def _first_records(self) -> Iterator[tuple[LogPart, LogPart]]:
+        """Behind each offset that was written, on the source and on the target."""
         for plan in self.landing.plans:
-            for place, commit in plan.to_write().items():
-                source = next(v.source for v in plan.verdicts if plan.written_to(v) == place)
-                facts = self.partitions.get(source) if source is not None else None
-                read = next(v.commit for v in plan.verdicts if v.source == source)
-                if facts is None or facts.map is None or read is None or facts.target_log is UNKNOWN:
+            wanted = plan.to_write()
+            for verdict in plan.verdicts:
+                if verdict.source is None or verdict.commit is None or verdict.target not in wanted:
+                    continue
+                facts = self.partitions[verdict.source]
+                if facts.map is None or facts.target_log is UNKNOWN:
                     continue
                 if facts.back is not None:  # records of both sides are among each other
                     continue
                 about, frontier = facts.map.about, facts.map.upstream_frontier
+                here, there = verdict.commit.offset, wanted[verdict.target].offset
+                behind = range(there, max(there, facts.target_log.log_end))
                 yield (
-                    LogPart(
-                        facts.source, about.topic_id, range(read.offset, max(read.offset, frontier)), _FIRST
-                    ),
-                    LogPart(
-                        facts.target,
-                        about.target_topic_id,
-                        range(commit.offset, max(commit.offset, facts.target_log.log_end)),
-                        _FIRST,
-                    ),
+                    LogPart(facts.source, about.topic_id, range(here, max(here, frontier)), _FIRST),
+                    LogPart(facts.target, about.target_topic_id, behind, _FIRST),
                 )
 
     def clean_up(self) -> None:

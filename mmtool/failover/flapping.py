@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.failover.recorded import recorded
 from mmtool.failover.states import OperationState
 from mmtool.plan.steps import Mode
 from mmtool.plan.words import few, moment
@@ -12,7 +14,9 @@ from mmtool.plan.words import few, moment
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from mmtool.failover.journal import JournalPort
     from mmtool.failover.recorded import Recorded
+    from mmtool.failover.rehearsal import Rehearsal
     from mmtool.plan.steps import Names
 
 _WARNED_SECONDS = 300.0
@@ -83,3 +87,17 @@ def check(
                 code="moved_just_now",
             )
     return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]
+
+
+def moves_to_and_fro(rehearsal: Rehearsal, journals: Collection[JournalPort], now_ms: float) -> list[str]:
+    """As `check`, of a plan, by what these journals tell; each is read over a client of its own, at the same time.
+
+    Raises:
+        RefusedError: As `check`, or a journal that cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not show its journal.
+    """
+    with ThreadPoolExecutor(len(journals)) as pool:
+        entries = [entry for found in pool.map(lambda one: one.entries(), journals) for entry in found]
+    groups = [group.group for group in rehearsal.plan.groups]
+    limit = rehearsal.settings.failover_min_interval_seconds
+    return check(recorded(entries), rehearsal.names, groups, now_ms, limit)
