@@ -179,7 +179,7 @@ def _again_as_planned(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover import planned
     from mmtool.insight.translation import look
 
-    flow = look(connect(known.flow, asked.timeout))
+    flow = look(connect(known.flow, asked.timeout, beside_mm2=True))
     fence = fences.again(known.flow, known.found, asked.timeout)
     rehearsal = planned.rehearse(flow, known.groups, operation_id=known.found.operation_id, fence=fence)
     since = known.found.operation.standing

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
+    from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.failback import BothWays
-    from mmtool.failover.planned import DrainPort
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.ports import ClusterPort, FencePort
@@ -188,6 +188,13 @@ class _EngineDrain:
 
         with Progress() as progress:
             drain_flow(flow, until, timeout_seconds, show=progress.show, say=talk)
+
+    def await_mirror_maker(
+        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
+    ) -> bool:
+        from mmtool.replication.draining import await_mirror_maker
+
+        return await_mirror_maker(flow, missing, timeout_seconds, say=talk)
 
 
 def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:

@@ -108,7 +108,7 @@ def planned(
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
-    clusters = connect(settings, patience)
+    clusters = connect(settings, patience, beside_mm2=True)
     plans.check(saved, clusters.target, clusters.source)
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
         flow = look(clusters)
@@ -274,7 +274,7 @@ def drill(
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
-    flow = look(connect(settings, patience))
+    flow = look(connect(settings, patience, beside_mm2=True))
     rehearsal = service.rehearse(flow, chosen)
     asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
     if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes):

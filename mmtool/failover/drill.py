@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.failover import operation
+from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.emergency import rehearse as rehearse_emergency
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
@@ -21,7 +22,13 @@ from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
-from mmtool.insight.translation import plans_by, read_groups, selected_groups, selection_warnings
+from mmtool.insight.translation import (
+    plans_by,
+    read_groups,
+    refined_plans,
+    selected_groups,
+    selection_warnings,
+)
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.drill import plan_drill, shadow_of, shadowed
 from mmtool.plan.drill_report import markdown
@@ -37,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
-    from mmtool.failover.planned import DrainPort
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
     from mmtool.insight.translation import FlowNow
@@ -186,8 +193,7 @@ class _Steps:
         self.lag_before = short_of(self.flow, self.until)
 
     def drain(self) -> None:
-        if self.until:
-            self.drain_port.drain(self.flow.clusters.settings, self.until, self.timeout_seconds)
+        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
 
     def translate(self) -> None:
         missing = short_of(self.flow, self.until)
@@ -195,8 +201,9 @@ class _Steps:
             raise GateError(
                 f"the mirror is {missing} offsets short of where the groups were", remedy="run again"
             )
-        self.partitions = partition_facts(self.flow, Direction.FORWARD)
-        self.landing.plans = tuple(plans_by(self.flow, self.shadows, self.partitions, _RULES))
+        partitions = partition_facts(self.flow, Direction.FORWARD)
+        self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
+        self.landing.plans = tuple(plans)
         self.landing.figures = replace(
             self.landing.figures, rpo_records=missing, reread_records=reread_of(self.landing.plans)
         )

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.diverged import FoundTails
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
-    from mmtool.failover.planned import DrainPort
     from mmtool.failover.states import Standing
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.kafka.ports import BatchesPort

@@ -8,10 +8,11 @@ commit has an exact answer. Without a fence producers may go on; with one, the s
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
+from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.fence_steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
@@ -25,8 +26,8 @@ from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
     plan_groups,
-    plans_by,
     read_groups,
+    refined_plans,
     selected_groups,
     selection_warnings,
 )
@@ -47,7 +48,7 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-    from mmtool.config import FlowSettings
+    from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
@@ -60,26 +61,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(Direction.FORWARD)
-
-
-class DrainPort(Protocol):
-    """Whoever can bring a mirror up to where it has to be."""
-
-    def drain(
-        self,
-        flow: FlowSettings,
-        until: Mapping[TopicPartition, UpstreamOffset],
-        timeout_seconds: float | None,
-    ) -> None:
-        """Return once the frontier of each source partition has reached its offset.
-
-        Watches the process that runs the flow, or takes the flow and runs it.
-
-        Raises:
-            GateError: Time ran out.
-            RefusedError: A partition is halted.
-            OwnedElsewhereError, UnreachableError: As the engine.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +245,7 @@ class _Steps:
         self.until = drain_goal(self.groups, logs | ends)
 
     def drain(self) -> None:
-        if self.until:
-            self.drain_port.drain(self.flow.clusters.settings, self.until, self.timeout_seconds)
+        bring_up(self.flow, self.until, self.drain_port, self.timeout_seconds)
 
     def translate(self) -> None:
         """From maps that reach past every commit; that they do is what "nothing is lost" rests on."""
@@ -276,9 +256,15 @@ class _Steps:
                 f"the mirror is {missing} offsets short of where the groups stopped",
                 remedy="run again: nothing was written",
             )
-        self.partitions = partition_facts(self.flow, _RULES.direction)
-        self.landing.plans = tuple(plans_by(self.flow, self.groups, self.partitions, _RULES))
-        self.landing.figures = replace(self.landing.figures, reread_records=reread_of(self.landing.plans))
+        partitions = partition_facts(self.flow, _RULES.direction)
+        self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
+        self.landing.plans, reread = tuple(plans), reread_of(plans)
+        self.landing.figures = replace(self.landing.figures, reread_records=reread)
+        if self.fence is not None and reread:
+            raise GateError(
+                f"up to {reread} records would be read again: MirrorMaker 2's syncs and the records tell no better",
+                remedy="move the groups with --fence none, which says how many for each; nothing was written",
+            )
 
     def prove(self) -> None:
         """What each group reads next is the same record on both sides."""

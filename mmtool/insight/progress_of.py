@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.translation.answers import SourceLog
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import refined_plans
+from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts
+from mmtool.plan.offsets import Direction, Rules
+from mmtool.translation.answers import Bounded, Exact, SourceLog
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.insight.translation import FlowNow
+    from mmtool.translation.answers import Answer, Skipping
     from mmtool.translation.types import TopicPartition
+
+_RULES = Rules(Direction.FORWARD)
 
 
 def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, SourceLog]:
@@ -24,12 +31,61 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
     }
 
 
+def copied_by_mm2(
+    flow: FlowNow, goal: Mapping[TopicPartition, UpstreamOffset]
+) -> dict[TopicPartition, UpstreamOffset]:
+    """The part of a goal that no offset runs are about, of a flow whose other partitions MM2 has told of.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        RefusedError: Stored state cannot be read.
+    """
+    if flow.clusters.synced is None or not set(goal).difference(_frontiers(flow, goal)):
+        return {}
+    partitions = partition_facts(flow, Direction.FORWARD)
+    if not any(facts.synced is not None and facts.map is None for facts in partitions.values()):
+        return {}
+    return {place: offset for place, offset in goal.items() if partitions[place].map is None}
+
+
 def short_of(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> int:
-    """How many offsets lie between the mirror's frontiers and a goal: an upper bound of the records."""
+    """How much there is between the mirror and a goal: an upper bound of the records.
+
+    Where the flow has offset runs, offsets from its frontiers on; where MM2 has copied, what a group would read again
+    that had read all below the goal, by MM2's syncs and the records behind the last of them on both sides.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        RefusedError: Stored state cannot be read.
+    """
+    frontiers = _frontiers(flow, goal)
+    left = {place: end for place, end in goal.items() if place not in frontiers}
+    ours = sum(max(0, goal[place] - frontier) for place, frontier in frontiers.items())
+    return ours + (sum(left.values()) if flow.clusters.synced is None else _not_copied(flow, left))
+
+
+def _frontiers(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     maps = flow.clusters.state.maps(flow.identity)
-    frontiers = {
+    return {
         place: maps[flow.topics[place.topic].topic_id, place.partition].upstream_frontier
         for place in goal
         if (flow.topics[place.topic].topic_id, place.partition) in maps
     }
-    return sum(max(0, end - frontiers.get(place, 0)) for place, end in goal.items())
+
+
+def _not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> int:
+    """Told by a group that stands at the goal, which is not there."""
+    if not goal:
+        return 0
+    partitions = partition_facts(flow, Direction.FORWARD)
+    commits = {place: Commit(int(end)) for place, end in goal.items()}
+    stands_there = [GroupFacts("goal", commits, {}, ABSENT, ABSENT)]
+    _, (plan,) = refined_plans(flow, stands_there, partitions, _RULES, [])
+    told = {verdict.source: verdict.answer for verdict in plan.verdicts}
+    return sum(_at_most(told.get(place), int(end)) for place, end in goal.items())
+
+
+def _at_most(answer: Answer | Skipping | None, end: int) -> int:
+    if isinstance(answer, Exact):
+        return 0
+    return answer.reread_max if isinstance(answer, Bounded) else end

@@ -55,6 +55,8 @@ def refined(
         UnreachableError, NotAuthorisedError: A log cannot be read.
     """
     searches = list(_searches(flow, partitions, plans))
+    if not searches:
+        return dict(partitions)
     near = [search for search in searches if len(search.stretch.downstream) <= _LONGEST]
     if len(near) < len(searches):
         far = counted(len(searches) - len(near), "position")

@@ -262,9 +262,10 @@ def translate_groups(
     groups = read_groups(flow, selected.known, rules.direction)
     warnings = list(selection_warnings(selected))
     partitions = partition_facts(flow, rules.direction, warnings)
-    plans = plans_by(flow, groups, partitions, rules)
     if refine:
-        plans = plans_by(flow, groups, refined(flow, partitions, plans, warnings), rules)
+        _, plans = refined_plans(flow, groups, partitions, rules, warnings)
+    else:
+        plans = plans_by(flow, groups, partitions, rules)
     warnings += active_groups(
         plans, {group.group: group.there for group in groups}, flow.written_at(rules.direction).alias
     )
@@ -298,6 +299,23 @@ def plans_by(
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
     return [plan_group(group, partitions, rules) for group in groups]
+
+
+def refined_plans(
+    flow: FlowNow,
+    groups: Collection[GroupFacts],
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rules: Rules,
+    warnings: list[str],
+) -> tuple[Mapping[TopicPartition, PartitionFacts], list[GroupPlan]]:
+    """As `plans_by`, and what the records of both logs tell of commits between two of MM2's syncs.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A log cannot be read.
+    """
+    told = plans_by(flow, groups, partitions, rules)
+    known = refined(flow, partitions, told, warnings)
+    return known, plans_by(flow, groups, known, rules)
 
 
 def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:

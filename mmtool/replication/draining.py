@@ -1,4 +1,7 @@
-"""Bringing a mirror up to where groups have committed, for a failover: by whoever runs the flow, or by ourselves."""
+"""Bringing a mirror up to where groups have committed, for a failover: by whoever runs the flow, or by ourselves.
+
+Where MirrorMaker 2 runs it, nothing is done but waiting.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
-from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER
+from mmtool.replication.looking import Sayings
+from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
 
@@ -56,6 +60,54 @@ def drain_flow(
         MmtoolError: as the engine.
     """
     asyncio.run(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
+
+
+def await_mirror_maker(
+    flow: FlowSettings,
+    missing: Callable[[], int],
+    timeout_seconds: float | None,
+    *,
+    say: Callable[[str], None],
+) -> bool:
+    """Waits while MirrorMaker 2 runs a flow and its records are not all there.
+
+    Args:
+        flow: Which flow.
+        missing: How many records there are to come, at the most; asks both clusters.
+        timeout_seconds: None waits as long as it takes.
+        say: Called with a sentence for the operator when the number has changed.
+
+    Returns:
+        Whether nothing is missing any more; if not, nothing shows that MM2 runs the flow.
+
+    Raises:
+        GateError: time ran out; nothing was changed.
+        UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
+    """
+    return asyncio.run(_await(flow, missing, timeout_seconds, Sayings(say)))
+
+
+async def _await(
+    flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: Sayings
+) -> bool:
+    context, left = await connect(flow), 0
+    guard = MirrorMakerGuard(context, [])
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while left := await asyncio.to_thread(missing):
+                if await guard.look() is None:
+                    return False
+                sayings.once("left", f"{flow.name}: MirrorMaker 2 has up to {left} records to copy")
+                await asyncio.sleep(_POLL_SECONDS)
+            return True
+    except TimeoutError:
+        raise GateError(
+            f"MirrorMaker 2 did not copy all that flow {flow.name} has within {timeout_seconds:g} s:"
+            f" up to {left} records are missing",
+            remedy="nothing was written; see what keeps MirrorMaker 2, and give --timeout more",
+        ) from None
+    finally:
+        await context.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from mmtool.config import FlowSettings
@@ -59,6 +59,7 @@ class Scene:
         self.mm2 = FakeSynced()
         self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
         self.draining: MmtoolError | None = None
+        self.copying: list[Callable[[], None]] = []
         self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
         self.journal, self.marks, self.seat = FakeJournal(), FakeMarks(self.state), FakeSeat()
         self.fences = FakeFences(self.source)
@@ -218,6 +219,23 @@ class Scene:
         self.drained.append(dict(until))
         for place, offset in behind.items():
             self._catch_up(place, offset)
+
+    def await_mirror_maker(
+        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
+    ) -> bool:
+        """An MM2 that copies at each look what ``copying`` does; without it there is none.
+
+        Raises:
+            MmtoolError: ``draining``.
+        """
+        del flow, timeout_seconds
+        while missing():
+            if self.draining is not None:
+                raise self.draining
+            if not self.copying:
+                return False
+            self.copying.pop(0)()
+        return True
 
     def _reached(self, place: TopicPartition, goal: int) -> bool:
         known = self.state.stored.get((self.source.ids[place.topic], place.partition))

@@ -24,7 +24,7 @@ def scene(tmp_path, monkeypatch):
     made.commits("app", "orders", 80)
     made.may_write("alice", "orders")
     for module in ("failover", "_failover_ways"):
-        monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout: made.clusters)
+        monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout, **_: made.clusters)
         monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._fences.fenced_cluster", lambda *_: (made.source, made.fences))
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)

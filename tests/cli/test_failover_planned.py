@@ -46,7 +46,7 @@ def scene(tmp_path, monkeypatch):
     made.has("orders", 100)
     made.mirrored("orders", 0, [(0, 0, 60)], 60)
     made.commits("app", "orders", 80)
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
     monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)

@@ -24,7 +24,7 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=60)
     made.commits("app", "orders", 50)
     made.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: made.side)
     monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: made.target)
@@ -268,7 +268,7 @@ def test_a_runbook_that_cannot_be_written_is_two(failover, tmp_path):
 def home(tmp_path, monkeypatch):
     """Groups went away, and the source is back."""
     made = ThereAndBack(tmp_path)
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
     monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
     monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)

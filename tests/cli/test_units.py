@@ -27,7 +27,7 @@ def scene(tmp_path, monkeypatch):
         for topic in ("orders", "payments")[:topics]:
             made.commits(group, topic, 5)
             made.told(group, topic, (5, 5), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
     monkeypatch.setattr(
         "mmtool.commands.translate_offsets.connect", lambda flow, timeout, beside_mm2: made.clusters
     )

@@ -16,7 +16,9 @@ def stage(tmp_path, monkeypatch):
         stage = ScenarioScene.of(situation, tmp_path)
         scene = stage.scene
         for module in ("failover", "_failover_ways"):
-            monkeypatch.setattr(f"mmtool.commands.{module}.connect", lambda flow, timeout: scene.clusters)
+            monkeypatch.setattr(
+                f"mmtool.commands.{module}.connect", lambda flow, timeout, **_: scene.clusters
+            )
             monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: scene)
         monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
         monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: scene.target)

@@ -1,0 +1,75 @@
+"""Bringing a mirror up to where groups stopped, by whoever writes it: mmtool's engine, or a MirrorMaker 2."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.insight.progress_of import copied_by_mm2, short_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.translation import FlowNow
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+
+class DrainPort(Protocol):
+    """Whoever can bring a mirror up to where it has to be."""
+
+    def drain(
+        self,
+        flow: FlowSettings,
+        until: Mapping[TopicPartition, UpstreamOffset],
+        timeout_seconds: float | None,
+    ) -> None:
+        """Return once the frontier of each source partition has reached its offset.
+
+        Watches the process that runs the flow, or takes the flow and runs it.
+
+        Raises:
+            GateError: Time ran out.
+            RefusedError: A partition is halted.
+            OwnedElsewhereError, UnreachableError: As the engine.
+        """
+
+    def await_mirror_maker(
+        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
+    ) -> bool:
+        """Wait while MM2 runs the flow and ``missing`` says that records are.
+
+        Returns:
+            Whether nothing is missing any more; if not, MM2 does not run the flow.
+
+        Raises:
+            GateError: Time ran out.
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        """
+
+
+def bring_up(
+    flow: FlowNow,
+    until: Mapping[TopicPartition, UpstreamOffset],
+    port: DrainPort,
+    timeout_seconds: float | None,
+) -> None:
+    """Return once all below these offsets is on the target.
+
+    What MM2 copies has no frontier that could be watched: there the records themselves tell when it has arrived.
+
+    Args:
+        flow: Which flow.
+        until: How far, by partition of the source.
+        port: Who brings it up.
+        timeout_seconds: For each way of it; None waits as long as it takes.
+
+    Raises:
+        As `DrainPort`.
+    """
+    settings, theirs = flow.clusters.settings, copied_by_mm2(flow, until)
+    ours = {place: offset for place, offset in until.items() if place not in theirs}
+    if ours:
+        port.drain(settings, ours, timeout_seconds)
+    if theirs and not port.await_mirror_maker(settings, partial(short_of, flow, theirs), timeout_seconds):
+        port.drain(settings, theirs, timeout_seconds)
