@@ -146,3 +146,10 @@ def test_a_drill_goes_the_same_way(scene):
     drilled = drill.execute(rehearsal, scene, *scene.ways(rehearsal))
     assert (drilled.operation.error, drilled.lag_before) == (None, 180)
     assert drilled.landing.figures.reread_records == 0
+
+
+def test_commits_below_the_cut_of_a_take_over_are_placed_by_what_mm2_left(scene, ran):
+    Copied(scene, until=END)
+    scene.mirrored("orders", 0, [(200, 200, 100)], END, start=(200, 200))
+    assert ended_row(ran())["reread_records"] == 0
+    assert scene.target.groups.committed["app"] == {REMOTE: Commit(150)}
