@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
+    from mmtool.kafka.journal import KafkaJournal
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.steps import Step
@@ -71,24 +72,21 @@ class Tools:
 
 def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
     """The target's own; nothing is asked yet."""
-    from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
     from mmtool.kafka.marks import KafkaMarks
 
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
-    journal = KafkaJournal(settings.target, factor, seconds)
-    return Tools(
-        journal,
-        KafkaMarks(settings.target, identity, factor, seconds),
-        KafkaOperatorSeat(settings.target, identity.source_alias, journal.prepare),
-    )
+    marks = KafkaMarks(settings.target, identity, factor, seconds)
+    return Tools(journal(settings, timeout), marks, operator_seat(settings, timeout))
 
 
 def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
     """Of one operation on a flow at a time; nothing is asked yet."""
-    from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+    from mmtool.kafka.operator_seat import KafkaOperatorSeat
 
-    kept = KafkaJournal(settings.target, settings.offset_syncs_replication_factor, timeout.total_seconds())
-    return KafkaOperatorSeat(settings.target, settings.source.alias, kept.prepare)
+    def prepare() -> None:
+        journal(settings, timeout).prepare()
+
+    return KafkaOperatorSeat(settings.target, settings.source.alias, prepare)
 
 
 @contextmanager
@@ -108,7 +106,7 @@ def seat_begun(
         seat.leave()
 
 
-def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> JournalPort:
+def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = False) -> KafkaJournal:
     """The journal of a flow's target, or of its source, for reading."""
     from mmtool.kafka.journal import KafkaJournal
 

@@ -70,10 +70,10 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     Raises:
         UsageError: It cannot be used here, or something is given that only the plan says.
     """
-    from mmtool.failover.saving import load
-
     if path is None:
         return None
+    from mmtool.failover.saving import load
+
     beside = [
         parameter.opts[-1]
         for parameter in ctx.command.params
@@ -152,12 +152,12 @@ def was_executed(
     Raises:
         RefusedError: It was begun and not ended, or was taken back.
     """
+    if saved is None:
+        return False
     from mmtool.failover.report import recorded_row
     from mmtool.failover.saving import is_spent
     from mmtool.failover.taking_up import find
 
-    if saved is None:
-        return False
     found = find(operations.journal(flow, timeout), saved.plan.operation_id)
     if found is None or not is_spent(saved, found):
         return False

@@ -98,9 +98,6 @@ def planned(
     timeout: Patience = None,
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
-    from mmtool.failover import planned as service
-    from mmtool.insight.translation import look
-
     saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
@@ -108,9 +105,12 @@ def planned(
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover planned", saved, settings, output, patience):
         return
-    clusters = connect(settings, patience, beside_mm2=True)
-    plans.check(saved, clusters.target, clusters.source)
     with operations.seat_begun(settings, patience, execute=execute, yes=yes) as seat:
+        from mmtool.failover import planned as service  # takes a while, in which the seat is waited for
+        from mmtool.insight.translation import look
+
+        clusters = connect(settings, patience, beside_mm2=True)
+        plans.check(saved, clusters.target, clusters.source)
         flow = look(clusters)
         said = fences.said(saved, fence, fence_watch)
         keep_off = fences.asked(settings, said, timeout)
@@ -161,19 +161,19 @@ def emergency(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Move groups whose source is lost, by what the target knows; the source is not asked anything."""
-    from mmtool.failover import emergency as service
-    from mmtool.plan.emergency import Unknowns
-
     saved = plans.opened(ctx, plan, "emergency")
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover emergency", saved, settings, output, timeout):
         return
-    side = operations.target_side(settings, timeout)
-    unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-    plans.check(saved, side.target)
     with operations.seat_begun(settings, timeout, execute=execute, yes=yes) as seat:
+        from mmtool.failover import emergency as service  # takes a while, in which the seat is waited for
+        from mmtool.plan.emergency import Unknowns
+
+        side = operations.target_side(settings, timeout)
+        unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
+        plans.check(saved, side.target)
         rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
         said = {"unknown": unknowns.value}
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)

@@ -11,7 +11,8 @@ from mmtool.failover.states import START, OperationState, Phase, Standing
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.failover import FailoverPlan
 from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
-from mmtool.plan.journal import JOURNAL_TOPIC, Kind, group_of
+from mmtool.plan.identity import JOURNAL_TOPIC
+from mmtool.plan.journal import Kind, group_of
 from mmtool.plan.steps import Mode, Names, Step, StepName
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, UsageError
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.log_reader import newest_records, read_log
 from mmtool.kafka.state_log import (
     ControlView,
-    newest_records,
     partition_maps,
     read_control,
     read_maps,

@@ -6,14 +6,19 @@ import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.errors import failure_of
 from mmtool.kafka.own_records import is_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
+
+NO_GUESS = (
+    "nothing is guessed: find out who else wrote there; `mmtool flow rebuild` derives offset runs again"
+)
+"""The remedy where a stored record cannot be trusted."""
 
 _POLL_SECONDS = 0.5
 _BATCH = 5_000
@@ -130,3 +135,17 @@ def _until_the_end(
                 open_ones.discard(message.partition())
             elif not error.retriable() and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
                 raise failure_of(cluster, error, f"reading {topic}")
+
+
+def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
+    """The last record of each key, as compaction would leave it; tombstones stay."""
+    return list({record.key: record for record in records}.values())
+
+
+def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
+    """The refusal for a stored value that cannot be trusted."""
+    return RefusedError(
+        f"{topic}-{partition} offset {offset} cannot be read: {why}",
+        remedy=NO_GUESS,
+        code="unreadable_state",
+    )

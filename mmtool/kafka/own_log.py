@@ -12,7 +12,7 @@ from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.identity import PRODUCERS_TOPIC, RUNS_PARTITIONS
+from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics import CreateTopic
 
 if TYPE_CHECKING:
@@ -37,8 +37,12 @@ _LOOK_SECONDS = 0.1
 
 
 def internal_topics(identity: FlowIdentity, replication_factor: int) -> list[CreateTopic]:
-    """mmtool's own topics of a flow, all of them on its target."""
-    partitions = {identity.runs_topic: RUNS_PARTITIONS, identity.control_topic: 1, PRODUCERS_TOPIC: 1}
+    """mmtool's own topics of a flow, all of them on its target.
+
+    With the journal of failovers: on the night when it is needed nobody has to be allowed to make it, or wait for it.
+    """
+    single = (identity.control_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
+    partitions = {identity.runs_topic: RUNS_PARTITIONS, **dict.fromkeys(single, 1)}
     return [state_topic(name, replication_factor, count) for name, count in partitions.items()]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.log_reader import read_log
+from mmtool.kafka.log_reader import NO_GUESS, newest_records, read_log, unreadable
 from mmtool.plan.control_topic import decode_control
 from mmtool.plan.documents import (
     ControlRecord,
@@ -155,20 +155,6 @@ def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothin
     return control
 
 
-_NO_GUESS = (
-    "nothing is guessed: find out who else wrote there; `mmtool flow rebuild` derives offset runs again"
-)
-
-
-def unreadable(topic: str, partition: int, offset: int, why: str) -> RefusedError:
-    """The refusal for a stored value that cannot be trusted."""
-    return RefusedError(
-        f"{topic}-{partition} offset {offset} cannot be read: {why}",
-        remedy=_NO_GUESS,
-        code="unreadable_state",
-    )
-
-
 def read_blocks(
     cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
 ) -> dict[BlockKey, Block]:
@@ -252,11 +238,6 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
         return decode_key(record.key)
     except UnreadableStateError as error:
         raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
-
-
-def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
-    """The last record of each key, as compaction would leave it; tombstones stay."""
-    return list({record.key: record for record in records}.values())
 
 
 @dataclass(slots=True)
@@ -365,7 +346,7 @@ def partition_maps(blocks: Iterable[Block]) -> dict[Place, PartitionMap]:
     except UnreadableStateError as error:
         raise RefusedError(
             f"{error.what}: {error.why}",
-            remedy=_NO_GUESS,
+            remedy=NO_GUESS,
             code="unreadable_state",
         ) from error
 

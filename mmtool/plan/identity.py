@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 RUNS_PARTITIONS = 8
 _RUNS = ("mmtool-offset-runs.", ".internal")
 PRODUCERS_TOPIC = "mmtool-producers.internal"
+JOURNAL_TOPIC = "mmtool-journal.internal"
 
 
 @dataclass(frozen=True, slots=True)

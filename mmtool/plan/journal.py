@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from mmtool.translation.answers import Answer
 
-JOURNAL_TOPIC = "mmtool-journal.internal"
 _PREFIX = "operation/"
 
 Risks = dict[tuple[str, TopicPartition], Risk]

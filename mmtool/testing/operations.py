@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
-from mmtool.kafka.state_log import unreadable
+from mmtool.kafka.log_reader import unreadable
 from mmtool.plan.documents import UnreadableDocumentError
-from mmtool.plan.journal import JOURNAL_TOPIC, Entry
+from mmtool.plan.identity import JOURNAL_TOPIC
+from mmtool.plan.journal import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,12 +11,13 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.recorded import recorded
 from mmtool.kafka.flow_state import KafkaFlowState
-from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+from mmtool.kafka.journal import KafkaJournal
 from mmtool.kafka.marks import KafkaMarks
+from mmtool.kafka.operator_seat import KafkaOperatorSeat
 from mmtool.lab.topics import configs_of, topics_of
 from mmtool.plan.group_facts import Commit
-from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.journal import JOURNAL_TOPIC, Entry, Kind, group_body, group_of
+from mmtool.plan.identity import JOURNAL_TOPIC, FlowIdentity
+from mmtool.plan.journal import Entry, Kind, group_body, group_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.risks import Risk
@@ -328,7 +329,8 @@ def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
 _HOLDER = """
 import sys, time
 from mmtool.config import ClusterSettings
-from mmtool.kafka.journal import KafkaJournal, KafkaOperatorSeat
+from mmtool.kafka.journal import KafkaJournal
+from mmtool.kafka.operator_seat import KafkaOperatorSeat
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
 seat = KafkaOperatorSeat(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
 seat.join()

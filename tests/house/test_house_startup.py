@@ -49,3 +49,28 @@ def test_help_takes_at_most_twice_the_time_of_the_libraries_it_is_made_of(root):
     pairs = [(seconds(root, "-c", FLOOR), seconds(root, "-m", "mmtool", "--help")) for _ in range(9)]
     floor, help_ = (median(column) for column in zip(*pairs, strict=True))
     assert help_ <= 2 * floor, f"help {help_ * 1000:.0f} ms, typer and rich {floor * 1000:.0f} ms"
+
+
+BEGUN = """
+import json, sys
+from mmtool.kafka.operator_seat import KafkaOperatorSeat
+KafkaOperatorSeat.begin = lambda _: (print(json.dumps(sorted(sys.modules))), sys.exit(0))
+from mmtool.commands.app import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("mode", ["planned", "emergency"])
+def test_the_operator_s_seat_is_asked_for_before_anything_heavy_is_loaded(root, tmp_path, mode):
+    """Kafka lets nobody in for three seconds: what else takes long is done meanwhile."""
+    config = tmp_path / "mm2.properties"
+    config.write_text(
+        "clusters = east, west\neast.bootstrap.servers = 127.0.0.1:1\nwest.bootstrap.servers = 127.0.0.1:1\n"
+        "east->west.enabled = true\n"
+    )
+    words = ["failover", mode, "-c", str(config), "-g", "app", "--execute", "--yes"]
+    ran = subprocess.run(
+        [sys.executable, "-c", BEGUN, *words], check=True, capture_output=True, text=True, cwd=root
+    )
+    loaded = set(json.loads(ran.stdout.splitlines()[0]))
+    assert loaded.intersection({"numpy", "pandas", "pyarrow", "pyspark", "aiokafka"}) == set()
