@@ -304,6 +304,7 @@ def at_work(
         about.by,
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
+        began_before=0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000),
     )
     held.join()
     try:

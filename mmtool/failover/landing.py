@@ -100,6 +100,7 @@ class Ways:
         by: Who is at work, as ``user@host``.
         synced: The flow keeps groups ready on the target, so young commits there are nobody's work.
         hooks: What runs with its steps.
+        began_before: Seconds since the operation began, where another process began it.
         pause: Waits so many seconds.
         clock: Seconds, for how long it takes.
         now: Seconds since 1970.
@@ -113,6 +114,7 @@ class Ways:
     by: str
     synced: bool = False
     hooks: Hooks = field(default_factory=Hooks)
+    began_before: float = 0.0
     pause: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -213,7 +215,8 @@ class Landing:
         settled = {result.group: result for result in self.results}
         results = read_back_all(self.ways.target.groups, self.plans, settled)
         self.results = tuple(results)
-        self.figures = replace(self.figures, rto_seconds=round(self.ways.clock() - self.began, 3))
+        took = self.ways.began_before + self.ways.clock() - self.began
+        self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.ways.journal.settled(results)
         again = f"run `mmtool failover resume {self.ways.operation_id}`"  # the same command would find this one open
         _raise(failure_of_writing(results, again))

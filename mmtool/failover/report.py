@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
-from mmtool.failover.states import Event, can
+from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
@@ -94,7 +94,8 @@ def operation_row(operation: Operation, landing: Landing) -> Row:
 def recorded_row(found: Recorded) -> Row:
     """The row of an operation that the journal tells of."""
     plan = found.operation.plan
-    written = frozenset((group, place) for group, of in found.written.items() for place in of)
+    stands = {} if found.state is OperationState.ROLLED_BACK else found.written
+    written = frozenset((group, place) for group, of in stands.items() for place in of)
     row = _row(
         _View(
             found.operation,

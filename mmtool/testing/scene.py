@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -102,6 +103,7 @@ class Scene:
                 operation_id,
                 about.by,
                 hooks=hooks_of(self.settings, reason),
+                began_before=0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000),
                 pause=lambda _: None,
             ),
             journalist,

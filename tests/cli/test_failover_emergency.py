@@ -162,6 +162,9 @@ def test_rolled_back_groups_and_topics_are_as_they_were(failover, emergency, sce
     assert (rehearsed.code, scene.target.groups.committed["app"]) == (0, {REMOTE: Commit(50)})
     ended = failover("rollback", name, "--execute", "--yes")
     assert (ended.code, row_of(ended)["state"]) == (0, "rolled_back")
+    assert [p["written"] for g in row_of(failover("show", name))["groups"] for p in g["partitions"]] == [
+        False
+    ]
     assert scene.target.groups.committed["app"] == {REMOTE: Commit(7)}
     assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
 

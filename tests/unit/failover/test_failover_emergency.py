@@ -9,6 +9,7 @@ from mmtool.errors import UnreachableError
 from mmtool.failover.emergency import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
+from mmtool.plan.documents import PositionRecord, State
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.steps import ORDER, Mode
@@ -65,6 +66,27 @@ def test_before_asking_each_partition_tells_its_age_and_what_is_read_again_and_l
     assert 3 <= first["knowledge_age_seconds"] < 10
 
 
+def position_of(scene, topic, partition, *, end, state):
+    """What a pump has written last of a partition."""
+    return PositionRecord(
+        owner="me",
+        topic=topic,
+        topic_id=scene.source.ids[topic],
+        partition=partition,
+        target_topic=f"east.{topic}",
+        upstream_position=60,
+        downstream_position=60,
+        source_end=end,
+        source_log_start=0,
+        records=0,
+        mirrored_bytes=0,
+        state=state,
+        reason="a record is too large",
+        observed_ms=1,
+        behind_since_ms=0,
+    )
+
+
 def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):
     rehearsal = rehearse(scene.side, APP)
     assert rehearsal.at_risk
@@ -74,6 +96,15 @@ def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):
 def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
     scene.mirrored("orders", 0, [(0, 0, 100)], 100, source_end=100)
     assert not rehearse(scene.side, APP).at_risk
+
+
+@pytest.mark.parametrize("state", [State.HALTED, State.PAUSED])
+def test_where_a_mirror_was_halted_or_paused_nobody_saw_how_far_the_source_went_on(scene, state):
+    at = position_of(scene, "orders", 0, end=100, state=state)
+    scene.state.view.apply(at.key, at.encode(), 0)
+    rehearsal = rehearse(scene.side, APP)
+    assert partitions(rehearsed_row(rehearsal))[0]["lost_max"] is None
+    assert any("what is lost is not known: orders-0" in warning for warning in rehearsal.warnings)
 
 
 def test_of_a_flow_that_mirror_maker_ran_nobody_saw_where_the_source_ended_so_all_is_at_risk(scene):

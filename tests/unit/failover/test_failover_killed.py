@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -375,3 +376,12 @@ def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tm
     _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
     assert landing.figures.rpo_records == 0
     assert landing.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
+
+
+def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_the_resume(tmp_path, mode):
+    case = made(tmp_path, mode)
+    killed_while_writing(case)
+    one = replace(found(case), began_ms=int(time.time() * 1000) - 90_000)
+    ways, log = case.ways(case.rehearsed(one), since=one)
+    _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
+    assert 90 <= landing.figures.rto_seconds < 95
