@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from mmtool.errors import GateError
 from mmtool.insight.progress_of import copied_by_mm2, short_of
 
 if TYPE_CHECKING:
@@ -66,10 +67,17 @@ def bring_up(
 
     Raises:
         As `DrainPort`.
+        GateError: MM2 has left it half done.
     """
     settings, theirs = flow.clusters.settings, copied_by_mm2(flow, until)
     ours = {place: offset for place, offset in until.items() if place not in theirs}
     if ours:
         port.drain(settings, ours, timeout_seconds)
-    if theirs and not port.await_mirror_maker(settings, partial(short_of, flow, theirs), timeout_seconds):
-        port.drain(settings, theirs, timeout_seconds)
+    missing = partial(short_of, flow, theirs)
+    if theirs and not port.await_mirror_maker(settings, missing, timeout_seconds):
+        # our engine would begin anew behind MM2's copies, and all would be there twice
+        raise GateError(
+            f"MirrorMaker 2 has mirrored flow {settings.name} and does not run any more: up to {missing()} records are"
+            f" missing on {settings.target.alias}",
+            remedy="start it again, or go on with `mmtool replicate --take-over`; nothing was written",
+        )
