@@ -20,11 +20,13 @@ from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, Targe
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.pair import read_again, unbooked
 from mmtool.translation.refusals import Reason
+from mmtool.translation.sync_map import translate_back_by_syncs
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.sync_map import SyncMap
 
 
 class TailPart(NamedTuple):
@@ -133,6 +135,41 @@ def go_home(
     if isinstance(answer, Refused):
         return answer
     if tail.is_final and flow.runs.find_reverse(commit) is None:
+        end = max(tail.end, home.log_start)
+        if end > home.log_end:
+            return Refused(Reason.BEYOND_SOURCE_END)
+        answer = Exact(end)
+    return _accounted(answer, tail)
+
+
+def go_home_by_syncs(
+    known: SyncMap | None,
+    tail: DivergedTail,
+    commit: DownstreamOffset,
+    *,
+    away: TargetLog,
+    home: SourceLog,
+) -> HomewardAnswer:
+    """As `go_home`, for a flow that MirrorMaker 2 ran, by its offset syncs.
+
+    How far it copied is known but for what it copied behind its last sync: the tail that begins there holds at the most
+    so many records too many. Who has read all that is away passes it, and has read those in any case.
+
+    Args:
+        known: What MM2 has told.
+        tail: What home holds behind the last record that was told of.
+        commit: Next offset to read away.
+        away: The bounds of the log away, asked for after the commit.
+        home: The bounds of the log at home, asked for last.
+
+    Returns:
+        `Homeward`; `Refused` as `translate_back_by_syncs` refuses, and beyond_source_end when home's log ends before
+        the tail did.
+    """
+    answer = translate_back_by_syncs(known, commit, target=away, source=home)
+    if isinstance(answer, Refused):
+        return answer
+    if commit == away.log_end:
         end = max(tail.end, home.log_start)
         if end > home.log_end:
             return Refused(Reason.BEYOND_SOURCE_END)
