@@ -18,8 +18,9 @@ pytestmark = [pytest.mark.kafka]
 
 PATIENCE_SECONDS = 60
 COPIED = 100  # records in every partition of a topic before a group is moved
-READ = {"early": 150, "late": None}
+READ = {"early": 150, "late": None, "fenced": 300}
 """How many records each application reads on the source; None reads to the end."""
+FENCED = ("--fence", "watch")
 
 
 def contents(read):
@@ -49,11 +50,14 @@ def moved(bench, measured, tmp_path_factory):
         mm2.wait_until(copied, "copies")
         for group, most in READ.items():
             before[group] = consume(source, f"{name}-{group}", stage.topics, most)
+            words = ["-g", f"{name}-{group}", "--timeout", "60s"]
+            if group == "fenced":
+                stage.stop_writing()
+                words += FENCED
             began = time.monotonic()
-            answers[group] = run_mmtool(folder / group, *line, "-g", f"{name}-{group}", "--timeout", "60s")
+            answers[group] = run_mmtool(folder / group, *line, *words)
             measured(f"planned beside MirrorMaker 2, {group}: {time.monotonic() - began:.1f} s")
             after[group] = consume(target, f"{name}-{group}", stage.targets, 1)
-        stage.stop_writing()
         mm2.wait_until(all_copied, "the last records", PATIENCE_SECONDS)
         for group in READ:
             after[group] += consume(target, f"{name}-{group}", stage.targets)
