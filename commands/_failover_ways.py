@@ -1,4 +1,4 @@
-"""``mmtool failover list|show|resume|cancel|rollback|release``: the journal, and the ways on and back."""
+"""``mmtool failover list|show|resume|cancel|rollback``: the journal, and the ways on and back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmtool.commands import _diverged as tails
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
-from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded, one_flow
+from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded
 from mmtool.errors import RefusedError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
@@ -46,7 +47,6 @@ LISTED = (
     Column("problem", essential=False),
 )
 STEPS = (Column("name", title="STEP"), Column("state"), Column("sentence"))
-RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def show(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """One operation: its steps, its groups and what was written, and the ways on."""
-    from mmtool.failover.report import fence_left, recorded_row, ways_on
+    from mmtool.failover.report import fence_left, recorded_row, tail_left, ways_on
 
     known = _one(config, source, target, timeout, operation_id)
     found = known.found
@@ -109,7 +109,7 @@ def show(
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
     if found.problem:
         talk(f"it ended with: {found.problem}")
-    for sentence in [*fence_left(found, known.flow), *ways_on(found.operation)]:
+    for sentence in [*fence_left(found, known.flow), *tail_left(found), *ways_on(found.operation)]:
         talk(sentence)
 
 
@@ -198,14 +198,23 @@ def _again_back_home(known: Known, asked: operations.Asked) -> None:
     from mmtool.failover import failback
 
     both = both_ways(known.flow, known.back, asked.timeout)
-    rehearsal = failback.rehearse(both, known.groups, operation_id=known.found.operation_id)
-    since = known.found.operation.standing
+    found = known.found
+    diverged = found.operation.plan.diverged
+    rehearsal = failback.rehearse(both, known.groups, operation_id=found.operation_id, diverged=diverged)
     operations.run(
         asked,
         rehearsal,
         both.flow.clusters.source,
         both.flow.identity,
-        lambda ways, log: failback.execute(rehearsal, engine_drain(), ways, log, folder=Path(), since=since),
+        lambda ways, log: failback.execute(
+            rehearsal,
+            engine_drain(),
+            ways,
+            log,
+            folder=Path(),
+            since=found.operation.standing,
+            tools=tails.tools(both, rehearsal, asked.timeout, found),
+        ),
     )
 
 
@@ -290,52 +299,22 @@ def _take_back(
         ways,
         log,
     ):
-        take_back(taking, ways, log, fences.standing(known.flow, found, timeout))
+        given_up = tails.giving_up(known.flow, known.back, found, timeout)
+        take_back(taking, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = _one_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), (), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")
 
 
 def _left_over(taking: TakingBack) -> tuple[str, ...]:
+    from mmtool.failover.report import tail_left
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.plan.words import few
 
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
     topics = [mark.topic for mark in marks if not mark.failed_over]
-    return (f"mirrored again afterwards: {few(topics)}",) if topics else ()
-
-
-def release(
-    *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    topic: options.Topic = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
-    output: options.Output = OutputFormat.TABLE,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
-) -> None:
-    """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
-    from mmtool.failover.releasing import rehearse_release, release
-    from mmtool.people import operator
-
-    flow = one_flow(config, source, target)
-    side = operations.target_side(flow, timeout)
-    found = rehearse_release(side, tuple(topic or ()))
-
-    def shown() -> Result:
-        return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
-
-    if not execute or not found.marks:
-        finish(shown(), output, None)
-        talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
-        return
-    consent(found.question, yes=yes, about=shown)
-    kept = operations.tools(flow, found.identity, timeout)
-    release(found, kept.marks, kept.seat, operator(), int(time.time() * 1000))
-    finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
-    talk("a running `mmtool replicate` mirrors them again within seconds")
+    said = (f"mirrored again afterwards: {few(topics)}",) if topics else ()
+    return (*said, *tail_left(taking.found))
 
 
 def _known(

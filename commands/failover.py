@@ -9,10 +9,12 @@ from typing import Annotated
 
 import typer
 
+from mmtool.commands import _diverged as tails
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands import _release as releases
 from mmtool.commands import _saved_plans as plans
 from mmtool.commands._wiring import (
     both_ways,
@@ -47,15 +49,6 @@ AcceptDataLoss = Annotated[
         "--accept-data-loss",
         help="Execute although records may be lost: the rehearsal says how many at the most.",
         rich_help_panel=options.CONSENT,
-    ),
-]
-DivergedDir = Annotated[
-    Path,
-    typer.Option(
-        "--diverged-dir",
-        metavar="DIR",
-        help="Where the file with the diverged records is written; here without it.",
-        show_default=False,
     ),
 ]
 Report = Annotated[
@@ -209,7 +202,9 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    diverged_dir: DivergedDir = Path(),
+    diverged: tails.Option = tails.Kind.FILE,
+    name: tails.Name = None,
+    diverged_dir: tails.Folder = None,
     out: plans.Out = None,
     plan: plans.Plan = None,
     runbook: plans.Page = None,
@@ -219,10 +214,11 @@ def failback(
     output: options.Output = OutputFormat.TABLE,
     timeout: Patience = None,
 ) -> None:
-    """Bring groups home to a source that is back: export what diverged there, then move them behind it."""
+    """Bring groups home to a source that is back: save what diverged there, then move them behind it."""
     from mmtool.failover import failback as service
 
     saved = plans.opened(ctx, plan, "failback")
+    meant_for = tails.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
     flow, back = with_way_back(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(flow, unit)
@@ -233,8 +229,9 @@ def failback(
         clusters = connect(flow, patience)
         plans.check(saved, clusters.source, clusters.target)
     both = both_ways(flow, back, patience)
-    rehearsal = service.rehearse(both, chosen, operation_id=plans.operation_of(saved))
-    plans.settle(saved, rehearsal, {}, out=out, page=runbook, config=config, kept=plan)
+    rehearsal = service.rehearse(both, chosen, operation_id=plans.operation_of(saved), diverged=meant_for)
+    rehearsal, said = tails.told(both, rehearsal), tails.said(meant_for)
+    plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked(
         "failover failback", execute, yes, output, patience, reason, is_named_before=saved is not None
@@ -245,7 +242,13 @@ def failback(
         both.flow.clusters.source,
         both.flow.identity,
         lambda tools, log: service.execute(
-            rehearsal, engine_drain(), tools, log, folder=diverged_dir, timeout_seconds=seconds
+            rehearsal,
+            engine_drain(),
+            tools,
+            log,
+            folder=diverged_dir or Path(),
+            timeout_seconds=seconds,
+            tools=tails.tools(both, rehearsal, patience),
         ),
     )
 
@@ -299,4 +302,4 @@ app.command()(ways.show)
 app.command()(ways.resume)
 app.command()(ways.cancel)
 app.command()(ways.rollback)
-app.command()(ways.release)
+app.command()(releases.release)

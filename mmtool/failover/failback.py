@@ -1,7 +1,7 @@
 """``failover failback``: the source is back, and groups go home to it, behind what diverged there.
 
-Nothing is written at home before the diverged records are in a file. What was born away comes home by the way back,
-which is another flow with offset runs of its own; groups are placed by both.
+Nothing is written at home before the diverged records are where they were asked to go. What was born away comes home
+by the way back, which is another flow with offset runs of its own; groups are placed by both.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover import operation
-from mmtool.failover.diverged import TailKind, find_tail
+from mmtool.failover.diverged import find_tail
+from mmtool.failover.homeward import HomeLook, stay, told
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
+from mmtool.failover.salvaging import Salvage, refuse_topic
 from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.failover.tail_file import default_name, export_tail, read_export
-from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends
 from mmtool.insight.translation import look, read_groups, selected_groups, selection_warnings
+from mmtool.plan.diverged import TO_FILE, Replay
 from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
-from mmtool.plan.homecoming import HomeFacts, plan_failback
+from mmtool.plan.homecoming import plan_failback
 from mmtool.plan.offsets import Direction
+from mmtool.plan.replaying import replay_guards
 from mmtool.plan.steps import Names, StepName
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from mmtool.config import FlowSettings
@@ -38,11 +41,16 @@ if TYPE_CHECKING:
     from mmtool.failover.diverged import FoundTails
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.salvaging import TailTools
     from mmtool.failover.states import Standing
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.kafka.ports import BatchesPort
+    from mmtool.plan.diverged import Diverged
+    from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
     from mmtool.plan.homecoming import Homecoming
+    from mmtool.plan.marks import FailedOverRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +102,22 @@ def look_both_ways(
 
 
 def rehearse(
-    ways: BothWays, selection: GroupSelection, *, operation_id: str | None = None
+    ways: BothWays,
+    selection: GroupSelection,
+    *,
+    operation_id: str | None = None,
+    diverged: Diverged = TO_FILE,
 ) -> FailbackRehearsal:
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
 
+    Args:
+        ways: The flow and its way back.
+        selection: Which groups.
+        operation_id: Of an operation that has its name already.
+        diverged: What becomes of the diverged tail.
+
     Raises:
-        RefusedError: No group is selected, or stored state cannot be read.
+        RefusedError: No group is selected, the topic for the tail cannot take it, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
     selected = selected_groups(ways.flow, selection, Direction.REVERSE)
@@ -108,17 +126,19 @@ def rehearse(
             "no group matches: there is nothing to bring home", remedy="see -g, --groups and groups.exclude"
         )
     groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
-    looked = _Look(ways, groups)
+    looked = HomeLook(ways, groups)
     tails = looked.tails()
     settings, identity = ways.flow.clusters.settings, ways.flow.identity
     name = operation_id or new_operation_id()
     facts = looked.facts(tails, selected.unknown)
-    homecoming = plan_failback(name, names_of(settings), facts)
+    refuse_topic(diverged, ways.flow, tails, looked.taken)
+    standing = ways.flow.clusters.state.control(identity).failed_over.keys()
+    homecoming = plan_failback(name, names_of(settings), facts, diverged, standing)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     warnings = (
         *selection_warnings(selected),
-        *_told(tails, homecoming, names_of(settings)),
-        *_stay(facts, names_of(settings)),
+        *told(tails, homecoming, names_of(settings)),
+        *stay(facts, names_of(settings)),
     )
     return FailbackRehearsal(
         settings,
@@ -134,75 +154,6 @@ def rehearse(
     )
 
 
-class _Look:
-    """One look at both clusters, for some groups.
-
-    Attributes:
-        mirrored: As in `HomeFacts`.
-        topics: At home, of those that the groups read.
-    """
-
-    def __init__(self, ways: BothWays, groups: list[GroupFacts]) -> None:
-        self._ways, self._groups = ways, groups
-        self._going = {group.group for group in groups}
-        self.mirrored = partition_facts(ways.flow, Direction.REVERSE)
-        places = {place for group in groups for place in group.commits}
-        self.topics = self._at_home({place.topic for place in places})
-
-    def _at_home(self, names: Collection[str]) -> set[str]:
-        return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
-
-    def kept(self) -> dict[str, list[str]]:
-        """Topics that groups which were moved and stay away read as well, and which groups."""
-        flow, found = self._ways.flow, dict[str, list[str]]()
-        staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
-        for name, commits in flow.clusters.target.groups.commits(staying).items():
-            for topic in self._at_home({place.topic for place in commits}) & self.topics:
-                found.setdefault(topic, []).append(name)
-        return found
-
-    def tails(self) -> FoundTails:
-        """What diverged at home, of those topics."""
-        flow = self._ways.flow.narrowed_to(self.topics)
-        return find_tail(flow, source=self._ways.home, target=self._ways.away)
-
-    def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
-        back = self._ways.back
-        born = {} if back is None else partition_facts(back, Direction.FORWARD)
-        one_name = self._ways.flow.clusters.settings.keeps_names
-        found = {part.place: part.tail for part in tails.partitions}
-        topics = tuple(sorted(self.topics))
-        return HomeFacts(
-            tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics, self.kept()
-        )
-
-
-def _told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[str]:
-    """What an operator must know of the diverged tail before agreeing."""
-    if tails.diverged_records:
-        at, file = (
-            few([found.place for found in tails.to_export], 3),
-            default_name(homecoming.plan.operation_id),
-        )
-        yield (
-            f"{counted(tails.diverged_records, 'record')} of {names.source} never reached {names.target} ({at}):"
-            f" exported to {file}, and groups pass over {homecoming.diverged_records:,} of them"
-        )
-    ahead = sum(homecoming.ahead.values())
-    if ahead:
-        yield f"{counted(ahead, 'record')} of them are still to be read by groups that were behind on {names.target}"
-    for found in tails.partitions:
-        if found.kind is TailKind.CUT:
-            yield f"{found.place}: {names.source} has lost records that {names.target} has"
-        if found.undecided:
-            yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
-
-
-def _stay(facts: HomeFacts, names: Names) -> Iterable[str]:
-    for topic, groups in sorted(facts.kept.items()):
-        yield f"{topic} stays failed over: {few(groups)} read it on {names.target}, and stay there"
-
-
 def execute(
     rehearsal: FailbackRehearsal,
     drain: DrainPort,
@@ -212,6 +163,7 @@ def execute(
     folder: Path,
     timeout_seconds: float | None = None,
     since: Standing = START,
+    tools: TailTools | None = None,
 ) -> Ended:
     """Do what was rehearsed.
 
@@ -223,14 +175,40 @@ def execute(
         folder: Where the diverged records are written.
         timeout_seconds: For each drain; None waits as long as it takes.
         since: Where the operation is, when it is taken up again.
+        tools: What the diverged records are written with where they go to another place than a file.
 
     Raises:
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
-    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds)
+    salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
+    steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
     begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
     ended = operation.run(begun, steps.actions(), log, {StepName.MARK: steps.unmark}, after=after)
     return Ended(rehearsal, ended, steps.landing)
+
+
+def salvage_of(both: BothWays, plan: FailoverPlan, tools: TailTools, ways: Ways) -> Salvage:
+    """Of an operation whose diverged records go to another place than a file."""
+    return Salvage(both.flow, both.home, plan.diverged, tools, ways.journal, plan.operation_id)
+
+
+def give_up(both: BothWays, found: Recorded, tools: TailTools, ways: Ways) -> None:
+    """End a replay that may be done in part: what is away as new records is passed over, and no more is written.
+
+    Args:
+        both: The flow and its way back.
+        found: The operation.
+        tools: What it was writing with.
+        ways: To its journal.
+
+    Raises:
+        RefusedError: Which records are written cannot be told (``ambiguous``).
+        MmtoolError: As the clusters answer; nothing was changed.
+    """
+    assert found.tail is not None
+    flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
+    tails = find_tail(flow, source=both.home, target=both.away)
+    salvage_of(both, found.operation.plan, tools, ways).give_up(tails)
 
 
 @dataclass(slots=True)
@@ -242,6 +220,7 @@ class _Steps:
     landing: Landing
     folder: Path
     timeout_seconds: float | None
+    salvage: Salvage | None
     groups: list[GroupFacts] = field(default_factory=list)
     held: tuple[str, ...] = ()
 
@@ -282,10 +261,12 @@ class _Steps:
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
         self.landing.alone()
+        if self.salvage is not None:
+            self.salvage.check()
 
     def drain(self) -> None:
-        """What has not failed over is mirrored to its end: nothing of it diverges then."""
-        self._drain(self.both.flow, set(self.topics) - self._control_marks(), [])
+        """What is not held is mirrored to its end: nothing of it diverges then."""
+        self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
 
     def mark(self) -> None:
         """Topics that an emergency has marked keep its mark until groups are at home."""
@@ -293,20 +274,43 @@ class _Steps:
         self.landing.hold(self.held, failed_over=True)
 
     def unmark(self) -> None:
+        if self.held and self.salvage is not None and self.salvage.is_half_way:
+            raise RefusedError(
+                f"{few(self.held)} would be mirrored, and the records that are replayed by now a second time",
+                remedy=f"mmtool failover resume (or cancel) {self.rehearsal.plan.operation_id}",
+                code="open_operation",
+            )
         self.landing.hold(self.held, failed_over=False)
 
     def _control_marks(self) -> set[str]:
-        flow = self.both.flow
         ours = self.landing.ways.operation_id
-        control = flow.clusters.state.control(flow.identity)
-        return {name for name, mark in control.failed_over.items() if mark.operation_id != ours}
+        return {name for name, mark in self._marks().items() if mark.operation_id != ours}
+
+    def _marks(self) -> Mapping[str, FailedOverRecord]:
+        flow = self.both.flow
+        return flow.clusters.state.control(flow.identity).failed_over
 
     def find(self) -> None:
         """Again, now that nothing moves away any more."""
-        self.rehearsal = replace(self.rehearsal, tails=_Look(self.both, self.groups).tails())
+        self.rehearsal = replace(self.rehearsal, tails=HomeLook(self.both, self.groups).tails())
 
     def export(self) -> None:
-        """Into a file that is never replaced; one of the same failback that is whole is kept."""
+        """To where it was asked to go."""
+        if self.salvage is None:
+            self._into_file()
+            return
+        self.salvage.write(self.rehearsal.tails, self._check_tail)
+        self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(self.rehearsal.tails))
+
+    def _check_tail(self, tails: FoundTails) -> None:
+        """As in the rehearsal, now that nothing moves away any more."""
+        look, plan = HomeLook(self.both, self.groups), self.rehearsal.plan
+        refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
+        if plan.diverged == Replay():
+            refuse(replay_guards(self.rehearsal.names, look.facts(tails), self.topics))
+
+    def _into_file(self) -> None:
+        """One that is never replaced; one of the same failback that is whole is kept."""
         tails, name = self.rehearsal.tails, self.rehearsal.plan.operation_id
         if not tails.to_export:
             return
@@ -333,8 +337,9 @@ class _Steps:
     def translate(self) -> None:
         """By both directions' runs, behind the tail that was exported."""
         rehearsal = self.rehearsal
-        facts = _Look(self.both, self.groups).facts(rehearsal.tails)
-        homecoming = plan_failback(rehearsal.plan.operation_id, rehearsal.names, facts)
+        facts = HomeLook(self.both, self.groups).facts(rehearsal.tails)
+        plan = rehearsal.plan
+        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
         self.landing.plans = homecoming.plan.groups
         self.landing.figures = replace(
             self.landing.figures,

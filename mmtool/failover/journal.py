@@ -17,9 +17,12 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event
 from mmtool.folders import state_root
 from mmtool.output import warn
+from mmtool.plan.diverged import TO_FILE
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.fenced import fence_body
 from mmtool.plan.journal import Entry, Kind, group_body
+from mmtool.plan.salvage import begun_body, written_body
+from mmtool.plan.words import counted
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from mmtool.plan.fenced import Fence
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.risks import Risk
+    from mmtool.plan.salvage import Begun, Parts
     from mmtool.plan.steps import Names, Step
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId, TopicPartition
@@ -121,6 +125,8 @@ class Journalist:
         }
         if plan.fence.asked_for:
             body["fence"] = {"kind": plan.fence.kind, "watch_seconds": plan.fence.watch_seconds}
+        if plan.diverged != TO_FILE:
+            body["diverged"] = plan.diverged.words
         self._write(operation, (Kind.BEGAN, body))
 
     def intended(self, operation: Operation, step: Step) -> None:
@@ -160,6 +166,16 @@ class Journalist:
         write = self._write if stands else self._try
         write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
 
+    def salvages(self, begun: Begun) -> None:
+        """Before the first diverged record is written; when this returns, that is on record."""
+        assert self.operation is not None
+        self._write(self.operation, (Kind.TAIL, begun_body(begun)))
+
+    def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None:
+        """They are written, and nothing of them is under way any more."""
+        assert self.operation is not None
+        self._write(self.operation, (Kind.TAIL, written_body(written)))
+
     def settled(self, results: Iterable[Written]) -> None:
         """What became of each group's commits."""
         bodies = [
@@ -197,6 +213,12 @@ class Journalist:
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} is left as it is:"
                 f" `mmtool failover show {other.operation_id}` says how to lower it"
+            )
+        if other.tail is not None:
+            warn(
+                f"some of the {counted(other.tail.records, 'diverged record')} that operation {other.operation_id}"
+                f" was writing ({other.operation.plan.diverged.words}) may be there already: a later failback finds"
+                " and writes them anew"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 

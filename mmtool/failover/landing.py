@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.risks import Risk
+    from mmtool.plan.salvage import Begun, Parts
     from mmtool.translation.types import TopicPartition
 
 
@@ -77,6 +78,10 @@ class Records(Protocol):
     ) -> None: ...
 
     def fenced(self, fence: Fence, *, stands: bool) -> None: ...
+
+    def salvages(self, begun: Begun) -> None: ...
+
+    def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None: ...
 
     def settled(self, results: Iterable[Written]) -> None: ...
 
@@ -186,9 +191,11 @@ class Landing:
     def _gives_way(self, other: Recorded) -> bool:
         """What ended by itself with everything as it was needs no word; what was killed on its way does.
 
-        So does what has left its fence behind: it is on record there alone.
+        So does what has left its fence behind, or diverged records that may be written in part: it is on record there
+        alone.
         """
-        ended = other.state is OperationState.FAILED and not other.fence_stands
+        left = other.fence_stands or other.tail is not None
+        ended = other.state is OperationState.FAILED and not left
         return can(other.operation.standing, Event.CANCEL) and (self.mode is Mode.EMERGENCY or ended)
 
     def write(self) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.states import START, OperationState, Phase, Standing
+from mmtool.plan.diverged import TO_FILE, diverged_of
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.failover import FailoverPlan
 from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
 from mmtool.plan.identity import JOURNAL_TOPIC
 from mmtool.plan.journal import Kind, group_of
+from mmtool.plan.salvage import Begun, Parts, begun_of, parts_of, together
 from mmtool.plan.steps import Mode, Names, Step, StepName
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -52,6 +54,8 @@ class Recorded:
         unknowns: What its operator has said of partitions that nobody knows a position of.
         written: By group, the partitions whose new offset stands.
         fence_stands: The plan's fence may be there: it was about to be raised, and was not lowered since.
+        tail: The diverged records that were about to be written, where it is not known that they are; else None.
+        salvaged: Those that were written, by the partition at home.
         entries: How many the journal has: the next one's number is one more.
     """
 
@@ -70,6 +74,8 @@ class Recorded:
     entries: int = 1
     unknowns: Unknowns = Unknowns.LEAVE
     fence_stands: bool = False
+    tail: Begun | None = None
+    salvaged: Mapping[TopicPartition, Parts] = field(default_factory=dict)
 
     @property
     def operation_id(self) -> str:
@@ -127,9 +133,15 @@ def _begun(entry: Entry) -> Recorded:
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
     released = tuple(body.get("released", ()))
-    fence = _fence_asked_for(body)
     plan = FailoverPlan(
-        entry.operation_id, Mode(body["mode"]), names.flow, (), steps, released=released, fence=fence
+        entry.operation_id,
+        Mode(body["mode"]),
+        names.flow,
+        (),
+        steps,
+        released=released,
+        fence=_fence_asked_for(body),
+        diverged=diverged_of(body.get("diverged", TO_FILE.words)),
     )
     source_id = body["source_id"]
     return Recorded(
@@ -172,6 +184,12 @@ def _fence(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     return replace(before, operation=replace(before.operation, plan=plan), fence_stands=bool(body["stands"]))
 
 
+def _tail(before: Recorded, body: Mapping[str, Any]) -> Recorded:
+    if body["stands"]:
+        return replace(before, tail=begun_of(body))
+    return replace(before, tail=None, salvaged=together(before.salvaged, parts_of(body)))
+
+
 def _group(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     group, risks = group_of(body)
     plan = before.operation.plan
@@ -195,6 +213,7 @@ _TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
     Kind.BEGAN: _again,
     Kind.STEP: _step,
     Kind.FENCE: _fence,
+    Kind.TAIL: _tail,
     Kind.GROUP: _group,
     Kind.OUTCOME: _outcome,
     Kind.ENDED: _ended,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
+from mmtool.errors import RefusedError, UsageError
 from mmtool.insight.target_alone import identity_on_target
+from mmtool.plan.diverged import Replay
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from mmtool.failover.landing import MarksPort, OperatorSeat
+    from mmtool.failover.recorded import Recorded
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
     from mmtool.plan.identity import FlowIdentity
@@ -69,6 +71,27 @@ def rehearse_release(side: TargetSide, topics: Collection[str]) -> Release:
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
     return Release(identity, tuple(marks))
+
+
+def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
+    """Refuse topics whose diverged records are being replayed: the mirror would ship them as well.
+
+    Args:
+        operations: Those on the flow.
+        topics: That are to be let go on.
+
+    Raises:
+        RefusedError: Names the operation.
+    """
+    for one in operations:
+        half = set() if one.tail is None or not one.is_open else {place.topic for place in one.tail.parts}
+        if half & set(topics) and one.operation.plan.diverged == Replay():
+            raise RefusedError(
+                f"operation {one.operation_id} has replayed some of the diverged records of {few(sorted(half))}:"
+                " released now they would come a second time",
+                remedy=f"mmtool failover resume (or cancel) {one.operation_id}",
+                code="open_operation",
+            )
 
 
 def release(found: Release, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int) -> None:

@@ -14,6 +14,7 @@ from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
+from mmtool.plan.diverged import Replay
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.fenced import FenceKind, lowering_commands
 from mmtool.plan.offsets import Direction
@@ -204,7 +205,7 @@ def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
     if mode is Mode.PLANNED:
         return f"start the consumers on the source again: their commits there are not touched; {back}"
     if mode is Mode.FAILBACK:
-        return f"{back}; the diverged records stay in their file"
+        return f"{back}; the diverged records stay where they were written"
     if mode is Mode.DRILL:
         return "nothing to undo: a drill deletes the shadows that it has written"
     return f"{back}, and lets the topics be mirrored again"
@@ -259,10 +260,15 @@ def next_steps(ended: Ended) -> list[str]:
     if ended.rehearsal.plan.mode is Mode.DRILL:
         return []
     if home:
-        return [*first, f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"]
+        return [*first, _after_failback(ended)]
     if ended.rehearsal.plan.fence.asked_for:
         return [*first, *_after_fence(ended, settings)]
     return [*first, *_after_planned(ended, settings)]
+
+
+def _after_failback(ended: Ended) -> str:
+    said = f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"
+    return f"{said}, from behind what was replayed on" if ended.rehearsal.plan.diverged == Replay() else said
 
 
 def _after_planned(ended: Ended, settings: FlowSettings) -> list[str]:
@@ -292,6 +298,16 @@ def _after_fence(ended: Ended, settings: FlowSettings) -> list[str]:
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
     """That an operation's fence may stand, and how it is lowered by hand; nothing where it has none."""
     return [_what_stays(found.operation.plan.fence, settings)] if found.fence_stands else []
+
+
+def tail_left(found: Recorded) -> tuple[str, ...]:
+    """That diverged records may be written in part; nothing where none are."""
+    if found.tail is None:
+        return ()
+    words = found.operation.plan.diverged.words
+    return (
+        f"some of {counted(found.tail.records, 'diverged record')} are written by now (--diverged {words})",
+    )
 
 
 def _what_stays(fence: Fence, settings: FlowSettings) -> str:

@@ -80,7 +80,7 @@ def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: P
     here, there = settings.source, settings.target
     flow = ("-s", here.alias, "-t", there.alias)
     groups = [word for name in saved.groups for word in ("-g", name)]
-    said = [word for name, value in saved.options.items() for word in (f"--{name}", value)]
+    said = [word for name, value in saved.options.items() for word in (f"--{name}", *value.split())]
     meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
     return Runbook(
         saved,

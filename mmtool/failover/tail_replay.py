@@ -1,7 +1,7 @@
-"""The diverged tail written into a topic of the cluster that was failed over to, as new records.
+"""The diverged tail written into a topic, as new records.
 
-Keys, values, headers, timestamps and partitions are kept; offsets are new. The records count as born there: with
-identical names the way back brings them home like all others.
+Keys, values, headers, timestamps and partitions are kept; offsets are new. The records count as born there: on the
+cluster that was failed over to, with identical names, the way back brings them home like all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mmtool.failover.diverged import FoundTails
+    from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
@@ -122,6 +122,42 @@ def replay_tail(
             for batch in coalesce([view], position=begin, max_batch_bytes=max_batch_bytes, target_bytes=0):
                 target.append(place, batch)
     return given
+
+
+def written_to(
+    source: BatchesPort,
+    target: AppendPort,
+    tails: FoundTails,
+    before: BeforeReplay,
+    to: Callable[[TopicPartition], TopicPartition],
+) -> dict[TopicPartition, tuple[UpstreamOffset, int]]:
+    """How far `replay_tail` came: an offset of each partition, and how many records before it were written.
+
+    Arguments and errors as there. Nobody may be writing any more.
+    """
+    there = {place: target.appended(place, since) for place, since in before.ends.items()}
+    if any(there.values()):
+        _check_whole(source, tails, before)
+    return {found.place: _reached(source, tails, found, to(found.place), there) for found in tails.to_export}
+
+
+def _reached(
+    source: BatchesPort,
+    tails: FoundTails,
+    found: FoundTail,
+    place: TopicPartition,
+    there: dict[TopicPartition, int],
+) -> tuple[UpstreamOffset, int]:
+    """Takes what is of this partition away from ``there``."""
+    count = 0
+    for view in own_batches_of(source, tails, found):
+        records = records_from(view, found.tail.start)
+        if there[place] < records:
+            left, there[place] = there[place], 0
+            begin = UpstreamOffset(max(found.tail.start, view.header.base_offset))
+            return _after(view, begin, left), count + left
+        count, there[place] = count + records, there[place] - records
+    return found.tail.end, count
 
 
 def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -> None:

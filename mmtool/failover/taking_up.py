@@ -18,6 +18,7 @@ from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.undo import Undoing
 from mmtool.output import warn
+from mmtool.plan.diverged import Replay
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode, StepName, topics_of
@@ -165,6 +166,10 @@ class TakingBack:
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
             parts.append(f"lower its fence on {self.found.names.source}")
+        if self.found.tail is not None and self.found.operation.plan.diverged == Replay():
+            parts.append(
+                f"let {self.found.names.flow} pass over the diverged records that are replayed by now"
+            )
         return f"{done}: {', and '.join(parts)}" if parts else done
 
 
@@ -253,8 +258,14 @@ def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
     }
 
 
-def take_back(taking: TakingBack, ways: Ways, log: StepLog, fence: FenceAsked | None = None) -> Operation:
-    """Do it: groups first, then the marks, then the fence, then the journal.
+def take_back(
+    taking: TakingBack,
+    ways: Ways,
+    log: StepLog,
+    fence: FenceAsked | None = None,
+    give_up: Callable[[Ways], None] | None = None,
+) -> Operation:
+    """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
 
     A crash in between leaves the operation where it was, and the same command does the rest: what is back already is
     left alone.
@@ -264,6 +275,7 @@ def take_back(taking: TakingBack, ways: Ways, log: StepLog, fence: FenceAsked | 
         ways: To the target, the journal, the flow's owner.
         log: Is told of the end.
         fence: The way to the fence, for an operation whose fence stands.
+        give_up: Leaves diverged records that are written in part neither twice nor half way, where some may be.
 
     Raises:
         OwnedElsewhereError: Another operation is under way.
@@ -275,6 +287,8 @@ def take_back(taking: TakingBack, ways: Ways, log: StepLog, fence: FenceAsked | 
         moved = taking.undoing.write()
         if moved.error is not None:
             raise _left(taking, moved.error)
+    if taking.found.tail is not None and give_up is not None:
+        give_up(ways)
     ways.marks.write(taking.marks)
     if taking.found.fence_stands:
         assert fence is not None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.own_log import append
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
-from mmtool.kafka.wire.codes import FENCED, Code, name_of
+from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.kafka.wire.transactions import InitProducerIdRequest
@@ -32,6 +32,12 @@ T = TypeVar("T")
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _SECONDS_OF_A_LOOK = 600.0
+_CURES = {
+    Code.MESSAGE_TOO_LARGE: "raise max.message.bytes of that topic",
+    Code.RECORD_LIST_TOO_LARGE: "raise segment.bytes of that topic",
+    Code.INVALID_RECORD: "a compacted topic takes no record without a key: name one with cleanup.policy=delete",
+}
+"""What a broker will never take, however often it is asked, and what helps."""
 
 
 class KafkaAppender:
@@ -98,7 +104,14 @@ class KafkaAppender:
                 f"somebody else goes on with {self._id} on {self._alias}",
                 remedy="let one mmtool do it: `mmtool failover list`",
             )
-        return MmtoolError(f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}")
+        said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
+        if code in DENIED:
+            return NotAuthorisedError(
+                said, remedy=f"grant WRITE on topic {place.topic} to mmtool's principal"
+            )
+        if code in _CURES:
+            return RefusedError(said, remedy=_CURES[Code(code)])
+        return MmtoolError(said)
 
     def _claim(self) -> ProducerIdentity:
         if self._claimed is None:

@@ -270,6 +270,7 @@ class AppendPort(Protocol):
         """The batch is on all in-sync replicas, once.
 
         Raises:
+            RefusedError: The topic will not take it, as it is.
             MmtoolError: The cluster refuses it, or somebody else goes on in our place.
         """
 

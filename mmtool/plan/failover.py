@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.diverged import TO_FILE, Diverged
 from mmtool.plan.fenced import NO_FENCE, Fence
 from mmtool.plan.steps import Mode, steps_of
 from mmtool.translation.refusals import Reason
@@ -50,6 +51,7 @@ class FailoverPlan:
         released: Topics of the source that are mirrored again when a failback is done.
         risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
         fence: What keeps producers off the source.
+        diverged: What becomes of the diverged tail of a failback.
     """
 
     operation_id: str
@@ -61,6 +63,7 @@ class FailoverPlan:
     risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
     released: tuple[str, ...] = ()
     fence: Fence = NO_FENCE
+    diverged: Diverged = TO_FILE
 
     @property
     def executable(self) -> bool:

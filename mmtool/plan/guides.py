@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mmtool.plan.diverged import TO_FILE, Diverged, Kind
 from mmtool.plan.steps import Mode, StepName
 
 
@@ -161,6 +162,45 @@ GUIDES: dict[StepName, Guide] = {
 }
 """Every step's texts; a test sees that none is missing."""
 
+_OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
+    (Kind.TOPIC, StepName.EXPORT): Guide(
+        done_when="The topic on {there} holds each diverged record once.",
+        stop_when="The topic does not take a record. No offset has been written; `mmtool failover resume` writes the"
+        " rest, and no record twice.",
+        way_back="Nothing is taken back: the records stay in the topic.",
+        by_hand="Copy the topics on {there} into files, whole, and produce what is at their ends into the topic: by a"
+        " program, since Kafka's console tools keep neither timestamps nor partitions.",
+    ),
+    (Kind.REPLAY, StepName.EXPORT): Guide(
+        done_when="Each diverged record of {topics} is on {here} once, as a new one, and the mirror has passed"
+        " over the old ones.",
+        stop_when="{here} does not take a record, or somebody runs the mirror. No offset has been written;"
+        " `mmtool failover resume` writes the rest and no record twice, `cancel` lets the mirror pass over what is"
+        " written.",
+        way_back="Nothing is taken back: the records stay on {here}, like others that were born there.",
+        by_hand="Copy the topics on {there} into files, whole, and produce what is at their ends into {topics} on"
+        " {here}: by a program, since Kafka's console tools keep neither timestamps nor partitions. Then move the"
+        " mirror to {here} past them, before it starts again: `mmtool flow seek`, or the stored offsets of"
+        " MirrorMaker 2's connector.",
+    ),
+    (Kind.REPLAY, StepName.DRAIN_BACK): Guide(
+        done_when="{there} holds every record that was born on {here}, the replayed ones among them.",
+        stop_when="It takes longer than you can wait (`--timeout` ends it with 4), or a partition is halted. No offset"
+        " has been written.",
+        way_back="Nothing to take back: mirrored records stay.",
+        by_hand="Compare the log ends on {here} until they stand still, and wait until the lag of the mirror that leads"
+        " from {here} to {there} is 0.",
+    ),
+    (Kind.REPLAY, StepName.RELEASE): Guide(
+        done_when="{topics} are mirrored from {there} to {here} again, from behind the diverged records on.",
+        stop_when="The marks cannot be lifted: `mmtool failover resume` does it. The groups are at home already.",
+        way_back="`mmtool flow pause` holds topics, and a later failover marks them anew.",
+        by_hand="See that the mirror stands behind the diverged records, take away the DENY for its principal, and"
+        " start it again.",
+    ),
+}
+"""Where it matters what becomes of diverged records."""
+
 _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
         done_when="{here} holds what {there} holds of those of {topics} that have not failed over.",
@@ -191,6 +231,6 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
 }
 
 
-def guide_of(mode: Mode, name: StepName) -> Guide:
-    """The texts of a step, as they hold in a mode."""
-    return _OF_MODE.get((mode, name), GUIDES[name])
+def guide_of(mode: Mode, name: StepName, diverged: Diverged = TO_FILE) -> Guide:
+    """The texts of a step, as they hold in a mode, and for what becomes of diverged records."""
+    return _OF_CHOICE.get((diverged.kind, name), _OF_MODE.get((mode, name), GUIDES[name]))

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.diverged import TO_FILE, Diverged, Replay
 from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
 from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
+from mmtool.plan.replaying import replay_guards, with_read_before
 from mmtool.plan.steps import Mode, Names, steps_of
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
 from mmtool.translation.diverged import go_home, go_home_in_pair
@@ -20,7 +22,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
@@ -75,21 +77,48 @@ class Homecoming:
         return sum(self.passed.values())
 
 
-def plan_failback(operation_id: str, names: Names, facts: HomeFacts) -> Homecoming:
-    """Where groups go on at home."""
+def plan_failback(
+    operation_id: str,
+    names: Names,
+    facts: HomeFacts,
+    diverged: Diverged = TO_FILE,
+    standing: Container[str] = (),
+) -> Homecoming:
+    """Where groups go on at home.
+
+    Args:
+        operation_id: Its name.
+        names: Of the flow's clusters.
+        facts: What both clusters say.
+        diverged: What becomes of the diverged tail.
+        standing: Topics at home whose tail is as it will be, because nothing more of them is mirrored.
+    """
     passed: dict[TopicPartition, int] = {}
     ahead: dict[TopicPartition, int] = {}
     plans = [_group(group, facts, passed, ahead) for group in facts.groups]
     plans += [unknown_group(name, Direction.REVERSE) for name in facts.unknown]
+    replayed = diverged == Replay()
+    if replayed:
+        plans = [with_read_before(plan, facts) for plan in plans]
     found = tuple(sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
+        *(replay_guards(names, facts, standing) if replayed else ()),
         *active_guards(facts.groups, turned),
         *blocking_guards(found, after_drain=False),
     )
-    steps = steps_of(Mode.FAILBACK, names, found, facts.topics)
+    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged)
     released = tuple(topic for topic in facts.topics if topic not in facts.kept)
-    plan = FailoverPlan(operation_id, Mode.FAILBACK, names.flow, found, steps, guards, released=released)
+    plan = FailoverPlan(
+        operation_id,
+        Mode.FAILBACK,
+        names.flow,
+        found,
+        steps,
+        guards,
+        released=released,
+        diverged=diverged,
+    )
     return Homecoming(plan, passed, ahead)
 
 

@@ -4,7 +4,7 @@ Every entry has a key of its own, so compaction keeps them all. An operation is 
 
 A  an entry is written before what it speaks of is done (``intended``), or after (``done``), never at the same time
 B  before the first commit, every commit that is going to be written is on record, with what stood there; and before
-   the first rule, every rule that is going to be made
+   the first rule, every rule that is going to be made; and before the first diverged record, where all of them go
 C  an entry that cannot be read is refused, never passed over: an operation with a gap is none that could be resumed
 """
 
@@ -42,6 +42,8 @@ class Kind(StrEnum):
     """A step's new state."""
     FENCE = "fence"
     """What keeps producers off the source: about to be raised, or lowered."""
+    TAIL = "tail"
+    """Diverged records: about to be written somewhere, or written."""
     GROUP = "group"
     """Where a group is going to be, and what stood there."""
     OUTCOME = "outcome"

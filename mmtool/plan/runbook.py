@@ -189,7 +189,7 @@ def _steps(runbook: Runbook) -> Iterator[str]:
 
 
 def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
-    saved, guide = runbook.saved, guide_of(runbook.saved.plan.mode, step.name)
+    saved, guide = runbook.saved, guide_of(runbook.saved.plan.mode, step.name, runbook.saved.plan.diverged)
     names = {
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,

@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from mmtool.plan.diverged import TO_FILE, diverged_of
 from mmtool.plan.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.failover import FailoverPlan, Guard
 from mmtool.plan.fingerprint import as_values, differences, from_values
@@ -155,6 +156,7 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
         tuple(Guard(code, sentence) for code, sentence in body["guards"]),
         {place: risk for _, risks in found for place, risk in risks.items()},
         tuple(body["released"]),
+        diverged=diverged_of(body["options"].get("diverged", TO_FILE.words)),
     )
     return SavedPlan(
         plan,

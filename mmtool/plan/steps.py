@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.diverged import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import counted, few
 
@@ -138,6 +139,7 @@ def steps_of(
     plans: tuple[GroupPlan, ...],
     held: tuple[str, ...] = (),
     fence: Fence = NO_FENCE,
+    diverged: Diverged = TO_FILE,
 ) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned.
 
@@ -147,9 +149,10 @@ def steps_of(
         plans: Of the groups.
         held: For a failback, the source's topics that are held meanwhile.
         fence: What keeps producers off the source.
+        diverged: For a failback, what becomes of the diverged tail.
     """
     if mode is Mode.FAILBACK:
-        sentences = _going_home(names, plans, held)
+        sentences = _going_home(names, plans, held) | _salvaging(names, held, diverged)
     elif mode is Mode.DRILL:
         sentences = _drilling(names, plans)
     else:
@@ -176,7 +179,6 @@ def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...
         StepName.DRAIN: f"mirror to {away} what {home} holds of those of {topics} that have not failed over",
         StepName.MARK: f"hold {topics}: nothing more of them is mirrored to {away} until groups are at home",
         StepName.FIND: f"find what {home} holds of {topics} that was never mirrored to {away}: the diverged tail",
-        StepName.EXPORT: "write the diverged records into a file, before anything else is written",
         StepName.DRAIN_BACK: f"bring home to {home} what was born on {away} and these groups read",
         StepName.TRANSLATE: (
             f"translate {committed} committed offsets of {away} back, and place them after the diverged tail"
@@ -185,9 +187,28 @@ def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...
         StepName.WRITE: f"commit the offsets of {groups} on {home}",
         StepName.READ_BACK: f"read them back from {home} with another client",
         StepName.HAND_OVER: f"put on record that {groups} {are} at home on {home} again",
-        StepName.RELEASE: f"let {names.flow} mirror {topics} again, the diverged tail included",
         StepName.REPORT: "measure what it took, and say what to do next",
     }
+
+
+def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
+    """The steps that deal with the tail itself."""
+    topics = few(held) or "no topic"
+    again = f"let {names.flow} mirror {topics} again"
+    match diverged:
+        case ToFile():
+            export = "write the diverged records into a file, before anything else is written"
+        case ToTopic(topic):
+            export = f"write the diverged records into topic {topic} of {names.source}, before anything else is written"
+        case Replay():
+            return {
+                StepName.EXPORT: (
+                    f"write the diverged records into {topics} of {names.target} as new ones, and let {names.flow}"
+                    " pass over the old ones"
+                ),
+                StepName.RELEASE: f"{again}, but for the diverged tail, which is on {names.target} already",
+            }
+    return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, the diverged tail included"}
 
 
 def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:

@@ -33,6 +33,7 @@ from mmtool.plan.identity import shard_of
 from mmtool.plan.offsets import Direction, PartitionFacts
 from mmtool.plan.words import counted
 from mmtool.replication.beginning import partition_of, starts_at
+from mmtool.replication.checking import check_identity
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.pump.books import store_blocks
@@ -240,22 +241,27 @@ async def _ask_starts(flow: FlowNow, places: list[TopicPartition], start: Start)
 # --- executed ---------------------------------------------------------------------------------------------
 
 
-def execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
+def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool = False) -> list[FlowRow]:
     """Takes the flow, does what was rehearsed, and lets it go; the rows as they stand then.
+
+    Args:
+        rehearsal: What.
+        say: Called with sentences for the operator.
+        is_held: All of the flow's topics may have failed over: who asks mirrors nothing of them.
 
     Raises:
         OwnedElsewhereError: somebody runs the flow.
         RefusedError: the flow has moved since the rehearsal, so that something else would happen.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    return asyncio.run(_execute(rehearsal, say))
+    return asyncio.run(_execute(rehearsal, say, is_held=is_held))
 
 
-async def _execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
+async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool) -> list[FlowRow]:
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
     clean = False
     try:
-        await run.check(say)
+        await (check_identity(run.flow, run.warnings) if is_held else run.check(say))
         try:
             await run.join(standby=False, say=say)
         except OwnedElsewhereError as error:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypothesis import strategies as st
 
+from mmtool.plan.diverged import TO_FILE, Diverged, Replay, ToTopic
 from mmtool.plan.failover import FailoverPlan, Guard
 from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
 from mmtool.plan.group_facts import Commit, Member
@@ -15,9 +16,10 @@ from mmtool.plan.risks import Risk
 from mmtool.plan.saved_plan import Origin, SavedPlan
 from mmtool.plan.steps import Mode, Names, steps_of
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
+from mmtool.translation.diverged import DivergedTail, TailPart
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,11 +96,16 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     risks = draw(st.dictionaries(st.tuples(st.sampled_from(whose), _PLACES), _RISKS)) if whose else {}
     guards = tuple(draw(st.lists(st.builds(Guard, _NAMES, _NAMES), max_size=2)))
     released = tuple(draw(st.lists(_NAMES, max_size=2)))
+    several: list[Diverged] = [TO_FILE, ToTopic("salvage"), Replay()]
+    kinds = several if mode is Mode.FAILBACK else [TO_FILE]
+    diverged = draw(st.sampled_from(kinds))
+    steps = steps_of(mode, names, groups, diverged=diverged)
     plan = FailoverPlan(
-        draw(_NAMES), mode, names.flow, groups, steps_of(mode, names, groups), guards, risks, released
+        draw(_NAMES), mode, names.flow, groups, steps, guards, risks, released, diverged=diverged
     )
     origin = Origin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
-    options = draw(st.dictionaries(_NAMES, _NAMES, max_size=2))
+    options = draw(st.dictionaries(_NAMES.filter("diverged".__ne__), _NAMES, max_size=2))
+    options |= {} if diverged == TO_FILE else {"diverged": diverged.words}
     return SavedPlan(
         plan, names, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2)))
     )
@@ -145,3 +152,23 @@ def _changed_topics(draw: st.DrawFn, topics: Mapping[str, TopicSeen]) -> Mapping
         return others
     now = TopicSeen(was.topic_id + "x", was.partitions) if change == "id" else replace(was, partitions=10)
     return {**topics, name: now}
+
+
+@st.composite
+def tails_and_cuts(draw: st.DrawFn) -> tuple[DivergedTail, UpstreamOffset, int]:
+    """A diverged tail, dense in its parts, an offset up to which it was written, and how many records that are."""
+    at, parts = draw(st.integers(0, 50)), list[TailPart]()
+    start = at
+    for _ in range(draw(st.integers(0, 4))):
+        first = at + draw(st.integers(0, 3))
+        count = draw(st.integers(1, 6))
+        at = first + count
+        parts.append(TailPart(UpstreamOffset(first), UpstreamOffset(at), count))
+    end = UpstreamOffset(at + draw(st.integers(0, 3)))
+    offsets = [offset for part in parts for offset in range(part.start, part.stop)]
+    count = draw(st.integers(0, len(offsets)))
+    stop = end if count == len(offsets) else offsets[count]
+    tail = DivergedTail(
+        UpstreamOffset(start), end, tuple(parts), is_final=True, brought_to=UpstreamOffset(start)
+    )
+    return tail, UpstreamOffset(stop), count

@@ -9,6 +9,8 @@ import pytest
 from mmtool.errors import OwnedElsewhereError
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.journal import Entry
+from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
+from mmtool.testing.one_name import OneName
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import AT_HOME, ThereAndBack
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -287,6 +289,45 @@ def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_p
     ended = failback("--plan", path, "--diverged-dir", tmp_path, *EXECUTE)
     assert (ended.code, home.source.groups.committed) == (0, AT_HOME)
     assert failback("--plan", path).code == 0
+
+
+@pytest.fixture
+def one_name(tmp_path, monkeypatch, home):
+    """The same, where topics have one name."""
+    made = OneName(tmp_path)
+    monkeypatch.setattr("mmtool.commands.failover.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.both_ways", lambda flow, back, timeout: made.both)
+    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.commands._diverged.passing", lambda: made.passing)
+    monkeypatch.setattr(
+        "mmtool.commands._diverged.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
+    )
+    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    return made
+
+
+@pytest.mark.parametrize("words", [("topic", "salvage"), ("replay",)], ids=" ".join)
+def test_what_becomes_of_diverged_records_is_kept_in_the_plan(failback, one_name, path, words):
+    kept = failback("-g", "app", "-g", "late", "--diverged", *words, "--out", path)
+    assert (kept.code, json.loads(path.read_text())["options"]) == (0, {"diverged": " ".join(words)})
+    beside = failback("--plan", path, "--diverged", *words)
+    assert (beside.code, "cannot be given beside it" in error_of(beside)["message"]) == (2, True)
+    ended = failback("--plan", path, *EXECUTE)
+    assert (ended.code, one_name.source.groups.committed) == (0, ONE_NAME_AT_HOME)
+    assert sum(map(len, one_name.writers[words[0]].ours.values())) == 5
+
+
+def test_while_somebody_runs_the_flow_a_replay_is_rehearsed_with_a_warning_and_not_begun(failback, one_name):
+    one_name.passing.owner = OwnedElsewhereError("flow east->west is run by host-2")
+    words = ("-g", "app", "-g", "late", "--diverged", "replay")
+    rehearsed = failback(*words)
+    assert (rehearsed.code, json.loads(rehearsed.stdout)["warnings"][-1]) == (
+        0,
+        "flow east->west is run by host-2: stop it before this is executed",
+    )
+    ended = failback(*words, *EXECUTE)
+    assert (ended.code, one_name.writers["replay"].ours) == (10, {})
 
 
 def test_a_group_that_reads_on_away_makes_the_plan_of_its_way_home_stale(failback, home, path):

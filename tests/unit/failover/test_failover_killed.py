@@ -14,10 +14,13 @@ from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
+from mmtool.plan.diverged import diverged_of
 from mmtool.plan.fences import Binding
 from mmtool.plan.group_facts import Commit, GroupSelection
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.steps import Mode
+from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
+from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import AT_HOME, ORDERS, ThereAndBack
@@ -27,6 +30,9 @@ GROUPS = GroupSelection(("app", "late"))
 REMOTE = TopicPartition("east.orders", 0)
 FENCED = "fenced"
 """A planned move of which producers are a part."""
+SALVAGED, REPLAYED = "salvaged", "replayed"
+"""Ways home with ``--diverged topic`` and ``replay``."""
+TAIL = [b"v%d" % n for n in range(10, 15)]
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
 FENCE = MAY._replace(permission="DENY")
 
@@ -91,7 +97,41 @@ class Home:
         return failback.execute(rehearsal, self.scene, ways, log, folder=self.folder, **more)
 
 
+class Salvaged(Home):
+    """The same with topics of one name; what diverged goes into a topic at home, or is replayed away."""
+
+    def __init__(self, directory, mode):
+        self.end, self.before = ONE_NAME_AT_HOME, {"app": {ORDERS: Commit(8)}}
+        self.mode, self.scene, self.folder = mode, OneName(directory), directory
+        self.written = self.scene.source
+        self.words = {SALVAGED: "topic salvage", REPLAYED: "replay"}[mode]
+        self.writer = self.scene.writers[self.words.split()[0]]
+
+    def rehearsed(self, since=None):
+        diverged = diverged_of(self.words)
+        return failback.rehearse(
+            self.scene.both, GROUPS, operation_id=since and since.operation_id, diverged=diverged
+        )
+
+    def executed(self, rehearsal, ways, log, **more):
+        tools = self.scene.tools_for(self.words, found(self) if more else None)
+        return super().executed(rehearsal, ways, log, tools=tools, **more)
+
+    def give_up(self, one):
+        if self.mode == SALVAGED:
+            return None
+        tools = self.scene.tools_for(self.words, one)
+        return lambda ways: failback.give_up(self.scene.both, one, tools, ways)
+
+    @property
+    def there(self):
+        """The tail, as far as it was written."""
+        return self.writer.values(TopicPartition("salvage", 0) if self.mode == SALVAGED else ORDERS)
+
+
 def made(directory, mode):
+    if mode in (SALVAGED, REPLAYED):
+        return Salvaged(directory, mode)
     return (Home if mode is Mode.FAILBACK else Away)(directory, mode)
 
 
@@ -137,7 +177,8 @@ def taken_back(case, event):
     taking = rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
     assert taking.refusal is None
     ways, log = case.ways(case.rehearsed(one), since=one)
-    take_back(taking, ways, log, case.scene.fence(since=one))
+    give_up = case.give_up(one) if isinstance(case, Salvaged) else None
+    take_back(taking, ways, log, case.scene.fence(since=one), give_up)
 
 
 def words(tmp_path, mode):
@@ -157,7 +198,10 @@ _FOLDERS = count(1)
 _SAID = {}
 
 
-@pytest.fixture(params=[*(mode for mode in Mode if mode is not Mode.DRILL), FENCED], ids=str)
+MODES = [*(mode for mode in Mode if mode is not Mode.DRILL), FENCED, SALVAGED, REPLAYED]
+
+
+@pytest.fixture(params=MODES, ids=str)
 def mode(request):
     return request.param
 
@@ -385,3 +429,84 @@ def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_t
     ways, log = case.ways(case.rehearsed(one), since=one)
     _, landing = finish_forward(one, ways, log, case.scene.fence(since=one))
     assert 90 <= landing.figures.rto_seconds < 95
+
+
+@pytest.fixture(params=[SALVAGED, REPLAYED])
+def salvaged(request, tmp_path):
+    """Makes one after the other."""
+    return lambda n: made(_folder(tmp_path, n), request.param)
+
+
+def ended_once(case):
+    """Each record of the tail is there once; what is replayed is passed over, and nothing else is."""
+    passed = 15 if case.mode == REPLAYED else 10
+    return (case.there, case.scene.frontier, found(case).tail) == (TAIL, passed, None)
+
+
+@pytest.mark.parametrize("unheard", [False, True], ids=["on record", "not on record any more"])
+def test_killed_at_any_word_no_diverged_record_is_written_twice(tmp_path, salvaged, unheard):
+    for word in range(1 + unheard, words(tmp_path, salvaged(0).mode) + 1):
+        case = salvaged(word)
+        assert killed_at(case, word, unheard=unheard)
+        if found(case).state is not OperationState.COMPLETED:
+            assert resumed(case).error is None, word
+        assert ended_once(case), word
+
+
+def killed_in_the_middle(case, batches):
+    """While the tail is written, after so many of its two batches; or before the mirror passes it, or behind that."""
+    if batches < 2:
+        case.writer.lives, case.writer.dies = [batches], KilledError()
+    elif batches == 2:
+        case.scene.passing.failure = KilledError()
+    rehearsal = case.rehearsed()
+    ways, journalist = case.ways(rehearsal)
+    append = case.scene.journal.append
+
+    def forgets(entries):
+        if batches == 3 and any(entry.body.get("stands") is False for entry in entries):
+            raise KilledError
+        append(entries)
+
+    case.scene.journal.append = forgets
+    with suppress(KilledError):
+        case.executed(rehearsal, ways, journalist)
+    case.scene.journal.append, case.scene.passing.failure = append, None
+
+
+@pytest.mark.parametrize("batches", range(4))
+def test_killed_while_the_tail_is_written_the_rest_is_written_when_it_is_resumed(salvaged, batches):
+    case = salvaged(batches)
+    killed_in_the_middle(case, batches)
+    if found(case).state is not OperationState.COMPLETED:
+        assert resumed(case).error is None
+    assert ended_once(case)
+    assert committed(case) == case.end
+
+
+@pytest.mark.parametrize("batches", range(4))
+def test_a_replay_that_is_cancelled_in_the_middle_is_passed_over_as_far_as_it_came(tmp_path, batches):
+    case = made(tmp_path, REPLAYED)
+    killed_in_the_middle(case, batches)
+    taken_back(case, Event.CANCEL)
+    assert (committed(case), marks(case)) == (case.before, case.marks_before)
+    assert (case.there, case.scene.frontier) == (TAIL[: [0, 2, 5, 5][batches]], [10, 12, 15, 15][batches])
+
+
+def test_a_replay_that_was_cancelled_is_not_repeated_by_the_next_failback(tmp_path):
+    case = made(tmp_path, REPLAYED)
+    killed_in_the_middle(case, 1)
+    taken_back(case, Event.CANCEL)
+    rehearsal = case.rehearsed()
+    assert case.executed(rehearsal, *case.ways(rehearsal)).operation.error is None
+    assert (case.there, case.scene.frontier, committed(case)) == (TAIL, 15, case.end)
+
+
+def test_an_emergency_that_comes_before_a_replay_has_ended_says_what_may_come_twice(tmp_path, capsys):
+    case = made(tmp_path, REPLAYED)
+    killed_in_the_middle(case, 1)
+    case.scene.told("app", "orders", (8, 8))
+    rehearsal = emergency.rehearse(case.scene.side, GROUPS)
+    ways, journalist = case.scene.ways(rehearsal)
+    emergency.execute(rehearsal, ways, journalist)
+    assert "some of the 5 diverged records" in capsys.readouterr().err

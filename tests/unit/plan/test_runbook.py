@@ -9,11 +9,13 @@ from hypothesis import given
 from mmtool.failover import emergency, failback, planned
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.plan.by_hand import Hands, Place
+from mmtool.plan.diverged import TO_FILE, Replay, ToTopic
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.guides import guide_of
 from mmtool.plan.reset_csv import parse_reset_csv
 from mmtool.plan.runbook import Runbook, render
 from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.one_name import OneName
 from mmtool.testing.plans import SAVABLE, saved_plans
 from mmtool.testing.scene import half_read
 from mmtool.testing.there_and_back import ThereAndBack
@@ -29,7 +31,10 @@ def scene(tmp_path):
     return made
 
 
-def saved_by(scene, mode):
+def saved_by(scene, mode, diverged=TO_FILE):
+    if mode is Mode.FAILBACK and diverged != TO_FILE:
+        rehearsal = failback.rehearse(OneName(scene.config.parent).both, APP, diverged=diverged)
+        return saved_of(rehearsal, {"diverged": diverged.words})
     if mode is Mode.FAILBACK:
         return saved_of(failback.rehearse(ThereAndBack(scene.config.parent).both, APP), {})
     if mode is Mode.PLANNED:
@@ -64,6 +69,26 @@ def test_the_pages_steps_are_the_plans_steps(scene, mode):
     assert re.findall(r"^### \d+\. (\w+)$", page, re.MULTILINE) == list(ORDER[mode])
     for step in saved_by(scene, mode).plan.steps:
         assert f"- **Does**: {step.sentence}\n" in page
+
+
+@pytest.mark.parametrize("diverged", [ToTopic("salvage"), Replay()], ids=lambda choice: choice.words)
+def test_what_becomes_of_diverged_records_is_on_the_page_as_it_is_typed_and_done(scene, diverged):
+    saved = saved_by(scene, Mode.FAILBACK, diverged)
+    page = render(runbook_of(saved, scene.settings, "my.properties", kept=None))
+    where = "orders of west as new ones" if diverged == Replay() else "topic salvage of east"
+    assert f"-g app --diverged {diverged.words} --execute" in page
+    assert f"- **Does**: write the diverged records into {where}" in page
+    assert "The file with the diverged records" not in page
+
+
+@pytest.mark.parametrize("name", ORDER[Mode.FAILBACK])
+@pytest.mark.parametrize("diverged", [ToTopic("salvage"), Replay()], ids=lambda choice: choice.words)
+def test_every_step_has_all_its_texts_whatever_becomes_of_diverged_records(diverged, name):
+    guide = guide_of(Mode.FAILBACK, name, diverged)
+    texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
+    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
+    assert all(text.endswith(".") for text in texts)
+    assert fields <= {"here", "there", "groups", "topics"}
 
 
 def test_the_point_of_no_return_stands_before_the_step_that_writes(scene):

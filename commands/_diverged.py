@@ -1,0 +1,164 @@
+"""``--diverged file | topic NAME | replay``: what becomes of the records that home never sent away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.commands._wiring import both_ways
+from mmtool.errors import OwnedElsewhereError, UsageError
+from mmtool.output import detail
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+    from mmtool.config import FlowSettings
+    from mmtool.failover.failback import BothWays, FailbackRehearsal
+    from mmtool.failover.landing import Ways
+    from mmtool.failover.recorded import Recorded
+    from mmtool.failover.salvaging import PassingPort, TailTools
+    from mmtool.kafka.ports import AppendPort
+    from mmtool.plan.diverged import Diverged
+    from mmtool.plan.saved_plan import SavedPlan
+
+
+class Kind(StrEnum):
+    """What becomes of the diverged records."""
+
+    FILE = "file"
+    TOPIC = "topic"
+    REPLAY = "replay"
+
+
+Option = Annotated[
+    Kind,
+    typer.Option(
+        "--diverged",
+        help="Where records go that never reached the other cluster: a file, a topic of the cluster that groups go"
+        " home to (`--diverged topic NAME`), or the other cluster as new ones that come home (replay).",
+        rich_help_panel=options.WHAT,
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME", help="With `--diverged topic`: the topic, which is there.", show_default=False
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--diverged-dir",
+        metavar="DIR",
+        help="Where the file with the diverged records is written; here without it.",
+        show_default=False,
+    ),
+]
+
+
+def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path | None) -> Diverged:
+    """What the command line says, or the plan.
+
+    Raises:
+        UsageError: A topic without a name, a name without a topic, or a folder without a file.
+    """
+    from mmtool.plan.diverged import diverged_of
+
+    found = saved.plan.diverged if saved is not None else diverged_of(_words(kind, name))
+    if folder is not None and found.words != Kind.FILE:
+        raise UsageError(
+            f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes none",
+            remedy="leave one of them out",
+        )
+    return found
+
+
+def _words(kind: Kind, name: str | None) -> str:
+    if kind is Kind.TOPIC and not name:
+        raise UsageError("--diverged topic needs the topic's name", remedy="name it: --diverged topic NAME")
+    if kind is not Kind.TOPIC and name is not None:
+        raise UsageError(
+            f"{name} is no option, and --diverged {kind} takes no name",
+            remedy="a name belongs to --diverged topic NAME alone",
+        )
+    return kind if name is None else f"{kind} {name}"
+
+
+def said(diverged: Diverged) -> dict[str, str]:
+    """As a plan keeps it."""
+    return {} if diverged.words == Kind.FILE else {"diverged": diverged.words}
+
+
+def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
+    """With what has to be done before a replay."""
+    if rehearsal.plan.diverged.words != Kind.REPLAY or not rehearsal.plan.executable:
+        return rehearsal
+    try:
+        passing().check(both.flow)
+    except OwnedElsewhereError as error:
+        said = f"{error.message}: stop it before this is executed"
+        return replace(rehearsal, warnings=(*rehearsal.warnings, said))
+    return rehearsal
+
+
+def tools(
+    both: BothWays, rehearsal: FailbackRehearsal, timeout: timedelta, since: Recorded | None = None
+) -> TailTools | None:
+    """What diverged records are written with; None where they go into a file.
+
+    Args:
+        both: The flow and its way back.
+        rehearsal: Of the failback.
+        timeout: For one batch.
+        since: What the journal has of it, when it is taken up again.
+    """
+    from mmtool.failover.salvaging import TailTools
+
+    diverged = rehearsal.plan.diverged
+    if diverged.words == Kind.FILE:
+        return None
+    writer = writer_into(both, diverged, rehearsal.plan.operation_id, timeout)
+    if since is None:
+        return TailTools(writer, passing())
+    return TailTools(writer, passing(), since.tail, since.salvaged)
+
+
+def giving_up(
+    flow: FlowSettings, back: FlowSettings, found: Recorded, timeout: timedelta
+) -> Callable[[Ways], None] | None:
+    """How a replay that may be done in part is ended; None where none was under way."""
+    if found.tail is None or found.operation.plan.diverged.words != Kind.REPLAY:
+        return None
+
+    def give_up(ways: Ways) -> None:
+        from mmtool.failover import failback
+        from mmtool.failover.salvaging import TailTools
+
+        both = both_ways(flow, back, timeout)
+        writer = writer_into(both, found.operation.plan.diverged, found.operation_id, timeout)
+        failback.give_up(both, found, TailTools(writer, passing(), found.tail, found.salvaged), ways)
+
+    return give_up
+
+
+def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: timedelta) -> AppendPort:
+    """Writes under the operation's own producer id, into the cluster that is meant."""
+    from mmtool.failover.tail_replay import transactional_id
+    from mmtool.kafka.numbered_append import KafkaAppender
+
+    settings = both.flow.clusters.settings
+    cluster = settings.target if diverged.words == Kind.REPLAY else settings.source
+    return KafkaAppender(cluster, transactional_id(operation_id), timeout.total_seconds())
+
+
+def passing() -> PassingPort:
+    """The one who moves a flow's position; nothing is asked yet."""
+    from mmtool.replication.passing import FlowPassing
+
+    return FlowPassing(detail)

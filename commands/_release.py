@@ -1,0 +1,49 @@
+"""``mmtool failover release``: topics that have failed over are mirrored again."""
+
+from __future__ import annotations
+
+import time
+
+from mmtool.commands import _operations as operations
+from mmtool.commands import _options as options
+from mmtool.commands._consent import consent
+from mmtool.commands._wiring import one_flow
+from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))
+
+
+def release(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
+    from mmtool.failover.recorded import recorded
+    from mmtool.failover.releasing import refuse_half_way, rehearse_release, release
+    from mmtool.people import operator
+
+    flow = one_flow(config, source, target)
+    side = operations.target_side(flow, timeout)
+    found = rehearse_release(side, tuple(topic or ()))
+    begun = recorded(operations.journal(flow, timeout).entries())
+    refuse_half_way(begun, [mark.topic for mark in found.marks])
+
+    def shown() -> Result:
+        return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
+
+    if not execute or not found.marks:
+        finish(shown(), output, None)
+        talk("nothing was changed; add --execute to do it" if found.marks else "no topic has failed over")
+        return
+    consent(found.question, yes=yes, about=shown)
+    kept = operations.tools(flow, found.identity, timeout)
+    release(found, kept.marks, kept.seat, operator(), int(time.time() * 1000))
+    finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
+    talk("a running `mmtool replicate` mirrors them again within seconds")

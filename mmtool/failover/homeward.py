@@ -1,0 +1,107 @@
+"""What a failback looks at before it does anything, and what an operator is told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.failover.diverged import TailKind, find_tail
+from mmtool.failover.tail_file import default_name
+from mmtool.insight.partitions import partition_facts
+from mmtool.plan.diverged import Replay, ToFile, ToTopic
+from mmtool.plan.homecoming import HomeFacts
+from mmtool.plan.offsets import Direction
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from mmtool.failover.diverged import FoundTails
+    from mmtool.failover.failback import BothWays
+    from mmtool.plan.failover import FailoverPlan
+    from mmtool.plan.group_facts import GroupFacts
+    from mmtool.plan.homecoming import Homecoming
+    from mmtool.plan.steps import Names
+
+
+class HomeLook:
+    """One look at both clusters, for some groups.
+
+    Attributes:
+        mirrored: As in `HomeFacts`.
+        topics: At home, of those that the groups read.
+    """
+
+    def __init__(self, ways: BothWays, groups: list[GroupFacts]) -> None:
+        self._ways, self._groups = ways, groups
+        self._going = {group.group for group in groups}
+        self.mirrored = partition_facts(ways.flow, Direction.REVERSE)
+        places = {place for group in groups for place in group.commits}
+        self.topics = self._at_home({place.topic for place in places})
+
+    @property
+    def taken(self) -> set[str]:
+        """Every topic at home that the failback is about: the flow's, and those that the way back makes."""
+        back = self._ways.back
+        brought = set() if back is None else {back.remote(topic) for topic in back.topics}
+        one_name = self._ways.flow.clusters.settings.keeps_names
+        return self.topics if one_name else self.topics | brought
+
+    def _at_home(self, names: Collection[str]) -> set[str]:
+        return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
+
+    def kept(self) -> dict[str, list[str]]:
+        """Topics that groups which were moved and stay away read as well, and which groups."""
+        flow, found = self._ways.flow, dict[str, list[str]]()
+        staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
+        for name, commits in flow.clusters.target.groups.commits(staying).items():
+            for topic in self._at_home({place.topic for place in commits}) & self.topics:
+                found.setdefault(topic, []).append(name)
+        return found
+
+    def tails(self) -> FoundTails:
+        """What diverged at home, of those topics."""
+        flow = self._ways.flow.narrowed_to(self.topics)
+        return find_tail(flow, source=self._ways.home, target=self._ways.away)
+
+    def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
+        back = self._ways.back
+        born = {} if back is None else partition_facts(back, Direction.FORWARD)
+        one_name = self._ways.flow.clusters.settings.keeps_names
+        found = {part.place: part.tail for part in tails.partitions}
+        topics = tuple(sorted(self.topics))
+        return HomeFacts(
+            tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics, self.kept()
+        )
+
+
+def told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[str]:
+    """What an operator must know of the diverged tail before agreeing."""
+    if tails.diverged_records:
+        at = few([found.place for found in tails.to_export], 3)
+        yield (
+            f"{counted(tails.diverged_records, 'record')} of {names.source} never reached {names.target} ({at}):"
+            f" {_whereto(homecoming.plan, names)}, and groups pass over {homecoming.diverged_records:,} of them"
+        )
+    ahead = sum(homecoming.ahead.values())
+    if ahead:
+        yield f"{counted(ahead, 'record')} of them are still to be read by groups that were behind on {names.target}"
+    for found in tails.partitions:
+        if found.kind is TailKind.CUT:
+            yield f"{found.place}: {names.source} has lost records that {names.target} has"
+        if found.undecided:
+            yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
+
+
+def _whereto(plan: FailoverPlan, names: Names) -> str:
+    match plan.diverged:
+        case ToFile():
+            return f"exported to {default_name(plan.operation_id)}"
+        case ToTopic(topic):
+            return f"written into topic {topic} of {names.source}"
+        case Replay():
+            return f"written into the same topics of {names.target} as new ones, which come home"
+
+
+def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
+    for topic, groups in sorted(facts.kept.items()):
+        yield f"{topic} stays failed over: {few(groups)} read it on {names.target}, and stay there"

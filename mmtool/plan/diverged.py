@@ -1,0 +1,65 @@
+"""What becomes of the diverged tail of a failback: a file, a topic, or new records away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class Kind(StrEnum):
+    """The words of ``--diverged``."""
+
+    FILE = "file"
+    TOPIC = "topic"
+    REPLAY = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class ToFile:
+    """The records go into a file, and nowhere else."""
+
+    kind = Kind.FILE
+    words = str(Kind.FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class ToTopic:
+    """The records go into a topic at home, which nobody of the groups reads."""
+
+    topic: str
+    kind = Kind.TOPIC
+
+    @property
+    def words(self) -> str:
+        """As on the command line."""
+        return f"{Kind.TOPIC} {self.topic}"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The records are written away as new ones, and come home like all that was born there."""
+
+    kind = Kind.REPLAY
+    words = str(Kind.REPLAY)
+
+
+Diverged: TypeAlias = ToFile | ToTopic | Replay
+TO_FILE = ToFile()
+
+
+def diverged_of(words: str) -> Diverged:
+    """The same back.
+
+    Raises:
+        ValueError: They are none of the words.
+    """
+    kind, _, topic = words.partition(" ")
+    match Kind(kind), topic:
+        case Kind.FILE, "":
+            return TO_FILE
+        case Kind.REPLAY, "":
+            return Replay()
+        case Kind.TOPIC, str() if topic:
+            return ToTopic(topic)
+    raise ValueError(f"{words!r} says not what becomes of diverged records")

@@ -1,0 +1,135 @@
+"""How much of a diverged tail is written to where it goes, as data.
+
+S  what is going to be written is on record before its first record is, and what was written once that is known
+T  what was written is never written again: what is left of a tail lies behind it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mmtool.translation.diverged import DivergedTail, TailPart
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+Parts: TypeAlias = "tuple[TailPart, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is on record before the first record is written, and not found out anew by whoever resumes.
+
+    Attributes:
+        ends: Where the logs ended that the records go to.
+        parts: What is going to be written, by the partition at home; none without records.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    parts: Mapping[TopicPartition, Parts]
+
+    @property
+    def records(self) -> int:
+        """How many."""
+        return sum(part.records for parts in self.parts.values() for part in parts)
+
+    def goals(self) -> dict[TopicPartition, UpstreamOffset]:
+        """Behind the last record of each partition."""
+        return {place: parts[-1].stop for place, parts in self.parts.items()}
+
+    def first(
+        self, written: Mapping[TopicPartition, tuple[UpstreamOffset, int]]
+    ) -> dict[TopicPartition, Parts]:
+        """What of it was written: of each partition the records before an offset, and how many they are."""
+        found = {place: _before(self.parts[place], *told) for place, told in written.items()}
+        return {place: parts for place, parts in found.items() if parts}
+
+
+def _before(parts: Parts, stop: UpstreamOffset, records: int) -> Parts:
+    whole = [part for part in parts if part.stop <= stop]
+    left = records - sum(part.records for part in whole)
+    cut = [TailPart(part.start, stop, left) for part in parts if part.start < stop < part.stop and left]
+    return (*whole, *cut)
+
+
+def left_of(tail: DivergedTail, written: Parts) -> DivergedTail:
+    """The tail without what was written of it."""
+    if not written:
+        return tail
+    stop = written[-1].stop
+    parts = tuple(left for part in tail.parts if (left := _behind(part, written)) is not None)
+    start = UpstreamOffset(min(max(tail.start, stop), tail.end))
+    return DivergedTail(start, tail.end, parts, tail.is_final, tail.brought_to)
+
+
+def _behind(part: TailPart, written: Parts) -> TailPart | None:
+    stop = written[-1].stop
+    if part.stop <= stop:
+        return None
+    if part.start >= stop:
+        return part
+    gone = sum(one.records for one in written if one.start >= part.start)
+    return TailPart(stop, part.stop, part.records - gone)
+
+
+def whole(tail: DivergedTail, written: Parts) -> DivergedTail:
+    """The tail with what was written of it: by now the mirror may have passed that."""
+    if not written:
+        return tail
+    left = left_of(tail, written)
+    start = UpstreamOffset(min(tail.start, written[0].start))
+    end = UpstreamOffset(max(tail.end, written[-1].stop))
+    return DivergedTail(start, end, (*written, *left.parts), tail.is_final, tail.brought_to)
+
+
+def begun_body(begun: Begun) -> dict[str, Any]:
+    """As JSON values."""
+    return {
+        "stands": True,
+        "ends": [[*place, end] for place, end in sorted(begun.ends.items())],
+        "parts": _parts_body(begun.parts),
+    }
+
+
+def written_body(written: Mapping[TopicPartition, Parts]) -> dict[str, Any]:
+    """As JSON values: nothing is under way any more, and these were written."""
+    return {"stands": False, "parts": _parts_body(written)}
+
+
+def _parts_body(found: Mapping[TopicPartition, Collection[TailPart]]) -> list[list[Any]]:
+    return [[*place, [list(part) for part in parts]] for place, parts in sorted(found.items())]
+
+
+def begun_of(body: Mapping[str, Any]) -> Begun:
+    """The same back.
+
+    Raises:
+        KeyError, ValueError, TypeError: It is none.
+    """
+    ends = {TopicPartition(topic, partition): end for topic, partition, end in body["ends"]}
+    return Begun(ends, parts_of(body))
+
+
+def parts_of(body: Mapping[str, Any]) -> dict[TopicPartition, Parts]:
+    """Of either body. Raises as above."""
+    return {
+        TopicPartition(topic, partition): tuple(_part(*told) for told in parts)
+        for topic, partition, parts in body["parts"]
+    }
+
+
+def _part(start: int, stop: int, records: int) -> TailPart:
+    return TailPart(UpstreamOffset(start), UpstreamOffset(stop), records)
+
+
+def together(
+    done: Mapping[TopicPartition, Parts], more: Mapping[TopicPartition, Parts]
+) -> dict[TopicPartition, Parts]:
+    """What was written before, and after that."""
+    return {place: (*done.get(place, ()), *more.get(place, ())) for place in _places(done, more)}
+
+
+def _places(*found: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return sorted({place for places in found for place in places})

@@ -1,0 +1,255 @@
+"""``--diverged topic NAME`` and ``replay`` on clusters in memory: each record is written once, and read once."""
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.failover.failback import execute, rehearse
+from mmtool.failover.recorded import recorded
+from mmtool.failover.releasing import refuse_half_way
+from mmtool.failover.report import ended_row, rehearsed_row
+from mmtool.kafka.batches import CorruptBatchError
+from mmtool.plan.diverged import Replay, ToTopic, diverged_of
+from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.testing.batches import data
+from mmtool.testing.one_name import AT_HOME, ORDERS, OneName
+from mmtool.testing.there_and_back import ThereAndBack
+from mmtool.translation.types import TopicPartition
+
+BOTH = GroupSelection(("app", "late"))
+SALVAGE = TopicPartition("salvage", 0)
+TAIL = [b"v%d" % n for n in range(10, 15)]
+
+
+@pytest.fixture
+def scene(tmp_path):
+    return OneName(tmp_path)
+
+
+@pytest.fixture
+def ran(scene, tmp_path):
+    def run(words, selection=BOTH, since=None):
+        name = since and since.operation_id
+        rehearsal = rehearse(scene.both, selection, operation_id=name, diverged=diverged_of(words))
+        assert rehearsal.plan.guards == ()
+        ways, journalist = scene.ways(rehearsal, home=True, since=since)
+        standing = {} if since is None else {"since": since.operation.standing}
+        tools = scene.tools_for(words, since)
+        return execute(rehearsal, scene, ways, journalist, folder=tmp_path, tools=tools, **standing)
+
+    return run
+
+
+def found(scene):
+    (one,) = recorded(scene.journal.entries())
+    return one
+
+
+def test_into_a_file_groups_of_one_name_go_home_behind_the_tail(scene, ran):
+    assert ended_row(ran("file"))["state"] == "completed"
+    assert (scene.source.groups.committed, scene.frontier) == (AT_HOME, 10)
+
+
+def test_into_a_topic_at_home_the_tail_goes_whole_and_the_mirror_ships_it_as_ever(scene, ran, tmp_path):
+    row = ended_row(ran("topic salvage"))
+    assert (row["state"], row["diverged_records"]) == ("completed", 5)
+    assert scene.writers["topic"].values(SALVAGE) == TAIL
+    assert (scene.source.groups.committed, scene.frontier, scene.passing.passed) == (AT_HOME, 10, [])
+    assert list(tmp_path.glob("*.jsonl")) == []
+
+
+def test_replayed_the_tail_is_away_as_new_records_and_comes_home_with_them(scene, ran):
+    row = ended_row(ran("replay"))
+    assert (row["state"], row["diverged_records"], row["reread_records"]) == ("completed", 5, 0)
+    assert scene.writers["replay"].values(ORDERS) == TAIL
+    assert scene.drained[-1] == {ORDERS: 21}
+    assert scene.source.groups.committed == AT_HOME
+
+
+def test_what_is_replayed_the_mirror_passes_over_before_anything_else(scene, ran):
+    seen = []
+    alter = scene.source.groups.alter
+    scene.source.groups.alter = lambda *of: seen.append(scene.frontier) or alter(*of)
+    ran("replay")
+    assert (seen, scene.passing.passed) == ([15, 15], [{ORDERS: 15}])
+
+
+def test_topics_that_stay_failed_over_have_their_tail_passed_over_as_well(scene, ran):
+    ran("replay", GroupSelection(("app",)))
+    assert (scene.marks.failed_over, scene.frontier) == ({"orders"}, 15)
+
+
+@pytest.mark.parametrize("words", ["topic salvage", "replay"])
+def test_where_everything_was_mirrored_nothing_is_written(scene, ran, words):
+    scene.source.add_topic("orders", "id-orders", 10)
+    scene.home.logs[ORDERS] = data(0, 10)
+    ran(words)
+    assert [writer.ours for writer in scene.writers.values()] == [{}, {}]
+
+
+def test_where_the_tail_goes_is_on_record_before_its_first_record(scene, ran):
+    seen = []
+    append = scene.writers["replay"].append
+    scene.writers["replay"].append = lambda *of: seen.append(found(scene).tail) or append(*of)
+    ran("replay")
+    assert [(begun.ends, begun.records) for begun in seen] == [({ORDERS: 16}, 5)] * 2
+    assert found(scene).tail is None
+
+
+@pytest.mark.parametrize("words", ["topic salvage", "replay"])
+def test_the_rehearsal_says_where_the_tail_goes_and_writes_nothing(scene, words):
+    rehearsal = rehearse(scene.both, BOTH, diverged=diverged_of(words))
+    where = "topic salvage of east" if words != "replay" else "orders of west"
+    (export,) = [step for step in rehearsed_row(rehearsal)["steps"] if step["name"] == "export_diverged"]
+    assert where in export["sentence"]
+    assert "5 records of east never reached west" in rehearsal.warnings[0]
+    assert [writer.ours for writer in scene.writers.values()] == [{}, {}]
+
+
+def test_with_prefixed_names_a_replay_is_refused(tmp_path):
+    rehearsal = rehearse(ThereAndBack(tmp_path).both, BOTH, diverged=Replay())
+    assert (rehearsal.refusal.exit_code, rehearsal.refusal.code) == (3, "no_way_home")
+    assert "--diverged topic NAME" in rehearsal.refusal.remedy
+
+
+def test_who_was_behind_would_read_the_tail_twice_and_is_refused(scene):
+    scene.commits("late", "orders", 7, cluster=scene.target)
+    refusal = rehearse(scene.both, BOTH, diverged=Replay()).refusal
+    assert (refusal.exit_code, refusal.code) == (3, "would_read_twice")
+    assert "group late" in refusal.message
+    assert rehearse(scene.both, BOTH, diverged=ToTopic("salvage")).refusal is None
+
+
+def test_who_had_read_some_of_the_tail_before_home_was_lost_is_told_to_read_it_again(scene, ran):
+    scene.commits("app", "orders", 12)
+    row = ended_row(ran("replay"))
+    (app,) = [group["partitions"][0] for group in row["groups"] if group["group"] == "app"]
+    assert (app["exactness"], app["reread_max"], row["reread_records"]) == ("bounded", 2, 2)
+    assert scene.source.groups.committed == AT_HOME
+
+
+def test_a_topic_that_the_way_back_does_not_bring_home_is_no_place_for_a_replay(tmp_path):
+    scene = OneName(tmp_path, "west->east.topics.exclude = orders\n")
+    refusal = rehearse(scene.both, BOTH, diverged=Replay()).refusal
+    assert (refusal.code, "does not bring orders home" in refusal.message) == ("no_way_home", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("orders", "wrong_topic"),
+        ("mmtool-journal.internal", "wrong_topic"),
+        ("__consumer_offsets", "wrong_topic"),
+        ("not-there", "partition_missing"),
+    ],
+)
+def test_a_topic_that_cannot_take_the_tail_is_refused_in_the_rehearsal(scene, name, code):
+    with pytest.raises(RefusedError) as caught:
+        rehearse(scene.both, BOTH, diverged=ToTopic(name))
+    assert (caught.value.exit_code, caught.value.code) == (3, code)
+    assert caught.value.remedy
+
+
+def test_a_topic_with_too_few_partitions_is_refused_in_the_rehearsal(tmp_path):
+    scene = OneName(tmp_path)
+    del scene.source.logs[SALVAGE]
+    with pytest.raises(RefusedError, match="salvage-0 is not on cluster east"):
+        rehearse(scene.both, BOTH, diverged=ToTopic("salvage"))
+
+
+def test_while_somebody_runs_the_flow_nothing_is_replayed(scene, ran):
+    scene.passing.owner = OwnedElsewhereError("flow east->west is run by host-2")
+    ended = ran("replay")
+    assert (ended.operation.error.exit_code, scene.writers["replay"].ours) == (10, {})
+
+
+def test_an_away_that_does_not_answer_in_the_middle_leaves_it_to_be_resumed(scene, ran):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], UnreachableError("west is gone")
+    ended = ran("replay")
+    assert (ended.operation.error.exit_code, scene.frontier) == (6, 10)
+    assert "mmtool failover resume" in ended.operation.error.remedy
+    again = ran("replay", since=found(scene))
+    assert (again.operation.error, scene.writers["replay"].values(ORDERS)) == (None, TAIL)
+    assert (scene.source.groups.committed, scene.frontier) == (AT_HOME, 15)
+
+
+def test_topics_that_had_not_failed_over_stay_held_while_a_replay_is_half_way(scene, ran):
+    drain = scene.drain
+    scene.drain = lambda flow, *more: flow.source.alias == "west" and drain(flow, *more)  # home is written to
+    scene.state.view.holds = type(scene.state.view.holds)()
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], UnreachableError("west is gone")
+    error = ran("replay").operation.error
+    assert (error.exit_code, scene.marks.failed_over) == (6, {"orders"})
+    assert "a second time" in error.message
+    scene.drain = drain
+    assert ran("replay", since=found(scene)).operation.error is None
+    assert (scene.writers["replay"].values(ORDERS), scene.frontier) == (TAIL, 15)
+    assert scene.marks.failed_over == set()
+
+
+def test_topics_are_not_released_by_hand_while_a_replay_is_half_way(scene, ran):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], UnreachableError("west is gone")
+    ran("replay")
+    refuse_half_way([found(scene)], ["payments"])
+    with pytest.raises(RefusedError, match="released now they would come a second time"):
+        refuse_half_way([found(scene)], ["orders"])
+    ran("replay", since=found(scene))
+    refuse_half_way([found(scene)], ["orders"])
+
+
+def test_a_record_that_cannot_be_replayed_leaves_nothing_half_way(scene, ran):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], CorruptBatchError("a bad batch")
+    ended = ran("replay")
+    assert (ended.operation.error.exit_code, scene.frontier) == (6, 12)
+    assert "2 of 5 diverged records are written" in ended.operation.error.message
+    assert found(scene).tail is None
+    again = ran("replay", since=found(scene))
+    assert (again.operation.error, scene.writers["replay"].values(ORDERS)) == (None, TAIL)
+    assert (scene.source.groups.committed, scene.frontier) == (AT_HOME, 15)
+    assert ended_row(again)["diverged_records"] == 5
+
+
+def test_a_topic_that_does_not_take_a_record_is_told_apart_from_one_that_may_have_taken_it(scene, ran):
+    scene.writers["topic"].lives, scene.writers["topic"].dies = [1], RefusedError("INVALID_RECORD")
+    error = ran("topic salvage").operation.error
+    assert (error.exit_code, error.message) == (6, "INVALID_RECORD; 2 of 5 diverged records are written")
+    assert (found(scene).tail, found(scene).salvaged[ORDERS][0].records) == (None, 2)
+    again = ran("topic salvage", since=found(scene))
+    assert (again.operation.error, scene.writers["topic"].values(SALVAGE)) == (None, TAIL)
+
+
+def test_where_nobody_may_write_nothing_is_on_record_as_begun(scene, ran):
+    def denied(*_):
+        raise NotAuthorisedError("west denies WRITE on transactional id")
+
+    scene.writers["replay"].appended = denied
+    error = ran("replay").operation.error
+    assert (error.exit_code, found(scene).tail, found(scene).salvaged) == (9, None, {})
+
+
+def test_where_the_first_record_cannot_be_replayed_nothing_has_happened(scene, ran):
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [0], CorruptBatchError("a bad batch")
+    error = ran("replay").operation.error
+    assert (error.message, scene.frontier, found(scene).tail) == ("a bad batch", 10, None)
+
+
+def test_what_may_be_written_in_part_keeps_other_failbacks_of_the_same_groups_out(scene, ran):
+    scene.writers["topic"].lives, scene.writers["topic"].dies = [1], UnreachableError("east is gone")
+    first = ran("topic salvage")
+    assert first.operation.error.exit_code == 6
+    error = ran("file").operation.error
+    assert (error.code, scene.writers["topic"].values(SALVAGE)) == ("open_operation", TAIL[:2])
+
+
+def test_home_is_not_asked_again_for_what_is_written(scene, ran):
+    scene.passing.failure = UnreachableError("west is gone")
+    assert ran("replay").operation.error.exit_code == 6
+    scene.passing.failure, scene.home.logs[ORDERS] = None, b""
+    again = ran("replay", since=found(scene))
+    assert (again.operation.error, scene.writers["replay"].values(ORDERS)) == (None, TAIL)
+    assert scene.frontier == 15
+
+
+def test_a_group_that_never_committed_at_home_goes_home_as_well(scene, ran):
+    del scene.source.groups.committed["app"]
+    ran("replay")
+    assert scene.source.groups.committed["app"] == {ORDERS: Commit(19)}

@@ -1,0 +1,64 @@
+"""What becomes of the diverged tail, as data: what is written of it and what is left make up the whole."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.plan.diverged import Replay, ToFile, ToTopic, diverged_of
+from mmtool.plan.salvage import Begun, begun_body, begun_of, left_of, parts_of, together, whole, written_body
+from mmtool.testing.plans import tails_and_cuts
+from mmtool.translation.types import TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+
+
+@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage"), Replay()])
+def test_the_words_of_a_choice_lead_back_to_it(diverged):
+    assert diverged_of(diverged.words) == diverged
+
+
+@pytest.mark.parametrize("words", ["", "topic", "replay now", "file name", "export"])
+def test_other_words_are_refused(words):
+    with pytest.raises(ValueError, match=r".+"):
+        diverged_of(words)
+
+
+@given(tails_and_cuts())
+def test_what_is_written_and_what_is_left_are_the_tail(found):
+    tail, stop, count = found
+    begun = Begun({PLACE: 7}, {PLACE: tail.parts} if tail.parts else {})
+    written = begun.first({PLACE: (stop, count)} if tail.parts else {}).get(PLACE, ())
+    left = left_of(tail, written)
+    assert sum(part.records for part in written) == count
+    assert left.records == tail.records - count
+    assert whole(left, written).records == whole(tail, written).records == tail.records
+    assert all(part.start >= stop for part in left.parts) or not written
+
+
+@given(tails_and_cuts())
+def test_a_tail_that_the_mirror_has_passed_is_whole_again_with_what_was_written(found):
+    tail, _, _ = found
+    passed = left_of(tail, tail.parts)
+    assert (passed.records, passed.end) == (0, tail.end)
+    assert whole(passed, tail.parts).parts == tail.parts
+
+
+@given(tails_and_cuts(), st.integers(0, 99))
+def test_what_is_on_record_is_read_as_it_was_written(found, end):
+    tail, _, _ = found
+    begun = Begun({PLACE: end}, {PLACE: tail.parts})
+    assert begun_of(json.loads(json.dumps(begun_body(begun)))) == begun
+    assert parts_of(json.loads(json.dumps(written_body(begun.parts)))) == begun.parts
+
+
+@given(tails_and_cuts())
+def test_what_is_written_twice_in_part_is_written_once_in_whole(found):
+    tail, stop, count = found
+    if not tail.parts:
+        return
+    first = Begun({}, {PLACE: tail.parts}).first({PLACE: (stop, count)})
+    left = left_of(tail, first.get(PLACE, ()))
+    second = {PLACE: left.parts} if left.parts else {}
+    assert sum(part.records for part in together(first, second)[PLACE]) == tail.records
