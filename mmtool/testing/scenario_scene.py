@@ -12,10 +12,12 @@ from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Member
 from mmtool.plan.journal import Entry, Kind
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import FakeJournal, KilledError
 from mmtool.testing.scenarios import SIDES, Standing, commits_of, place_of
 from mmtool.testing.scene import Scene
 from mmtool.testing.tables import ScenarioError, Table
+from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.lockstep import Seen
 from mmtool.translation.types import TopicId
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from mmtool.testing.scenarios import GroupSaid, Happening, PartitionSaid, SideSaid, Situation
     from mmtool.translation.types import TopicPartition
 
+_SCENES: dict[str, type[Scene]] = {"": Scene, "prefixed": ThereAndBack, "identical": OneName}
 _DRAINS: dict[str, MmtoolError] = {
     "late": GateError("flow east->west did not pass every commit within 8 s", remedy="give --timeout more"),
     "halted": RefusedError("orders-0 cannot be drained: a record is too large", remedy="mend it"),
@@ -67,7 +70,7 @@ class ScenarioScene:
     @classmethod
     def of(cls, situation: Situation, directory: Path) -> ScenarioScene:
         """Everything as the situation says."""
-        made = cls(Scene(directory, situation.properties), situation)
+        made = cls(_SCENES[situation.home_again](directory, situation.properties), situation)
         for topic, partitions in situation.topics.items():
             made.scene.has(topic, *(said.source[1] for said in partitions))
             for said in partitions:

@@ -121,6 +121,8 @@ class Situation:
         learns: What the operator learns from this case, in one sentence.
         on_brokers: It is tried on real brokers as well.
         properties: Lines of the properties file beside the usual ones.
+        home_again: Groups went away and their source is back: as `mmtool.testing.there_and_back` says for ``prefixed``
+            names, and `mmtool.testing.one_name` for ``identical`` ones; empty where the situation says it all.
         failed_over, moved: Marks that are there already.
         drain: Why the mirror cannot be brought up: ``late``, ``halted`` or ``owned``.
         journal: Why the journal takes nothing; empty when it does.
@@ -130,6 +132,7 @@ class Situation:
     learns: str
     on_brokers: bool
     properties: str
+    home_again: str
     partitions: tuple[PartitionSaid, ...]
     groups: tuple[GroupSaid, ...]
     sides: Mapping[str, SideSaid]
@@ -261,6 +264,7 @@ def _situation(said: Table) -> Situation:
         said.need("learns"),
         said.take("on_brokers", False),
         said.take("properties", ""),
+        said.take("home_again", ""),
         tuple(_partitions(said.table("topics"))),
         tuple(_groups(said.table("groups"))),
         {side: _side(said.table(side)) for side in SIDES},

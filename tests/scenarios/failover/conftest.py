@@ -20,8 +20,17 @@ def stage(tmp_path, monkeypatch):
                 f"mmtool.commands.{module}.connect", lambda flow, timeout, **_: scene.clusters
             )
             monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: scene)
+            monkeypatch.setattr(f"mmtool.commands.{module}.both_ways", lambda *_: scene.both)
         monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
-        monkeypatch.setattr("mmtool.commands._operations.written_at", lambda *_: scene.target)
+        monkeypatch.setattr("mmtool.commands._diverged.both_ways", lambda *_: scene.both)
+        monkeypatch.setattr("mmtool.commands._diverged.passing", lambda: scene.passing)
+        monkeypatch.setattr(
+            "mmtool.commands._diverged.writer_into", lambda both, diverged, *_: scene.writers[diverged.kind]
+        )
+        monkeypatch.setattr(
+            "mmtool.commands._operations.written_at",
+            lambda found, *_: scene.source if found.mode == "failback" else scene.target,
+        )
         monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: scene.seat)
         monkeypatch.setattr("mmtool.commands._operations.tools", scene.tools)
         monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: scene.journal)
