@@ -1,7 +1,8 @@
 """``python -m mmtool.testing.killed_at WHEN WHAT ARGUMENT...``: mmtool, which dies by SIGKILL at a certain place.
 
 WHEN and WHAT are ``before`` or ``after`` a step, once that is on record, or ``while-writing`` a group: in place of its
-request, when those of other groups have been answered.
+request, when those of other groups have been answered; or ``while-salvaging`` diverged records, in place of a batch,
+which WHAT counts from 0.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.journal import KafkaJournal
+from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.plan.journal import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.ports import Problem
     from mmtool.plan.group_facts import Commit
     from mmtool.plan.journal import Entry
@@ -33,6 +36,8 @@ def main(when: str, what: str, *arguments: str) -> None:
     """Run mmtool with the arguments."""
     if when == "while-writing":
         _die_at_write(what)
+    elif when == "while-salvaging":
+        _die_at_batch(int(what))
     else:
         _die_at_word(_STATES[when], what)
     sys.argv = ["mmtool", *arguments]
@@ -65,6 +70,18 @@ def _die_at_write(victim: str) -> None:
         return alter(groups, group, offsets)
 
     KafkaGroups.alter = heard  # type: ignore[method-assign,assignment]
+
+
+def _die_at_batch(number: int) -> None:
+    append, left = KafkaAppender.append, [number]
+
+    def heard(self: KafkaAppender, place: TopicPartition, batch: ReadyBatch) -> None:
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left[0] -= 1
+        append(self, place, batch)
+
+    KafkaAppender.append = heard  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -13,14 +13,25 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.config import load_settings
+from mmtool.errors import RefusedError
 from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.tail_file import export_tail, exported_records, read_export
-from mmtool.failover.tail_replay import before_replay, into_topic, replay_tail, transactional_id
+from mmtool.failover.tail_replay import (
+    before_replay,
+    into_counterpart,
+    into_topic,
+    replay_tail,
+    transactional_id,
+    written_to,
+)
 from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.marks import KafkaMarks
 from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
+from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.offsets import Direction
+from mmtool.replication.passing import FlowPassing
 from mmtool.testing.lookups import batches_of, flow_now
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.wire import signed
@@ -240,6 +251,38 @@ def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_
         assert exact > 50
 
 
+def test_a_tail_that_is_replayed_is_passed_over_although_all_topics_have_failed_over(
+    fleet, tmp_path, topic_name
+):
+    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    extra = {"replication.policy.class": policy}
+    home = clusters(fleet, tmp_path, topic_name("replayed"), **extra)
+    home.produce(HOME, [b"home %d" % n for n in range(20)])
+    home.mirror(home.out)
+    home.transact(HOME, [b"tail, aborted %d" % n for n in range(4)], commit=False)
+    home.produce(HOME, [b"tail %d" % n for n in range(30)])
+    flow = flow_now(home.out)
+    marks = KafkaMarks(home.out.target, flow.identity, 1, SECONDS)
+    marks.write([FailedOverRecord(home.topic, True, "op", "ann@host-1", 0)])
+    tails, to, logs = home.tails(), into_counterpart(flow), batches_of(home.out)["source"]
+    before = before_replay(flow.clusters.target, tails, to)
+    replay_tail(
+        logs, KafkaAppender(home.out.target, transactional_id(home.topic), SECONDS), tails, before, to
+    )
+    passing, goals = FlowPassing(lambda _: None), {f.place: f.tail.parts[-1].stop for f in tails.to_export}
+    passing.check(flow)
+    for _ in range(2):
+        passing.pass_over(flow, goals)
+    assert home.tails().diverged_records == 0
+    marks.write([FailedOverRecord(home.topic, False, "op", "ann@host-1", 0)])
+    home.produce(HOME, [b"later %d" % n for n in range(10)])
+    home.mirror(home.out)
+    written = ((b"home", 20), (b"tail", 30), (b"later", 10))
+    values = [[b"%s %d" % (word, n) for n in range(count)] for word, count in written]
+    for partition, records in home.consumed(AWAY).items():
+        assert [record.value for record in records] == [v for of in values for v in of[partition::2]]
+
+
 def test_records_that_are_away_and_in_no_book_keep_everybody_before_the_tail(fleet, tmp_path, topic_name):
     home = clusters(fleet, tmp_path, topic_name("unbooked"))
     home.produce(HOME, [b"%d" % n for n in range(20)])
@@ -298,3 +341,20 @@ def test_the_tail_is_produced_anew_once_although_its_first_writer_was_killed(pre
         start = tails.of(TopicPartition(prefixed.topic, partition)).tail.start
         expected = [(r.timestamp_ms, r.key, r.value, r.headers) for r in behind(records, start)]
         assert [(r.timestamp_ms, r.key, r.value, r.headers) for r in there[partition][2:]] == expected
+
+
+def test_a_compacted_topic_takes_no_record_without_a_key_and_says_so(prefixed, topic_name):
+    salvage, tails = topic_name("compacted"), prefixed.tails()
+    create_topic(prefixed.bootstrap(HOME), salvage, 2, 1, **{"cleanup.policy": "compact"})
+    to, source = into_topic(salvage), batches_of(prefixed.out)["source"]
+    before = before_replay(flow_now(prefixed.out).clusters.source, tails, to)
+    writer = KafkaAppender(prefixed.out.source, transactional_id(salvage), SECONDS)
+    with pytest.raises(RefusedError, match="INVALID_RECORD") as caught:
+        replay_tail(source, writer, tails, before, to)
+    assert "cleanup.policy=delete" in caught.value.remedy
+    written = written_to(source, writer, tails, before, to)
+    held = prefixed.consumed(HOME, salvage)
+    assert {place.partition: count for place, (_, count) in written.items()} == {
+        0: len(held[0]),
+        1: len(held[1]),
+    }

@@ -1,0 +1,199 @@
+"""The whole way with ``--diverged replay`` and ``topic`` on real brokers, killed in the middle of the diverged records.
+
+What never left home is read once by who was away, and is once on the other side; a release brings nothing twice.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from mmtool.lab.applications import consume
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.testing.black_hole import BlackHole
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.replicating import Bench
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+PARTITIONS, FIRST, TAIL, BORN = 3, 300, 40, 120
+ONE_NAME = {
+    "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "target->source.enabled": "true",
+}
+
+
+@dataclass
+class Story:
+    """Clusters ``source`` (home) and ``target``, two topics of one name, and an application that has read all."""
+
+    bench: Bench
+    folder: Path
+    stem: str
+    extra: dict[str, str]
+
+    @property
+    def topics(self):
+        return [f"{self.stem}-plain", f"{self.stem}-tx"]
+
+    @property
+    def group(self):
+        return f"{self.stem}-app"
+
+    def bootstrap(self, side):
+        return self.bench.fleet[side].bootstrap
+
+    def properties(self, **more):
+        return self.bench.properties(f"{self.stem}-.*", **self.extra, **more)
+
+    def fill(self, side, count, first):
+        """Into the first topic plainly, into the second in transactions of which some are aborted."""
+        for topic, transactions in zip(
+            self.topics, (None, Transactions(self.topics[-1], 10, 4)), strict=True
+        ):
+            load = Load(
+                topic,
+                count,
+                PARTITIONS,
+                100,
+                keys="sequence",
+                first_sequence=first,
+                transactions=transactions,
+            )
+            produce(self.bootstrap(side), load)
+
+    def consume(self, side, *count):
+        return bare(consume(self.bootstrap(side), self.group, self.topics, *count))
+
+    def holds(self, side, topics=None):
+        return bare(
+            record for topic in topics or self.topics for record in read_topic(self.bootstrap(side), topic)
+        )
+
+    def words(self, *words, path=None):
+        line = ("failover", *words, "-s", "source", "-t", "target", "-c", str(path or self.properties()))
+        return [*line, "-o", "json"]
+
+    def run(self, *words, path=None):
+        return run_mmtool(self.folder / f"run-{time.monotonic_ns()}", *self.words(*words, path=path))
+
+    def killed(self, when, what, *words):
+        """Whether the command died where it was to."""
+        line = [sys.executable, "-P", "-m", "mmtool.testing.killed_at", when, what, *self.words(*words)]
+        ended = subprocess.run(
+            line, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False
+        )
+        assert ended.returncode == -9, ended.stderr
+
+    def catch_up(self):
+        answer = self.bench.catch_up(self.properties(), "-s", "source", "-t", "target")
+        assert answer.code == 0, answer.stderr
+
+    def lose_home(self):
+        """An emergency: who was at home goes on away, where producers write as well."""
+        with BlackHole() as hole:
+            lost = self.properties(**{"source.bootstrap.servers": hole.bootstrap})
+            answer = self.run(
+                "emergency", "-g", self.group, "--accept-data-loss", "--execute", "--yes", path=lost
+            )
+        assert answer.code == 0, answer.stderr
+        self.fill("target", BORN, 10_000)
+
+
+def bare(records):
+    return Counter((record.key, record.value) for record in records)
+
+
+@pytest.fixture
+def story(fleet, tmp_path):
+    """The mirror has all but the last records of home when that is lost."""
+    stem = f"replayed-{time.monotonic_ns()}"
+    made = Story(Bench(fleet, tmp_path), tmp_path, stem, {"target->source.topics": f"{stem}-.*", **ONE_NAME})
+    for topic in made.topics:
+        create_topic(made.bootstrap("source"), topic, PARTITIONS)
+    made.fill("source", FIRST, 0)
+    made.first = made.consume("source", FIRST)
+    made.catch_up()
+    mirrored = made.holds("source")
+    made.fill("source", TAIL, FIRST)
+    made.tail = made.holds("source") - mirrored
+    made.lose_home()
+    made.second = made.consume("target")
+    return made
+
+
+MOMENTS = [
+    ("while-salvaging", "2"),
+    ("after", "export_diverged"),
+    ("before", "write"),
+    ("before", "release_topics"),
+]
+
+
+@pytest.mark.parametrize(("when", "what"), MOMENTS, ids=["-".join(moment) for moment in MOMENTS])
+def test_replayed_and_killed_in_the_middle_each_record_is_read_once_and_is_once_on_the_other_side(
+    story, when, what, measured
+):
+    story.killed(when, what, "failback", "-g", story.group, "--diverged", "replay", "--execute", "--yes")
+    (row,) = [
+        row
+        for row in story.run("list").rows
+        if row["mode"] == "failback" and story.group in row["group_names"]
+    ]
+    began = time.monotonic()
+    answer = story.run("resume", row["operation_id"], "--execute", "--yes")
+    assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+    measured(f"resumed after a kill {when} {what}: {time.monotonic() - began:.1f} s")
+    assert answer.rows[0]["diverged_records"] in {story.tail.total(), None}
+    third, at_home = story.consume("source"), story.holds("source")
+    assert story.first + story.second + third == at_home - story.tail
+    story.catch_up()
+    assert story.holds("source") == at_home
+    assert story.holds("target") == at_home - story.tail
+
+
+def test_into_a_topic_at_home_each_diverged_record_goes_once_though_its_writer_was_killed(story):
+    salvage = f"salvage-{story.stem}"
+    create_topic(story.bootstrap("source"), salvage, PARTITIONS)
+    words = ("--diverged", "topic", salvage, "--execute", "--yes")
+    story.killed("while-salvaging", "2", "failback", "-g", story.group, *words)
+    (row,) = [
+        row
+        for row in story.run("list").rows
+        if row["mode"] == "failback" and story.group in row["group_names"]
+    ]
+    answer = story.run("resume", row["operation_id"], "--execute", "--yes")
+    assert (answer.code, answer.rows[0]["diverged_records"]) == (0, story.tail.total()), answer.stderr
+    assert story.holds("source", [salvage]) == story.tail
+    at_home = story.holds("source")
+    assert story.first + story.second + story.consume("source") == at_home - story.tail
+    story.catch_up()
+    assert story.holds("target") == at_home
+
+
+def test_a_replay_that_is_cancelled_in_the_middle_is_nowhere_twice_and_nowhere_lost(story):
+    words = ("--diverged", "replay", "--execute", "--yes")
+    story.killed("while-salvaging", "2", "failback", "-g", story.group, *words)
+    (row,) = [
+        row
+        for row in story.run("list").rows
+        if row["mode"] == "failback" and story.group in row["group_names"]
+    ]
+    answer = story.run("cancel", row["operation_id"], "--execute", "--yes")
+    assert answer.code == 0, answer.stderr
+    answer = story.run("failback", "-g", story.group, *words)
+    assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+    third, at_home = story.consume("source"), story.holds("source")
+    assert story.first + story.second + third == at_home - story.tail
+    story.catch_up()
+    assert story.holds("target") == at_home - story.tail
