@@ -130,7 +130,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
     seconds = timeout.total_seconds()
     return look_both_ways(
         connect(flow, timeout, beside_mm2=True),
-        connect(back, timeout),
+        connect(back, timeout, beside_mm2=True),
         KafkaBatches(flow.source, seconds),
         KafkaBatches(flow.target, seconds),
     )

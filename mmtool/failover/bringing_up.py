@@ -54,6 +54,8 @@ def bring_up(
     until: Mapping[TopicPartition, UpstreamOffset],
     port: DrainPort,
     timeout_seconds: float | None,
+    *,
+    run: FlowSettings | None = None,
 ) -> None:
     """Return once all below these offsets is on the target.
 
@@ -64,12 +66,13 @@ def bring_up(
         until: How far, by partition of the source.
         port: Who brings it up.
         timeout_seconds: For each way of it; None waits as long as it takes.
+        run: The flow as the engine is to run it, if not as it is configured.
 
     Raises:
         As `DrainPort`.
         GateError: MM2 has left it half done.
     """
-    settings, theirs = flow.clusters.settings, copied_by_mm2(flow, until)
+    settings, theirs = run or flow.clusters.settings, copied_by_mm2(flow, until)
     ours = {place: offset for place, offset in until.items() if place not in theirs}
     if ours:
         port.drain(settings, ours, timeout_seconds)

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.progress_of import not_copied
 from mmtool.kafka.batches import raw_records
 from mmtool.plan.offsets import Direction
 from mmtool.translation.diverged import DivergedTail, TailPart
@@ -54,6 +56,8 @@ class FoundTail:
     Attributes:
         tail: Where its own records behind the frontier are; empty where the source is `TailKind.CUT`.
         undecided: Offsets behind the tail that belong to transactions which are still open, or lie behind such.
+        strangers: Records on the target behind what was mirrored, which somebody else wrote into a topic that has
+            another name at home: nothing brings them there.
     """
 
     place: TopicPartition
@@ -61,6 +65,7 @@ class FoundTail:
     kind: TailKind
     tail: DivergedTail
     undecided: int = 0
+    strangers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,10 @@ def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> Fou
         if came_back or producer.source_cluster_id == flow.identity.target_id
     )
     facts = partition_facts(flow, Direction.REVERSE)
-    look = _Look(flow, source, target, brought, committed)
+    told_of = {known.source: known for known in facts.values() if known.map is None and known.synced}
+    ends = {place: readable[place].log_end for place in told_of if place in readable}
+    copied = frozenset(place for place, missing in not_copied(flow, ends).items() if not missing)
+    look = _Look(flow, source, target, brought, committed, copied)
     found = [
         look.at(known, readable[known.source])
         for known in sorted(facts.values(), key=lambda known: known.source)
@@ -127,16 +135,17 @@ def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> Fou
     return FoundTails(tuple(found), brought, committed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Look:
     flow: FlowNow
     source: BatchesPort
     target: BatchesPort
     brought: frozenset[int]
     committed: bool
+    copied: frozenset[TopicPartition]
 
     def at(self, known: PartitionFacts, readable: Bounds) -> FoundTail:
-        kind, frontier = _begins(known, readable)
+        kind, frontier = self._begins(known, readable)
         end = UpstreamOffset(readable.log_end)
         topic_id = self.flow.topics[known.source.topic].topic_id
         written = known.source_log.log_end if known.source_log is not UNKNOWN else end
@@ -156,7 +165,19 @@ class _Look:
                 behind = max(view.header.next_offset for view in together)
                 brought_to = UpstreamOffset(max(brought_to, min(end, behind)))
         tail = DivergedTail(start, end, tuple(parts), is_final=self._is_final(known), brought_to=brought_to)
-        return FoundTail(known.source, topic_id, kind, tail, max(0, written - end))
+        return FoundTail(
+            known.source, topic_id, kind, tail, max(0, written - end), self._strangers_behind(known)
+        )
+
+    def _begins(self, known: PartitionFacts, readable: Bounds) -> tuple[TailKind, UpstreamOffset]:
+        if known.map is not None:
+            return TailKind.DIVERGED, known.map.upstream_frontier
+        if known.source in self.copied:
+            return TailKind.AT_MOST, UpstreamOffset(readable.log_end)
+        if known.synced is not None:
+            told = known.synced.told
+            return TailKind.AT_MOST, UpstreamOffset(told[-1] + 1 if told else readable.log_start)
+        return TailKind.NEVER_MIRRORED, UpstreamOffset(readable.log_start)
 
     def _back(
         self, back: PartitionMap | None, start: UpstreamOffset, end: UpstreamOffset
@@ -179,17 +200,26 @@ class _Look:
         booked_to, end = known.map.tail.known_to, known.target_log.log_end
         if known.map.tail.writer is UNKNOWN or booked_to >= end or self.target.unbooked(known.map) == 0:
             return True
-        about = known.map.about
-        behind = range(booked_to, end)
-        views = self.target.batches(known.target, about.target_topic_id, behind, committed=False)
-        ours = self._ours()
-        return not any(
-            view.header.producer_id in ours
-            and not view.header.is_control
-            and view.header.next_offset > booked_to
-            for view in views
-        )
+        return not any(view.header.producer_id in self._ours for view in self._behind(known, known.map, end))
 
+    def _strangers_behind(self, known: PartitionFacts) -> int:
+        if self.flow.clusters.settings.keeps_names or known.map is None or known.target_log is UNKNOWN:
+            return 0
+        behind = self._behind(known, known.map, known.target_log.log_end)
+        strange = [view for view in behind if view.header.producer_id not in self._ours]
+        return sum(records_from(view, known.map.tail.known_to) for view in strange)
+
+    def _behind(self, known: PartitionFacts, booked: PartitionMap, end: int) -> Iterator[BatchView]:
+        """What the target holds behind what is booked; markers are no records."""
+        booked_to, about = booked.tail.known_to, booked.about
+        if booked_to >= end:
+            return
+        behind = range(booked_to, end)
+        for view in self.target.batches(known.target, about.target_topic_id, behind, committed=False):
+            if not view.header.is_control and view.header.next_offset > booked_to:
+                yield view
+
+    @cached_property
     def _ours(self) -> frozenset[int]:
         """Under which producer ids the flow has mirrored."""
         return frozenset(
@@ -197,15 +227,6 @@ class _Look:
             for producer in self.target.producers().values()
             if producer.source_cluster_id == self.flow.identity.source_id
         )
-
-
-def _begins(known: PartitionFacts, readable: Bounds) -> tuple[TailKind, UpstreamOffset]:
-    if known.map is not None:
-        return TailKind.DIVERGED, known.map.upstream_frontier
-    if known.synced is not None:
-        told = known.synced.told
-        return TailKind.AT_MOST, UpstreamOffset(told[-1] + 1 if told else readable.log_start)
-    return TailKind.NEVER_MIRRORED, UpstreamOffset(readable.log_start)
 
 
 def _part(views: Iterator[BatchView], start: UpstreamOffset, end: UpstreamOffset) -> Collection[TailPart]:

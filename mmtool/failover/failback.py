@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover import operation
+from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.diverged import find_tail
 from mmtool.failover.homeward import HomeLook, stay, told
 from mmtool.failover.hooks import with_hooks
@@ -330,9 +331,8 @@ class _Steps:
 
     def _drain(self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]) -> None:
         until = drain_goal(groups, log_ends(flow, topics))
-        if until:
-            wanted = {place.topic for place in until}
-            self.drain_port.drain(_only(flow.clusters.settings, wanted), until, self.timeout_seconds)
+        only = _only(flow.clusters.settings, {place.topic for place in until})
+        bring_up(flow, until, self.drain_port, self.timeout_seconds, run=only)
 
     def translate(self) -> None:
         """By both directions' runs, behind the tail that was exported."""

@@ -78,8 +78,10 @@ def told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[st
     """What an operator must know of the diverged tail before agreeing."""
     if tails.diverged_records:
         at = few([found.place for found in tails.to_export], 3)
+        up_to = any(found.kind is TailKind.AT_MOST for found in tails.to_export)
+        records = "up to " * up_to + counted(tails.diverged_records, "record")
         yield (
-            f"{counted(tails.diverged_records, 'record')} of {names.source} never reached {names.target} ({at}):"
+            f"{records} of {names.source} never reached {names.target} ({at}):"
             f" {_whereto(homecoming.plan, names)}, and groups pass over {homecoming.diverged_records:,} of them"
         )
     ahead = sum(homecoming.ahead.values())
@@ -88,6 +90,11 @@ def told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[st
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
             yield f"{found.place}: {names.source} has lost records that {names.target} has"
+        if found.strangers:
+            yield (
+                f"{found.place}: {counted(found.strangers, 'record')} of somebody else in its mirror on {names.target}"
+                " have no way home; groups that have not read them there never will"
+            )
         if found.undecided:
             yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
 

@@ -61,7 +61,7 @@ def short_of(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> int:
     frontiers = _frontiers(flow, goal)
     left = {place: end for place, end in goal.items() if place not in frontiers}
     ours = sum(max(0, goal[place] - frontier) for place, frontier in frontiers.items())
-    return ours + (sum(left.values()) if flow.clusters.synced is None else _not_copied(flow, left))
+    return ours + sum((left if flow.clusters.synced is None else not_copied(flow, left)).values())
 
 
 def _frontiers(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -73,16 +73,20 @@ def _frontiers(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicP
     }
 
 
-def _not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> int:
-    """Told by a group that stands at the goal, which is not there."""
+def not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """As `short_of`, for each partition that MM2 copies: what a group that stood at the goal would read again.
+
+    Raises:
+        As `short_of`.
+    """
     if not goal:
-        return 0
+        return {}
     partitions = partition_facts(flow, Direction.FORWARD)
     commits = {place: Commit(int(end)) for place, end in goal.items()}
     stands_there = [GroupFacts("goal", commits, {}, ABSENT, ABSENT)]
     _, (plan,) = refined_plans(flow, stands_there, partitions, _RULES, [])
     told = {verdict.source: verdict.answer for verdict in plan.verdicts}
-    return sum(_at_most(told.get(place), int(end)) for place, end in goal.items())
+    return {place: _at_most(told.get(place), int(end)) for place, end in goal.items()}
 
 
 def _at_most(answer: Answer | Skipping | None, end: int) -> int:

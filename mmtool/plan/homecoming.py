@@ -16,7 +16,7 @@ from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of,
 from mmtool.plan.replaying import replay_guards, with_read_before
 from mmtool.plan.steps import Mode, Names, steps_of
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
-from mmtool.translation.diverged import go_home, go_home_in_pair
+from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset
@@ -149,7 +149,7 @@ def _verdict(
     ahead: dict[TopicPartition, int],
 ) -> Verdict:
     mirrored, born = facts.mirrored.get(place), facts.born.get(place)
-    if mirrored is not None and (mirrored.map is not None or facts.one_name):
+    if mirrored is not None and (mirrored.map or mirrored.synced or facts.one_name):
         home = mirrored.source
         answer = _behind_the_tail(mirrored, home, commit, facts, passed, ahead)
     elif born is not None:
@@ -172,8 +172,13 @@ def _verdict(
         refusal=refusal,
         blocks=refusal is not None,
         before=before,
-        knowledge=Knowledge.OFFSET_RUNS,
+        knowledge=_knowledge(mirrored),
     )
+
+
+def _knowledge(mirrored: PartitionFacts | None) -> Knowledge:
+    by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
+    return Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS
 
 
 def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
@@ -212,4 +217,6 @@ def _homeward(
 ) -> HomewardAnswer:
     if facts.one_name:
         return go_home_in_pair(known.map, known.back, tail, commit, away=away, home=home)
+    if known.map is None:
+        return go_home_by_syncs(known.synced, tail, commit, away=away, home=home)
     return go_home(known.map, tail, commit, away=away, home=home)

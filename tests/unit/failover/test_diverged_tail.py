@@ -111,8 +111,21 @@ def test_of_a_flow_that_mirror_maker_ran_the_tail_begins_behind_its_newest_sync(
     case.scene.state.stored.clear()
     case.scene.mirrored_by_mm2("orders", 0, 10, (0, 0), (7, 7))
     case.holds(data(0, 10), data(10, 2), end=12)
+    seen = [(n, f"{n}") for n in range(12)]
+    case.scene.holds(case.scene.source, "orders", seen)
+    case.scene.holds(case.scene.target, "east.orders", seen[:10])
     found = case.tail()
     assert (found.kind, found.tail.start, found.tail.records) == (TailKind.AT_MOST, 8, 4)
+
+
+def test_where_the_records_show_that_mirror_maker_has_copied_all_nothing_diverged(case):
+    case.scene.state.stored.clear()
+    case.scene.mirrored_by_mm2("orders", 0, 12, (0, 0), (7, 7))
+    case.holds(data(0, 12), end=12)
+    seen = [(n, f"{n}") for n in range(12)]
+    case.scene.holds(case.scene.source, "orders", seen)
+    case.scene.holds(case.scene.target, "east.orders", seen)
+    assert (case.tail().tail.records, case.tails().to_export) == (0, ())
 
 
 def written_by_a_known_writer(case):
@@ -126,8 +139,14 @@ def written_by_a_known_writer(case):
 def test_where_the_leader_remembers_nothing_behind_the_books_they_are_final(case):
     written_by_a_known_writer(case)
     case.target.remembered["east.orders"] = 0
+    case.target.logs[AWAY] = data(10, 4, pid=EAST)
     assert case.tail().tail.is_final
-    assert case.target.read == []
+
+
+def test_records_of_somebody_else_in_a_mirror_that_has_another_name_at_home_are_counted(case):
+    written_by_a_known_writer(case)
+    case.target.logs[AWAY] = data(8, 3, pid=99) + marker(11, EAST, ABORT) + data(12, 2, pid=98)
+    assert case.tail().strangers == 3
 
 
 @pytest.mark.parametrize(("pid", "final"), [(EAST, False), (99, True)])
@@ -138,6 +157,13 @@ def test_where_the_leader_has_forgotten_the_target_s_own_log_tells(case, pid, fi
 
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+
+
+def test_under_one_name_on_both_sides_they_were_born_away_and_come_home(tmp_path):
+    case = Case(tmp_path, IDENTITY)
+    case.scene.target.logs[ORDERS] = Bounds(0, 14)
+    case.target.logs[ORDERS] = data(10, 4, pid=99)
+    assert case.tail().strangers == 0
 
 
 @pytest.fixture

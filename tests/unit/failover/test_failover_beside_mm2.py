@@ -3,12 +3,15 @@
 import pytest
 
 from mmtool.errors import GateError
-from mmtool.failover import drill
+from mmtool.failover import drill, failback
 from mmtool.failover.planned import execute, rehearse
 from mmtool.failover.report import ended_row
+from mmtool.failover.tail_file import exported_records
 from mmtool.insight.progress_of import short_of
 from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.marks import FailedOverRecord
 from mmtool.testing.scene import Scene
+from mmtool.testing.there_and_back import HOME, ThereAndBack
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
@@ -156,3 +159,55 @@ def test_commits_below_the_cut_of_a_take_over_are_placed_by_what_mm2_left(scene,
     scene.mirrored("orders", 0, [(200, 200, 100)], END, start=(200, 200))
     assert ended_row(ran())["reread_records"] == 0
     assert scene.target.groups.committed["app"] == {REMOTE: Commit(150)}
+
+
+@pytest.fixture
+def back(tmp_path):
+    """MM2 had copied ten of fifteen records of ``orders`` when east was lost, and told of the sixth."""
+    made = ThereAndBack(tmp_path)
+    made.state.stored.clear()
+    made.mirrored_by_mm2("orders", 0, 10, (0, 0), (5, 5))
+    made.holds(made.source, "orders", [(n, str(n)) for n in range(15)])
+    made.holds(made.target, "east.orders", [(n, str(n)) for n in range(10)])
+    return made
+
+
+def home(scene, tmp_path):
+    rehearsal = failback.rehearse(scene.both, GroupSelection(("app", "late")))
+    ways, journalist = scene.ways(rehearsal, home=True)
+    return rehearsal, failback.execute(rehearsal, scene, ways, journalist, folder=tmp_path)
+
+
+def test_groups_go_home_over_a_flow_that_mm2_ran(back, tmp_path):
+    """Who has read all that was away goes behind what diverged; who has not reads on before it, one record again."""
+    _, ended = home(back, tmp_path)
+    row = ended_row(ended)
+    assert back.source.groups.committed == {
+        "app": {ORDERS: Commit(15), HOME: Commit(4)},
+        "late": {ORDERS: Commit(6)},
+    }
+    assert (row["state"], row["rpo_records"], row["reread_records"]) == ("completed", 0, 1)
+
+
+def test_what_mm2_did_not_tell_of_is_exported_whether_it_was_copied_or_not(back, tmp_path):
+    rehearsal, ended = home(back, tmp_path)
+    file = tmp_path / f"mmtool-diverged-{rehearsal.plan.operation_id}.jsonl"
+    assert [found.record.offset for found in exported_records(file)] == list(range(6, 15))
+    assert any(
+        warning.startswith("up to 9 records of east never reached west") for warning in rehearsal.warnings
+    )
+    assert ended_row(ended)["diverged_records"] == 9
+
+
+def test_after_a_planned_move_beside_mm2_there_is_nothing_that_diverged(back, tmp_path):
+    back.state.marked(FailedOverRecord("orders", False, "op-away", "ann@host-1", 0))
+    back.copying = [
+        lambda: (
+            back.mirrored_by_mm2("orders", 0, 15, (0, 0), (14, 14)),
+            back.holds(back.target, "east.orders", [(n, str(n)) for n in range(15)]),
+        )
+    ]
+    back.commits("app", "east.orders", 15, cluster=back.target)
+    _, ended = home(back, tmp_path)
+    assert back.source.groups.committed["app"][ORDERS] == Commit(15)
+    assert (ended_row(ended)["diverged_records"], list(tmp_path.glob("*.jsonl"))) == (0, [])
