@@ -5,14 +5,27 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pytest
 
+from mmtool.failover.tail_file import exported_records
+from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.applications import consume
+from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, read_topic
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Stage
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mmtool.testing.processes import Answer
 
 pytestmark = [pytest.mark.kafka]
 
@@ -20,11 +33,36 @@ PATIENCE_SECONDS = 60
 COPIED = 100  # records in every partition of a topic before a group is moved
 READ = {"early": 150, "late": None, "fenced": 300}
 """How many records each application reads on the source; None reads to the end."""
+LOST = ("ended", "midway")
+"""Groups that are moved when the source is lost."""
+LEFT = 60  # offsets that those have not read in each partition
 FENCED = ("--fence", "watch")
+
+
+@dataclass
+class Moved:
+    """What each group has read, before and after, and what the source holds."""
+
+    stage: Stage
+    name: str
+    folder: Path
+    answers: dict[str, Answer]
+    read: dict[str, Counter]
+    on_source: Counter
+    lost: dict[str, list]
 
 
 def contents(read):
     return Counter((record.key, record.value) for record in read)
+
+
+def read_some(bootstrap, group, stage):
+    """What an application has read that stands some records before the end of every partition."""
+    ends = {(topic, n): end for topic in stage.topics for n, end in end_offsets(bootstrap, topic).items()}
+    commits = {TopicPartition(*at): Commit(end - LEFT) for at, end in ends.items()}
+    assert groups_of(bootstrap).alter(group, commits) == {}
+    records = [(topic, record) for topic in stage.topics for record in read_topic(bootstrap, topic)]
+    return [record for topic, record in records if record.offset < ends[topic, record.partition] - LEFT]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +71,14 @@ def moved(bench, measured, tmp_path_factory):
     folder, name = tmp_path_factory.mktemp("beside"), f"beside-{os.getpid()}"
     source, target = (bench.fleet[alias].bootstrap for alias in ("source", "target"))
     stage = Stage(bench, name)
-    stage.properties = bench.properties(f"{name}-.*", **{"source.consumer.isolation.level": "read_committed"})
+    stage.properties = bench.properties(
+        f"{name}-.*",
+        **{
+            "source.consumer.isolation.level": "read_committed",
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+        },
+    )
     stage.targets = [bench.flow(stage.properties).remote_topic(topic) for topic in stage.topics]
 
     def copied():
@@ -43,6 +88,13 @@ def moved(bench, measured, tmp_path_factory):
     def all_copied():
         there = [len(list(read_topic(target, topic))) for topic in stage.targets]
         return there == [len(list(read_topic(source, topic))) for topic in stage.topics]
+
+    def all_told():
+        held = KafkaSynced(bench.flow(stage.properties)).checkpoints().checkpoints
+        return all(
+            held.get(group, {}).keys() >= groups_of(source).commits([group])[group].keys()
+            for group in (f"{name}-{lost}" for lost in LOST)
+        )
 
     line = ["failover", "planned", "-c", str(stage.properties), "-o", "json", "--execute", "--yes"]
     before, answers, after = {}, {}, {}
@@ -61,25 +113,59 @@ def moved(bench, measured, tmp_path_factory):
         mm2.wait_until(all_copied, "the last records", PATIENCE_SECONDS)
         for group in READ:
             after[group] += consume(target, f"{name}-{group}", stage.targets)
+        lost = {group: read_some(source, f"{name}-{group}", stage) for group in LOST}
+        mm2.wait_until(all_told, "checkpoints", PATIENCE_SECONDS)
     on_source = contents(record for topic in stage.topics for record in read_topic(source, topic))
-    return answers, {group: contents(before[group]) + contents(after[group]) for group in READ}, on_source
+    read = {group: contents(before[group]) + contents(after[group]) for group in READ}
+    return Moved(stage, name, folder, answers, read, on_source, lost)
 
 
 @pytest.mark.parametrize("group", READ)
 def test_a_group_reads_every_record_and_again_no_more_than_was_said(moved, group, measured):
-    answers, read, on_source = moved
-    (row,) = answers[group].rows
-    assert (answers[group].code, row["state"], row["rpo_records"]) == (0, "completed", 0), answers[group]
-    assert on_source - read[group] == Counter()
-    again = read[group] - on_source
-    assert again.total() <= row["reread_records"]
-    measured(
-        f"{group}: {again.total()} of {row['reread_records']} read again, of {on_source.total()} records"
-    )
+    answer, read = moved.answers[group], moved.read[group]
+    (row,) = answer.rows
+    assert (answer.code, row["state"], row["rpo_records"]) == (0, "completed", 0), answer
+    assert moved.on_source - read == Counter()
+    again = (read - moved.on_source).total()
+    assert again <= row["reread_records"]
+    measured(f"{group}: {again} of {row['reread_records']} read again, of {read.total()} records")
 
 
 def test_at_the_places_of_living_groups_the_records_tell_exactly(moved):
-    answers, _, _ = moved
-    for answer in answers.values():
+    for answer in moved.answers.values():
         (row,) = answer.rows
         assert row["reread_records"] == 0, row
+
+
+def test_home_again_who_had_read_all_is_behind_what_diverged_and_who_had_not_reads_it(moved, measured):
+    """MM2 has stopped, and then came records that it never copied: an emergency, and the way home."""
+    stage, groups = moved.stage, [f"{moved.name}-{group}" for group in LOST]
+    source, target = (stage.bench.fleet[alias].bootstrap for alias in ("source", "target"))
+    read = {group: moved.lost[lost] for group, lost in zip(groups, LOST, strict=True)}
+    produce(source, Load(stage.topics[0], 40, stage.partitions, 100, keys="sequence", first_sequence=10**9))
+
+    def failover(mode, *words):
+        line = ["failover", mode, "-c", str(stage.properties), "-o", "json", *words]
+        named = [word for group in groups for word in ("-g", group)]
+        answer = run_mmtool(moved.folder / mode, *line, *named, "--execute", "--yes")
+        assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer
+        return answer.rows[0]["reread_records"]
+
+    again = failover("emergency", "--accept-data-loss")
+    for group, most in zip(groups, (None, 200), strict=True):
+        read[group] += consume(target, group, stage.targets, most)
+    again += failover("failback")
+    (file,) = (moved.folder / "failback").glob("mmtool-diverged-*.jsonl")
+    exported = Counter((found.record.key, found.record.value) for found in exported_records(file))
+    everything = contents(record for topic in stage.topics for record in read_topic(source, topic))
+    diverged = everything - moved.on_source
+    assert (diverged.total(), diverged - exported) == (40, Counter())
+
+    ended, midway = groups
+    assert consume(source, ended, stage.topics) == []
+    assert moved.on_source - contents(read[ended]) == Counter()
+    read[midway] += consume(source, midway, stage.topics)
+    assert everything - contents(read[midway]) == Counter()
+    twice = sum((contents(read[group]) - everything).total() for group in groups)
+    assert twice <= again
+    measured(f"there and home: {twice} of {again} read again; {exported.total()} exported, 40 diverged")
