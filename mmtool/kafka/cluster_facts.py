@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
@@ -41,16 +41,23 @@ _METADATA = "offset.metadata.max.bytes"
 _DEFAULT_METADATA = 4096
 
 
+class _FencedError(UnreachableError):
+    """The client knows an older epoch of a leader than the leader itself."""
+
+
 class KafkaCluster:
-    """A `ClusterPort`. Its admin client lives as long as this object."""
+    """A `ClusterPort`. Its admin client lives as long as this object, or until what it remembers is too old."""
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Say which cluster, and how long one request may take."""
         self._settings = settings
         self._seconds = timeout_seconds
         self._said: list[Any] = []
-        config = librdkafka_config(settings, role="admin", client_id_suffix="facts")
-        self._client = AdminClient(config | {"error_cb": self._said.append})
+        self._client = self._new_client()
+
+    def _new_client(self) -> AdminClient:
+        config = librdkafka_config(self._settings, role="admin", client_id_suffix="facts")
+        return AdminClient(config | {"error_cb": self._said.append})
 
     @property
     def alias(self) -> str:
@@ -88,10 +95,15 @@ class KafkaCluster:
     ) -> dict[TopicPartition, Bounds]:
         """See `ClusterPort.bounds`.
 
-        The library remembers for a while that a topic was not there; a client that has never asked knows
-        better, so what is missing is asked again through a new one.
+        The library remembers for a while that a topic was not there, and for 15 minutes an epoch of a leader that has
+        been away and has another one since; a client that has never asked knows better, so what is missing or fenced
+        is asked again through a new one.
         """
-        found = self._bounds(partitions, committed=committed)
+        try:
+            found = self._bounds(partitions, committed=committed)
+        except _FencedError:
+            self._client = self._new_client()
+            found = self._bounds(partitions, committed=committed)
         missing = [place for place in partitions if place not in found]
         if missing:
             fresh = KafkaCluster(self._settings, self._seconds)
@@ -160,8 +172,12 @@ class KafkaCluster:
         """A future's answer, or None when what was asked about is not there."""
 
         def failure(error: Any) -> MmtoolError | None:
-            gone = kind_of(error.code()) is Kind.GONE
-            return None if gone else failure_of(self._settings, error, f"asking about {key}")
+            if kind_of(error.code()) is Kind.GONE:
+                return None
+            what = f"asking about {key}"
+            if error.code() == KafkaError.FENCED_LEADER_EPOCH:
+                return _FencedError(f"cluster {self.alias} failed at {what}: {error}")
+            return failure_of(self._settings, error, what)
 
         return result(future, self._seconds + _SPARE_SECONDS, failure)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.ports import Bounds
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until
@@ -76,6 +79,20 @@ def test_an_outage_is_an_error_and_the_next_question_after_it_is_answered(own, h
     assert failures
     assert {error.exit_code for error in failures} == {9}
     assert not any(asker.thread.is_alive() for asker in askers)
+
+
+def test_ends_of_logs_are_told_again_after_a_broker_was_frozen_and_leads_anew(own):
+    """librdkafka's admin client keeps the leader's old epoch for 15 minutes: each answer is FENCED_LEADER_EPOCH."""
+    asked = KafkaCluster(ClusterSettings(alias="own", bootstrap_servers=own.bootstrap), REQUEST_SECONDS)
+    for _ in range(4):
+        own.pause_broker(0)
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with suppress(UnreachableError):
+                asked.bounds([PLACE])
+        own.resume_broker(0)
+        time.sleep(6)
+        assert asked.bounds([PLACE]) == {PLACE: Bounds(0, 0)}
 
 
 def test_groups_whose_coordinator_is_away_do_not_look_deleted(tmp_path):
