@@ -14,7 +14,7 @@ from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded
-from mmtool.errors import RefusedError
+from mmtool.errors import RefusedError, UnreachableError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -100,12 +100,17 @@ def show(
 ) -> None:
     """One operation: its steps, its groups and what was written, and the ways on."""
     from mmtool.failover.report import fence_left, recorded_row, tail_left, ways_on
+    from mmtool.failover.taking_up import as_it_stands
 
     known = _one(config, source, target, timeout, operation_id)
-    found = known.found
+    found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
-    finish(operations.result("failover show", recorded_row(found), ()), output, None)
+    try:
+        found = as_it_stands(found, operations.written_at(found, known.flow, timeout).groups)
+    except UnreachableError as error:
+        warnings = (f"what is written is not known: {error.message}",)
+    finish(operations.result("failover show", recorded_row(found), warnings), output, None)
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
     if found.problem:
         talk(f"it ended with: {found.problem}")

@@ -206,7 +206,7 @@ def run(
         identity: Of the flow.
         execute: Does it.
     """
-    rehearsal = _with_moves_to_and_fro(rehearsal, asked.timeout)
+    rehearsal = _with_what_was_before(asked, rehearsal)
     if not to_be_executed(asked.command, rehearsal, asked.output, execute=asked.execute, yes=asked.yes):
         return
     with at_work(
@@ -223,23 +223,17 @@ def run(
     show_end(asked.command, ended, asked.output)
 
 
-def _with_moves_to_and_fro(rehearsal: R, timeout: timedelta) -> R:
-    """Warns of moves the other way a moment ago; of a failback nothing is said, for it must never be in the way.
-
-    Raises:
-        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it.
-    """
-    from mmtool.failover.flapping import moves_to_and_fro
+def _with_what_was_before(asked: Asked, rehearsal: R) -> R:
+    """As `mmtool.failover.flapping.judged`, by the journals of the clusters that have one."""
+    from mmtool.failover.flapping import judged
     from mmtool.plan.steps import Mode
 
-    plan, settings = rehearsal.plan, rehearsal.settings
-    if plan.mode not in {Mode.PLANNED, Mode.EMERGENCY}:
-        return rehearsal
-    journals = [journal(settings, timeout)]
-    if plan.mode is Mode.PLANNED:
-        journals.append(journal(settings, timeout, at_source=True))
-    said = moves_to_and_fro(rehearsal, journals, time.time() * 1000)
-    return replace(rehearsal, warnings=(*rehearsal.warnings, *said))
+    settings = rehearsal.settings
+    journals = [journal(settings, asked.timeout)]
+    if rehearsal.plan.mode is Mode.PLANNED:
+        journals.append(journal(settings, asked.timeout, at_source=True))
+    seat = asked.seat or operator_seat(settings, asked.timeout)
+    return judged(rehearsal, journals, seat, time.time() * 1000, is_resumed=asked.since is not None)
 
 
 def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> None:

@@ -92,6 +92,10 @@ class NoSeat:
     def hold(self) -> None:
         """Nobody can be in the way."""
 
+    def is_taken(self) -> bool:
+        """Nobody can be in it."""
+        return False
+
     def leave(self) -> None:
         """Nothing to leave."""
 

@@ -78,7 +78,7 @@ def rehearse(
     names = names_of(side.settings)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
     plan = with_hooks(plan, side.settings.hooks)
-    warnings = (*now.warnings, *told_before(plan, names))
+    warnings = (*now.warnings, *told_before(plan, names, now.facts.silent_seconds))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))

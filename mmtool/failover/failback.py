@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mmtool.plan.diverged import Diverged
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
-    from mmtool.plan.homecoming import Homecoming
+    from mmtool.plan.homecoming import Homecoming, HomeFacts
     from mmtool.plan.marks import FailedOverRecord
 
 
@@ -74,11 +74,13 @@ class FailbackRehearsal(SavableRehearsal):
     """With the flows whose clusters have answered.
 
     Attributes:
+        selection_said: Warnings about the selection.
         homecoming: What of the diverged tail groups pass over.
         tails: All that diverged, of the topics that the groups read.
         held: Those topics: nothing of them is mirrored while groups go home.
     """
 
+    selection_said: tuple[str, ...] = field(kw_only=True)
     ways: BothWays = field(kw_only=True)
     homecoming: Homecoming = field(kw_only=True)
     tails: FoundTails = field(kw_only=True)
@@ -136,23 +138,24 @@ def rehearse(
     standing = ways.flow.clusters.state.control(identity).failed_over.keys()
     homecoming = plan_failback(name, names_of(settings), facts, diverged, standing)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
-    warnings = (
-        *selection_warnings(selected),
-        *told(tails, homecoming, names_of(settings)),
-        *stay(facts, names_of(settings)),
-    )
+    selection_said = selection_warnings(selected)
     return FailbackRehearsal(
         settings,
         identity.source_id,
         identity.target_id,
         homecoming.plan,
-        warnings,
+        (*selection_said, *_warnings(tails, homecoming, facts, names_of(settings))),
+        selection_said=selection_said,
         seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
         ways=ways,
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
     )
+
+
+def _warnings(tails: FoundTails, homecoming: Homecoming, facts: HomeFacts, names: Names) -> tuple[str, ...]:
+    return (*told(tails, homecoming, names), *stay(facts, names))
 
 
 def execute(
@@ -185,7 +188,7 @@ def execute(
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
     begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
     ended = operation.run(begun, steps.actions(), log, {StepName.MARK: steps.unmark}, after=after)
-    return Ended(rehearsal, ended, steps.landing)
+    return Ended(steps.rehearsal, ended, steps.landing)
 
 
 def salvage_of(both: BothWays, plan: FailoverPlan, tools: TailTools, ways: Ways) -> Salvage:
@@ -340,6 +343,8 @@ class _Steps:
         facts = HomeLook(self.both, self.groups).facts(rehearsal.tails)
         plan = rehearsal.plan
         homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
+        warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
+        self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))
         self.landing.plans = homecoming.plan.groups
         self.landing.figures = replace(
             self.landing.figures,

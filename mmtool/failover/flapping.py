@@ -1,23 +1,31 @@
-"""Moving a group to and fro within minutes is mostly two people who do not know of each other: it is said."""
+"""What the journals have against a move: one that was left open, or one the other way some minutes ago.
+
+Moving a group to and fro within minutes is mostly two people who do not know of each other.
+"""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import RefusedError
+from mmtool.failover.landing import half_done
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import OperationState
 from mmtool.plan.steps import Mode
 from mmtool.plan.words import few, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from mmtool.failover.journal import JournalPort
+    from mmtool.failover.landing import OperatorSeat
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.plan.steps import Names
+
+R = TypeVar("R", bound="Rehearsal")
 
 _WARNED_SECONDS = 300.0
 _AWAY = frozenset({Mode.PLANNED, Mode.EMERGENCY})
@@ -89,15 +97,36 @@ def check(
     return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]
 
 
-def moves_to_and_fro(rehearsal: Rehearsal, journals: Collection[JournalPort], now_ms: float) -> list[str]:
-    """As `check`, of a plan, by what these journals tell; each is read over a client of its own, at the same time.
+def judged(
+    rehearsal: R, journals: Sequence[JournalPort], seat: OperatorSeat, now_ms: float, *, is_resumed: bool
+) -> R:
+    """A rehearsal with what the journals have against it: what is open about the same groups, and moves to and fro.
+
+    Of a failback no move is spoken of, for it must never be in the way. An operation that is under way at this moment
+    is waited for when this one begins.
+
+    Args:
+        rehearsal: Of what is going to be done.
+        journals: Of the target first.
+        seat: Of whoever is at work on the flow.
+        now_ms: In ms since 1970.
+        is_resumed: It was begun before.
 
     Raises:
-        RefusedError: As `check`, or a journal that cannot be read.
+        RefusedError: ``mmtool.failover.min.interval.seconds`` forbids it, or a journal cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not show its journal.
     """
+    here, *there = _recorded_in(journals)
+    plan, known = rehearsal.plan, [*here, *(one for of in there for one in of)]
+    groups, limit = [group.group for group in plan.groups], rehearsal.settings.failover_min_interval_seconds
+    said = check(known, rehearsal.names, groups, now_ms, limit) if plan.mode in _AWAY else []
+    open_ones = () if is_resumed else half_done(here, plan)
+    guards = () if open_ones and seat.is_taken() else open_ones
+    plan = replace(plan, guards=(*plan.guards, *guards))
+    return replace(rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said))
+
+
+def _recorded_in(journals: Sequence[JournalPort]) -> list[list[Recorded]]:
+    """All are read at the same time, each over a client of its own."""
     with ThreadPoolExecutor(len(journals)) as pool:
-        entries = [entry for found in pool.map(lambda one: one.entries(), journals) for entry in found]
-    groups = [group.group for group in rehearsal.plan.groups]
-    limit = rehearsal.settings.failover_min_interval_seconds
-    return check(recorded(entries), rehearsal.names, groups, now_ms, limit)
+        return [recorded(entries) for entries in pool.map(lambda one: one.entries(), journals)]

@@ -6,14 +6,13 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import RefusedError
 from mmtool.failover.clearance import clear
 from mmtool.failover.hooks import Hooks
 from mmtool.failover.recorded import Figures
-from mmtool.failover.rehearsal import refuse
+from mmtool.failover.rehearsal import refusal_of, refuse
 from mmtool.failover.states import Event, OperationState, can
 from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
-from mmtool.plan.failover import blocking_guards
+from mmtool.plan.failover import Guard, blocking_guards
 from mmtool.plan.group_facts import ABSENT
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode
@@ -64,6 +63,13 @@ class OperatorSeat(Protocol):
         Raises:
             OwnedElsewhereError: A live process has it.
             UnreachableError, NotAuthorisedError: It cannot be had.
+        """
+
+    def is_taken(self) -> bool:
+        """Whether somebody else has it, or was killed in it a moment ago.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The cluster does not tell.
         """
 
     def leave(self) -> None:
@@ -174,8 +180,8 @@ class Landing:
         self.ways.seat.hold()
         others = self.ways.journal.open_others(self.groups)
         for other in others:
-            if not self._gives_way(other):
-                raise _half_done(other)
+            if not gives_way(other, self.mode):
+                raise refusal_of((_half_done(other),))
         for other in others:
             self.ways.journal.supersede(other)
 
@@ -187,16 +193,6 @@ class Landing:
         """
         if self.ways.journal.open_others(self.groups):
             self.alone()
-
-    def _gives_way(self, other: Recorded) -> bool:
-        """What ended by itself with everything as it was needs no word; what was killed on its way does.
-
-        So does what has left its fence behind, or diverged records that may be written in part: it is on record there
-        alone.
-        """
-        left = other.fence_stands or other.tail is not None
-        ended = other.state is OperationState.FAILED and not left
-        return can(other.operation.standing, Event.CANCEL) and (self.mode is Mode.EMERGENCY or ended)
 
     def write(self) -> None:
         """All groups; one that is refused in part is put back at once."""
@@ -245,12 +241,34 @@ class Landing:
         return MovedGroupRecord(group, moved, self.ways.operation_id, self.ways.by, at_ms)
 
 
-def _half_done(other: Recorded) -> RefusedError:
+def gives_way(other: Recorded, mode: Mode) -> bool:
+    """Whether an operation of that mode ends this open one: an emergency does all that have written nothing.
+
+    What ended by itself with everything as it was needs no word; what was killed on its way does. So does what has left
+    its fence behind, or diverged records that may be written in part: it is on record there alone.
+    """
+    left = other.fence_stands or other.tail is not None
+    ended = other.state is OperationState.FAILED and not left
+    return can(other.operation.standing, Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
+
+
+def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
+    """Operations about some of a plan's groups that somebody has left open, and that do not give way."""
+    groups = {group.group for group in plan.groups}
+    return tuple(
+        _half_done(one)
+        for one in found
+        if one.is_open and one.operation_id != plan.operation_id
+        if groups & set(one.group_names) and not gives_way(one, plan.mode)
+    )
+
+
+def _half_done(other: Recorded) -> Guard:
     ways = "resume" if not can(other.operation.standing, Event.CANCEL) else "resume (or cancel)"
-    return RefusedError(
+    return Guard(
+        "open_operation",
         f"operation {other.operation_id} ({other.mode}) by {other.by} is about the same groups and has not ended",
-        remedy=f"mmtool failover {ways} {other.operation_id}",
-        code="open_operation",
+        f"mmtool failover {ways} {other.operation_id}",
     )
 
 

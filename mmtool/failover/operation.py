@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
 from mmtool.failover.states import START, Event, Phase, Standing, advance
 from mmtool.failover.stopping import Stops
 from mmtool.plan.steps import POINT_OF_NO_RETURN, StepName
@@ -74,6 +74,12 @@ class Operation:
     @property
     def point_of_no_return_passed(self) -> bool:
         return self.standing.phase is Phase.AFTER
+
+    @property
+    def may_have_written(self) -> bool:
+        """Whether offsets may stand that nobody has read back."""
+        read_back = self.steps.get(StepName.READ_BACK)
+        return self.point_of_no_return_passed and read_back is not StepState.DONE
 
     def state_of(self, step: Step) -> StepState:
         return self.steps.get(step.name, StepState.PENDING)
@@ -171,8 +177,13 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
 
 
 def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog, undo: Actions) -> Operation:
-    """A write that was refused as a whole has changed nothing, as its error says."""
+    """A write that was refused as a whole has changed nothing, as its error says.
+
+    Who does not answer behind the point of no return may have taken what was sent: that is no "nothing was changed".
+    """
     nothing = operation.point_of_no_return_passed and isinstance(error, RefusedError)
+    if operation.point_of_no_return_passed and isinstance(error, UnreachableError):
+        error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
     log.failed(operation, step, error)

@@ -52,6 +52,7 @@ class _View:
         groups: Offsets as far as they are known.
         risks: As in `FailoverPlan`.
         written: Groups and partitions whose new offset stands.
+        settled: Groups of which it is known what stands.
         drained: Whether what a drain cures is cured.
     """
 
@@ -59,6 +60,7 @@ class _View:
     groups: tuple[GroupPlan, ...]
     risks: Mapping[tuple[str, TopicPartition], Risk]
     written: Places = frozenset()
+    settled: frozenset[str] = frozenset()
     figures: Figures = field(default_factory=Figures)
     drained: bool = False
     undo: str = ""
@@ -85,6 +87,7 @@ def operation_row(operation: Operation, landing: Landing) -> Row:
             landing.plans or plan.groups,
             landing.risks if landing.plans else plan.risks,
             written,
+            frozenset(w.group for w in landing.results),
             landing.figures,
             bool(landing.plans),
             _undo(plan.mode, plan.operation_id),
@@ -103,6 +106,7 @@ def recorded_row(found: Recorded) -> Row:
             plan.groups,
             plan.risks,
             written,
+            frozenset(found.written),
             found.figures,
             drained=True,
             undo=_undo(plan.mode, plan.operation_id),
@@ -172,9 +176,16 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         "exactness": None if waits else exactness(verdict),
         **_costs(plan, verdict, view),
         "target_offset_before": verdict.before and verdict.before.offset,
-        "written": place is not None and (plan.group, place) in view.written,
+        "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
     }
+
+
+def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool | None:
+    """None where it was sent, and nobody knows what became of it."""
+    if place is not None and view.operation.may_have_written and group not in view.settled:
+        return None
+    return place is not None and (group, place) in view.written
 
 
 def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
@@ -267,7 +278,10 @@ def next_steps(ended: Ended) -> list[str]:
 
 
 def _after_failback(ended: Ended) -> str:
-    said = f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors these topics again"
+    released = ended.rehearsal.plan.released
+    if not released:
+        return "nothing of these topics is mirrored until the other groups have come home as well"
+    said = f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors {few(released)} again"
     return f"{said}, from behind what was replayed on" if ended.rehearsal.plan.diverged == Replay() else said
 
 

@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
 
+_TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
+_OVER = "it has been taken back already: see `mmtool failover show`"
 _INSTEAD = {
     Event.RESUME: "see `mmtool failover show`",
     Event.CANCEL: "past the point of no return: `mmtool failover rollback` puts groups back, `resume` finishes it",
@@ -60,12 +62,33 @@ def require(found: Recorded, event: Event) -> None:
         return
     raise RefusedError(
         f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
-        remedy=_INSTEAD[event],
+        remedy=_OVER if found.state in _TAKEN_BACK else _INSTEAD[event],
         code="wrong_state",
     )
 
 
 _PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
+
+
+def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
+    """An operation of which nobody knows what it has written, with what stands there now.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not tell.
+    """
+    plans = [plan for plan in found.operation.plan.groups if plan.group not in found.written]
+    if not found.operation.may_have_written or not plans:
+        return found
+    now = groups.commits([plan.group for plan in plans])
+    stands = {
+        plan.group: frozenset(
+            place
+            for place, commit in plan.to_write().items()
+            if place in now[plan.group] and now[plan.group][place].offset >= commit.offset
+        )
+        for plan in plans
+    }
+    return replace(found, written={**found.written, **stands})
 
 
 def finish_forward(

@@ -91,6 +91,7 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         _source_ends(maps, control),
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
+        source_heard_ms=_source_heard(maps, control),
     )
     return TargetNow(
         side,
@@ -249,6 +250,14 @@ def _source_ends(
         if seen is not UNKNOWN or position is not None:
             found[place] = type(known.upstream_frontier)(max(ends))
     return found
+
+
+def _source_heard(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) -> int | Unknown:
+    """By the books, and by the owner's looks at the source's groups."""
+    heard = [known.tail.source_end.at_ms for known in maps.values() if known.tail.source_end is not UNKNOWN]
+    if control.looked_ms is not UNKNOWN:
+        heard.append(control.looked_ms)
+    return max(heard, default=UNKNOWN)
 
 
 def _warnings(side: TargetSide, selected: SelectedGroups, held: Held) -> Iterable[str]:

@@ -72,6 +72,10 @@ class KafkaOperatorSeat:
             remedy="wait until it has ended; see `mmtool failover list`",
         )
 
+    def is_taken(self) -> bool:
+        holder = holder_now(self._target, self._group)
+        return holder is not None and holder.client_id != _client_id()
+
     def leave(self) -> None:
         self._seat.leave()
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 _RULES = Rules(allow_skip=True, source_lost=True)
+_SHORT_SECONDS = 10.0
 
 
 class Unknowns(StrEnum):
@@ -67,6 +68,7 @@ class EmergencyFacts:
         born_there: Records may have been born on the target in the flow's own topics (identical names, both ways):
             offset runs of one direction alone do not tell who has read what.
         now_ms: When all of this was looked up, in ms since 1970.
+        source_heard_ms: When anybody on the target last had an answer of the source; UNKNOWN where nobody says.
     """
 
     groups: tuple[GroupFacts, ...]
@@ -76,6 +78,14 @@ class EmergencyFacts:
     source_ends: Mapping[TopicPartition, UpstreamOffset]
     now_ms: int
     born_there: bool = False
+    source_heard_ms: int | Unknown = UNKNOWN
+
+    @property
+    def silent_seconds(self) -> float | Unknown:
+        """For how long nobody on the target has heard from the source."""
+        if self.source_heard_ms is UNKNOWN:
+            return UNKNOWN
+        return max(0, self.now_ms - self.source_heard_ms) / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +224,8 @@ def costs_of(plan: FailoverPlan) -> Costs:
     )
 
 
-def told_before(plan: FailoverPlan, names: Names) -> Iterable[str]:
-    """What an operator must know before agreeing, in sentences."""
+def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
+    """What an operator must know before agreeing, in sentences; ``silent_seconds`` as `EmergencyFacts` has it."""
     costs = costs_of(plan)
     left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
     if left:
@@ -232,6 +242,11 @@ def told_before(plan: FailoverPlan, names: Names) -> Iterable[str]:
         yield (
             f"{counted(costs.lost, 'record')} at the most {are} lost: {names.source} was seen to hold {them}, and"
             f" {names.target} does not ({few(at)})"
+        )
+    if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
+        yield (
+            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: what came there since is lost as"
+            " well, and in no number here"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield (

@@ -106,6 +106,9 @@ class FakeSeat:
         if self.queue[0] is not self:
             raise OwnedElsewhereError(f"another operation on this flow is under way: {self.queue[0].name}")
 
+    def is_taken(self) -> bool:
+        return self.failure is not None or bool(self.queue and self.queue[0] is not self)
+
     def leave(self) -> None:
         if self in self.queue:
             self.queue.remove(self)

@@ -142,6 +142,40 @@ def test_a_damaged_journal_or_none_that_answers_is_said(failover, emergency, sce
     assert failover(command, *name).code == 9
 
 
+@pytest.fixture
+def cut_off(emergency, scene):
+    """The target takes the commit, and is gone before it can be read back."""
+    alter = scene.target.groups.alter
+
+    def last_word(group, offsets):
+        scene.journal.failure = UnreachableError("west has gone away")
+        return alter(group, offsets)
+
+    scene.target.groups.alter = last_word
+    ended = emergency(*EXECUTE)
+    scene.journal.failure = None
+    return ended
+
+
+def written_in(ended):
+    return [p["written"] for group in row_of(ended)["groups"] for p in group["partitions"]]
+
+
+def test_cut_off_after_the_commit_was_sent_it_is_six_and_nobody_says_that_nothing_is_written(cut_off):
+    assert (cut_off.code, error_of(cut_off)["code"], written_in(cut_off)) == (6, "unreachable", [None])
+
+
+def test_what_an_operation_that_was_cut_off_has_written_is_looked_up_on_the_target(cut_off, failover, scene):
+    name = row_of(cut_off)["operation_id"]
+    assert written_in(failover("show", name)) == [True]
+    scene.target.groups.committed["app"].clear()
+    assert written_in(failover("show", name)) == [False]
+    scene.target.groups.commits = lambda *_, **__: (_ for _ in ()).throw(UnreachableError("west is away"))
+    shown = failover("show", name)
+    assert (shown.code, written_in(shown)) == (0, [None])
+    assert "what is written is not known: west is away" in json.loads(shown.stdout)["warnings"]
+
+
 def test_a_completed_operation_has_nothing_to_resume_and_that_is_no_error(failover, emergency):
     name = row_of(emergency(*EXECUTE))["operation_id"]
     ended = failover("resume", name, "--execute", "--yes")

@@ -98,6 +98,16 @@ def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
     assert not rehearse(scene.side, APP).at_risk
 
 
+@pytest.mark.parametrize("silent", [151, 3])
+def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_what_came_since(
+    scene, silent
+):
+    scene.state.view.looked_ms = int(time.time() * 1000) - silent * 1000
+    told = [warning for warning in rehearse(scene.side, APP).warnings if "last heard from east" in warning]
+    assert bool(told) == (silent > 10)
+    assert all("151 s ago: what came there since is lost as well" in warning for warning in told)
+
+
 @pytest.mark.parametrize("state", [State.HALTED, State.PAUSED])
 def test_where_a_mirror_was_halted_or_paused_nobody_saw_how_far_the_source_went_on(scene, state):
     at = position_of(scene, "orders", 0, end=100, state=state)

@@ -405,7 +405,7 @@ def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_agai
 
     groups.alter = last_word
     ended = case.executed(rehearsal, ways, journalist).operation
-    assert (ended.error.exit_code, ended.standing.state) == (9, OperationState.FAILED)
+    assert (ended.error.exit_code, ended.standing.state) == (6, OperationState.FAILED)
     assert ended.point_of_no_return_passed
     journal.failure, groups.alter = None, alter
     assert resumed(case).error is None
