@@ -80,7 +80,8 @@ def list_(
     known, told = _known(config, source, target, timeout)
     rows = [recorded_row(one.found) for one in known]
     shown = [
-        {**row, "group_names": few(one.found.group_names, 3)} for row, one in zip(rows, known, strict=True)
+        {column.key: row[column.key] for column in LISTED} | {"group_names": few(one.found.group_names, 3)}
+        for row, one in zip(rows, known, strict=True)
     ]
     error = worst(told.errors)
     others = tuple(other for other in told.errors if other is not error)

@@ -30,7 +30,7 @@ class Reason(StrEnum):
 
 _SENTENCES = {
     Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
-    Reason.UNKNOWN_GROUP: "no cluster knows a group of this name: check the spelling with `--groups '.*'`",
+    Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: look with `--groups '.*'`",
     Reason.NO_COMMIT: "the group has no committed offset here: it is left without one",
     Reason.BEYOND_MIRROR: "the commit is past what has been mirrored: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "past the end of the source log, which was cut or made anew: reset the group there",

@@ -28,10 +28,11 @@ from mmtool.insight.translation import look, read_groups, selected_groups, selec
 from mmtool.plan.diverged import TO_FILE, Replay
 from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
 from mmtool.plan.homecoming import plan_failback
-from mmtool.plan.offsets import Direction
+from mmtool.plan.offsets import Direction, ever_ran
 from mmtool.plan.replaying import replay_guards
 from mmtool.plan.steps import Names, StepName
 from mmtool.plan.words import few
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -130,13 +131,15 @@ def rehearse(
         )
     groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
     looked = HomeLook(ways, groups)
+    control = ways.flow.clusters.state.control(ways.flow.identity)
+    if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
+        raise _never_left(ways.flow.clusters.settings)
     tails = looked.tails()
     settings, identity = ways.flow.clusters.settings, ways.flow.identity
     name = operation_id or new_operation_id()
     facts = looked.facts(tails, selected.unknown)
     refuse_topic(diverged, ways.flow, tails, looked.taken)
-    standing = ways.flow.clusters.state.control(identity).failed_over.keys()
-    homecoming = plan_failback(name, names_of(settings), facts, diverged, standing)
+    homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     selection_said = selection_warnings(selected)
     return FailbackRehearsal(
@@ -151,6 +154,15 @@ def rehearse(
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
+    )
+
+
+def _never_left(settings: FlowSettings) -> RefusedError:
+    here, there = settings.source.alias, settings.target.alias
+    return RefusedError(
+        f"flow {settings.name} never ran, and no group was moved over it: there is nothing to bring home to {here}",
+        remedy=f"failback names the flow that groups went away by; for groups that are on {here}: -s {there} -t {here}",
+        code=Reason.NEVER_RAN,
     )
 
 

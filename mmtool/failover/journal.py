@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool import __version__
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
-from mmtool.failover.states import Event
+from mmtool.failover.states import Event, OperationState
 from mmtool.folders import state_root
 from mmtool.output import warn
 from mmtool.plan.diverged import TO_FILE
@@ -194,15 +194,18 @@ class Journalist:
         """Operations about some of these groups that are neither finished nor taken back, this one aside.
 
         One that was begun later and has written nothing is its operator's affair: the seat is refused to it.
+
+        Raises:
+            OwnedElsewhereError: One was completed since this one began: what was planned is not what is there.
         """
         assert self.operation is not None
         found = {one.operation_id: one for one in recorded(self.port.entries())}
         ours, wanted = found.pop(self.operation.plan.operation_id), set(groups)
-        return [
-            one
-            for one in found.values()
-            if one.is_open and wanted & set(one.group_names) and not _waits_for(one, ours)
-        ]
+        same = [one for one in found.values() if wanted & set(one.group_names)]
+        for one in same:
+            if one.state is OperationState.COMPLETED and one.last_ms >= ours.began_ms:
+                raise _overtaken(one)
+        return [one for one in same if one.is_open and not _waits_for(one, ours)]
 
     def supersede(self, other: Recorded) -> None:
         """Ends an operation that has written nothing: this one takes its place."""
@@ -300,6 +303,14 @@ class Both:
     def ended(self, operation: Operation) -> None:
         self.first.ended(operation)
         self.second.ended(operation)
+
+
+def _overtaken(other: Recorded) -> OwnedElsewhereError:
+    return OwnedElsewhereError(
+        f"operation {other.operation_id} ({other.mode}) by {other.by} has moved some of these groups meanwhile; nothing"
+        " was written by this one",
+        remedy="see where they are with `mmtool failover list`, then type it again for those that are left",
+    )
 
 
 def _waits_for(other: Recorded, ours: Recorded) -> bool:

@@ -245,8 +245,8 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
-            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: what came there since is lost as"
-            " well, and in no number here"
+            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: what came there since is lost"
+            " as well, and in no number here"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield (

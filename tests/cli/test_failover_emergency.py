@@ -142,6 +142,14 @@ def test_a_damaged_journal_or_none_that_answers_is_said(failover, emergency, sce
     assert failover(command, *name).code == 9
 
 
+def test_the_list_as_csv_is_the_table(emergency, mmtool, scene):
+    emergency(*EXECUTE)
+    header, line = mmtool("failover", "list", "-c", scene.config, "-o", "csv").stdout.splitlines()
+    assert header == "operation_id,flow,mode,state,group_names,by,began_at,reason,problem"
+    assert line.split(",")[1:5] == ["east->west", "emergency", "completed", "app"]
+    assert "[" not in line
+
+
 @pytest.fixture
 def cut_off(emergency, scene):
     """The target takes the commit, and is gone before it can be read back."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.errors import GateError, UsageError
+from mmtool.errors import GateError, RefusedError, UsageError
 from mmtool.failover.failback import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
@@ -195,3 +195,13 @@ def test_an_export_that_is_there_and_whole_is_kept_when_it_is_taken_up_again(sce
 def test_the_name_of_the_mirrored_partition_is_not_mistaken_for_one_that_was_born_away(scene, ran):
     ran()
     assert AWAY not in scene.source.groups.committed["app"]
+
+
+def test_a_way_home_over_a_flow_that_nobody_ever_left_by_is_the_wrong_way_round(scene):
+    scene.state.stored.clear()
+    scene.state.view = type(scene.state.view)()
+    with pytest.raises(
+        RefusedError, match="flow east->west never ran, and no group was moved over it"
+    ) as refused:
+        rehearse(scene.both, BOTH)
+    assert "-s west -t east" in refused.value.remedy

@@ -356,6 +356,28 @@ def test_two_of_us_typed_it_and_only_the_second_is_refused(tmp_path, end):
     assert committed(case) == case.end
 
 
+def test_who_had_to_wait_for_the_one_that_moved_the_same_groups_writes_nothing(tmp_path):
+    """The first one is done while the second drains; the second has the seat then, and another plan than it should."""
+    case = Away(tmp_path, Mode.PLANNED)
+    first, second = case.rehearsed(), case.rehearsed()
+    drain, writes = case.scene.drain, []
+
+    def meanwhile(*arguments):
+        drain(*arguments)
+        if not writes:
+            writes.append("first")
+            assert case.executed(first, *case.ways(first)).operation.error is None
+            case.written.groups.alter = lambda *of: writes.append(of)
+
+    case.scene.drain = meanwhile
+    error = case.executed(second, *case.ways(second)).operation.error
+    assert (error.exit_code, writes, committed(case) == case.end) == (10, ["first"], True)
+    assert (
+        f"operation {first.plan.operation_id} (planned) by ann@host-1 has moved some of these groups"
+        in error.message
+    )
+
+
 def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_is_waited_for(tmp_path):
     case = Away(tmp_path, Mode.PLANNED)
     killed_at(case, 4)
