@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
-from mmtool.plan.documents import State
 from mmtool.plan.emergency import EmergencyFacts, LastWord
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, select_groups
 from mmtool.plan.identity import FlowIdentity
@@ -240,12 +239,12 @@ def _source_ends(
     Of what is halted or paused nobody looks where the source ends: it may have gone on since, by any number.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    positions = control.positions
+    positions, unwatched = control.positions, control.unwatched
     for place, known in maps.items():
-        seen = known.tail.source_end
-        position = positions.get((known.about.topic_id, known.about.partition))
-        if position is not None and position.state in (State.HALTED, State.PAUSED):
+        seen, here = known.tail.source_end, (known.about.topic_id, known.about.partition)
+        if here in unwatched:
             continue
+        position = positions.get(here)
         ends = [0 if seen is UNKNOWN else seen.offset, 0 if position is None else position.source_end]
         if seen is not UNKNOWN or position is not None:
             found[place] = type(known.upstream_frontier)(max(ends))

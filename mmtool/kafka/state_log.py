@@ -18,6 +18,7 @@ from mmtool.plan.documents import (
     ProducerRecord,
     ShardRecord,
     SharesRecord,
+    State,
     UnreadableDocumentError,
     UseRecord,
 )
@@ -69,6 +70,15 @@ class ControlView:
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
         """Where each partition stands, by topic id and number; what is held says so."""
         return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
+
+    @property
+    def unwatched(self) -> frozenset[tuple[str, int]]:
+        """Partitions of which nobody looks where the source ends: halted or paused, failed over as well or not."""
+        return frozenset(
+            (p.topic_id, p.partition)
+            for p in self._positions.values()
+            if p.state == State.HALTED or self.pauses.of(p.topic_id) is not None
+        )
 
     @property
     def pauses(self) -> Pauses:

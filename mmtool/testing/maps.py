@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mmtool.plan.documents import PositionRecord
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.partition_map import PartitionMap, join_blocks
@@ -14,6 +15,7 @@ from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmtool.plan.documents import State
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block, MirroredPartition
 
@@ -76,3 +78,26 @@ def map_of(
 ) -> PartitionMap:
     """`blocks_of`, joined."""
     return join_blocks(blocks_of(about, runs, frontier, start=start, source_end=source_end))
+
+
+def position_of(
+    place: TopicPartition, topic_id: str, at: int, source_end: int, state: State
+) -> PositionRecord:
+    """What a pump has written last of a partition, some reason with it."""
+    return PositionRecord(
+        owner="pump-1",
+        topic=place.topic,
+        topic_id=topic_id,
+        partition=place.partition,
+        target_topic=f"east.{place.topic}",
+        upstream_position=at,
+        downstream_position=at,
+        source_end=source_end,
+        source_log_start=0,
+        records=0,
+        mirrored_bytes=0,
+        state=state,
+        reason="a record is too large",
+        observed_ms=1,
+        behind_since_ms=0,
+    )

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.recorded import recorded
 from mmtool.kafka.ports import Bounds
+from mmtool.plan.documents import State
 from mmtool.plan.group_facts import Member
 from mmtool.plan.journal import Entry, Kind
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.testing.maps import position_of
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import FakeJournal, KilledError
 from mmtool.testing.scenarios import SIDES, Standing, commits_of, place_of
@@ -130,6 +132,11 @@ class ScenarioScene:
             scene.mirrored(
                 topic, number, said.runs, said.frontier, start=said.began, source_end=said.seen_end
             )
+        if said.halted:
+            halted = position_of(
+                said.place, scene.source.ids[topic], said.frontier, said.seen_end, State.HALTED
+            )
+            scene.state.view.apply(halted.key, halted.encode(), 0)
         if said.syncs:
             scene.mirrored_by_mm2(topic, number, said.target_end or 0, *said.syncs)
         stands = scene.target.logs[remote]

@@ -38,6 +38,7 @@ class PartitionSaid:
         seen_end: Where the mirror saw the source end last.
         target_start, target_end: Where the target's log begins and ends, when that is not where the runs do.
         syncs: MirrorMaker 2's offset syncs.
+        halted: The mirror does not get past the frontier, for the target does not take what lies behind it.
     """
 
     place: TopicPartition
@@ -49,6 +50,7 @@ class PartitionSaid:
     target_start: int
     target_end: int | None
     syncs: tuple[tuple[int, int], ...]
+    halted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,6 +308,7 @@ def _partition(place: TopicPartition, said: Table) -> PartitionSaid:
         said.take("target_start", 0),
         said.take("target_end"),
         tuple((up, down) for up, down in syncs),
+        said.take("halted", False),
     )
     said.close()
     return found

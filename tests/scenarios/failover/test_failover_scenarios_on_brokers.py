@@ -79,7 +79,7 @@ class BrokerStage:
             topic, source = said.place.topic, self.bootstrap("source")
             create_topic(source, topic)
             self._produce(said.place.topic, said.frontier)
-            if said.seen_end > said.frontier:
+            if said.halted:
                 create_topic(self.bootstrap("target"), f"source.{topic}", **{"max.message.bytes": LARGEST})
         for group in self.said.groups:
             seen = {place: Commit(pair[0], group.metadata) for place, pair in group.checkpoints.items()}
@@ -102,10 +102,10 @@ class BrokerStage:
 
     def out_of_reach(self):
         """What the mirror sees and does not get past; the topics that are halted then."""
-        ahead = [said for said in self.said.partitions if said.seen_end > said.frontier]
-        for said in ahead:
+        halted = [said for said in self.said.partitions if said.halted]
+        for said in halted:
             self._produce(said.place.topic, said.seen_end - said.frontier, LARGE)
-        return [said.place.topic for said in ahead]
+        return [said.place.topic for said in halted]
 
     def behind_the_mirror(self):
         for said in self.said.partitions:

@@ -9,10 +9,11 @@ from mmtool.errors import UnreachableError
 from mmtool.failover.emergency import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
-from mmtool.plan.documents import PositionRecord, State
+from mmtool.plan.documents import PauseRecord, State
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.maps import position_of
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
@@ -66,27 +67,6 @@ def test_before_asking_each_partition_tells_its_age_and_what_is_read_again_and_l
     assert 3 <= first["knowledge_age_seconds"] < 10
 
 
-def position_of(scene, topic, partition, *, end, state):
-    """What a pump has written last of a partition."""
-    return PositionRecord(
-        owner="me",
-        topic=topic,
-        topic_id=scene.source.ids[topic],
-        partition=partition,
-        target_topic=f"east.{topic}",
-        upstream_position=60,
-        downstream_position=60,
-        source_end=end,
-        source_log_start=0,
-        records=0,
-        mirrored_bytes=0,
-        state=state,
-        reason="a record is too large",
-        observed_ms=1,
-        behind_since_ms=0,
-    )
-
-
 def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):
     rehearsal = rehearse(scene.side, APP)
     assert rehearsal.at_risk
@@ -108,10 +88,23 @@ def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_
     assert all("151 s ago: what came there since is lost" in warning for warning in told)
 
 
-@pytest.mark.parametrize("state", [State.HALTED, State.PAUSED])
-def test_where_a_mirror_was_halted_or_paused_nobody_saw_how_far_the_source_went_on(scene, state):
-    at = position_of(scene, "orders", 0, end=100, state=state)
+def halted(scene):
+    at = position_of(TopicPartition("orders", 0), scene.source.ids["orders"], 60, 100, State.HALTED)
     scene.state.view.apply(at.key, at.encode(), 0)
+
+
+def paused(scene):
+    at = position_of(TopicPartition("orders", 0), scene.source.ids["orders"], 60, 100, State.RUNNING)
+    word = PauseRecord(
+        scene.source.ids["orders"], "orders", paused=True, by="ann@host-1", since_ms=0, reason=""
+    )
+    for said in (at, word):
+        scene.state.view.apply(said.key, said.encode(), 0)
+
+
+@pytest.mark.parametrize("how", [halted, paused])
+def test_where_a_mirror_was_halted_or_paused_nobody_saw_how_far_the_source_went_on(scene, how):
+    how(scene)
     rehearsal = rehearse(scene.side, APP)
     assert partitions(rehearsed_row(rehearsal))[0]["lost_max"] is None
     assert any("what is lost is not known: orders-0" in warning for warning in rehearsal.warnings)
