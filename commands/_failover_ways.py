@@ -308,7 +308,7 @@ def _take_back(
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
         take_back(taking, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = _one_of(known.flow, timeout, found.operation_id)
-    finish(operations.result(command, recorded_row(again), (), applied=True), output, None)
+    finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")
 
 
@@ -319,7 +319,7 @@ def _left_over(taking: TakingBack) -> tuple[str, ...]:
 
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
     topics = [mark.topic for mark in marks if not mark.failed_over]
-    said = (f"mirrored again afterwards: {few(topics)}",) if topics else ()
+    said = (f"mirrored again: {few(topics)}",) if topics else ()
     return (*said, *tail_left(taking.found))
 
 

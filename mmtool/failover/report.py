@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
@@ -305,8 +306,12 @@ def _after_fence(ended: Ended, settings: FlowSettings) -> list[str]:
     return [
         f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}{both}",
         _what_stays(fence, settings),
-        f"the way back, before anybody goes on there: {back} puts the groups back and lowers the fence",
+        f"the way back, before anybody goes on there: {back} puts the groups back{_lowered(fence)}",
     ]
+
+
+def _lowered(fence: Fence) -> str:
+    return "" if fence.kind is FenceKind.WATCH else " and lowers the fence"
 
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
@@ -353,7 +358,14 @@ def _after_emergency(settings: FlowSettings) -> list[str]:
 
 
 def ways_on(operation: Operation) -> list[str]:
-    """What can be done with an operation that is not completed, or can be taken back, in order."""
+    """What can be done with an operation that is not completed, or can be taken back, in order.
+
+    One that somebody else was in the way of has done nothing, and needs nothing.
+    """
+    error = operation.error
+    refused = isinstance(error, RefusedError) and error.code == "open_operation"
+    if refused or isinstance(error, OwnedElsewhereError):
+        return []
     standing, name = operation.standing, operation.plan.operation_id
     verbs = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
     return [
