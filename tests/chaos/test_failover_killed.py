@@ -174,7 +174,7 @@ def test_killed_at_any_moment_and_resumed_it_ends_the_same(cases, mode, chance, 
         f"{mode} killed {len(lived)} times, {min(lived):.1f} to {max(lived):.1f} s after its start, at"
         f" {', '.join(said)}; {halfway} times between a write and its check"
     )
-    assert halfway >= 2
+    assert halfway
 
 
 def bounded(process):
@@ -207,7 +207,9 @@ def test_a_target_that_goes_away_in_the_middle_leaves_it_to_be_resumed(cases, mo
     measured(f"{mode}, target {outage}: ended with {answer.code} after {seconds:.0f} s")
     (row,) = answer.rows
     assert row["state"] in {"failed", "running"}
-    assert answer.code in ({9} if outage == "before" else {6, 7, 9}), answer.stderr
+    marks_may_be_left = mode == "emergency"
+    codes = {6, 9} if marks_may_be_left else {9}
+    assert answer.code in (codes if outage == "before" else {6, 7}), answer.stderr
     wanted, there = case.wanted(), case.stands()
     assert all(there[name] in ({}, wanted[name]) for name in wanted)
     if outage == "before":
