@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
-from mmtool.failover.states import START, Event, Phase, Standing, advance
+from mmtool.failover.states import START, Event, OperationState, Phase, Standing, advance
 from mmtool.failover.stopping import Stops
 from mmtool.plan.steps import POINT_OF_NO_RETURN, StepName
 
@@ -78,8 +78,9 @@ class Operation:
     @property
     def may_have_written(self) -> bool:
         """Whether offsets may stand that nobody has read back."""
-        read_back = self.steps.get(StepName.READ_BACK)
-        return self.point_of_no_return_passed and read_back is not StepState.DONE
+        read_back, taken_back = self.steps.get(StepName.READ_BACK), OperationState.ROLLED_BACK
+        at_large = self.point_of_no_return_passed and self.standing.state is not taken_back
+        return at_large and read_back is not StepState.DONE
 
     def state_of(self, step: Step) -> StepState:
         return self.steps.get(step.name, StepState.PENDING)

@@ -142,6 +142,17 @@ def test_a_damaged_journal_or_none_that_answers_is_said(failover, emergency, sce
     assert failover(command, *name).code == 9
 
 
+def test_what_was_rolled_back_before_anybody_knew_of_it_is_not_written(cut_off, failover, scene):
+    name = row_of(cut_off)["operation_id"]
+    taken_back = failover("rollback", name, "--execute", "--yes")
+    assert (taken_back.code, row_of(taken_back)["state"], written_in(taken_back)) == (
+        0,
+        "rolled_back",
+        [False],
+    )
+    assert written_in(failover("show", name)) == [False]
+
+
 def test_the_list_as_csv_is_the_table(emergency, mmtool, scene):
     emergency(*EXECUTE)
     header, line = mmtool("failover", "list", "-c", scene.config, "-o", "csv").stdout.splitlines()
