@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections import Counter
 
 import pytest
@@ -260,9 +259,9 @@ def test_a_loss_that_nobody_knows_has_to_be_accepted(cut_off):
 
 def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s(cut_off):
     mm2, failover, named = cut_off
-    target, before, began = mm2.flow.target, mm2.committed(), time.monotonic()
+    target, before = mm2.flow.target, mm2.committed()
     ended = failover("emergency", *named, "--accept-data-loss", "--execute", "--yes")
-    assert (ended.code, time.monotonic() - began < 25) == (0, True), ended.stderr
+    assert (ended.code, ended.rows[0]["rto_seconds"] < 10) == (0, True), ended.stderr
     written = {(row["group"], remote_of(row)): row["downstream_offset"] for row in partitions_of(ended)}
     heard = {at: offset for at, offset in mm2.committed().items() if at[0] != mm2.unheard}
     assert heard == written
