@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +12,7 @@ from mmtool.commands import _options as options
 from mmtool.commands._wiring import both_ways
 from mmtool.errors import OwnedElsewhereError, UsageError
 from mmtool.output import detail
+from mmtool.plan.diverged import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import AppendPort
     from mmtool.plan.diverged import Diverged
     from mmtool.plan.saved_plan import SavedPlan
-
-
-class Kind(StrEnum):
-    """What becomes of the diverged records."""
-
-    FILE = "file"
-    TOPIC = "topic"
-    REPLAY = "replay"
 
 
 Option = Annotated[
@@ -71,7 +63,7 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     from mmtool.plan.diverged import diverged_of
 
     found = saved.plan.diverged if saved is not None else diverged_of(_words(kind, name))
-    if folder is not None and found.words != Kind.FILE:
+    if folder is not None and found.kind is not Kind.FILE:
         raise UsageError(
             f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes none",
             remedy="leave one of them out",
@@ -92,12 +84,12 @@ def _words(kind: Kind, name: str | None) -> str:
 
 def said(diverged: Diverged) -> dict[str, str]:
     """As a plan keeps it."""
-    return {} if diverged.words == Kind.FILE else {"diverged": diverged.words}
+    return {} if diverged.kind is Kind.FILE else {"diverged": diverged.words}
 
 
 def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
     """With what has to be done before a replay."""
-    if rehearsal.plan.diverged.words != Kind.REPLAY or not rehearsal.plan.executable:
+    if rehearsal.plan.diverged.kind is not Kind.REPLAY or not rehearsal.plan.executable:
         return rehearsal
     try:
         passing().check(both.flow)
@@ -121,7 +113,7 @@ def tools(
     from mmtool.failover.salvaging import TailTools
 
     diverged = rehearsal.plan.diverged
-    if diverged.words == Kind.FILE:
+    if diverged.kind is Kind.FILE:
         return None
     writer = writer_into(both, diverged, rehearsal.plan.operation_id, timeout)
     if since is None:
@@ -133,7 +125,7 @@ def giving_up(
     flow: FlowSettings, back: FlowSettings, found: Recorded, timeout: timedelta
 ) -> Callable[[Ways], None] | None:
     """How a replay that may be done in part is ended; None where none was under way."""
-    if found.tail is None or found.operation.plan.diverged.words != Kind.REPLAY:
+    if found.tail is None or found.operation.plan.diverged.kind is not Kind.REPLAY:
         return None
 
     def give_up(ways: Ways) -> None:
@@ -153,7 +145,7 @@ def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: 
     from mmtool.kafka.numbered_append import KafkaAppender
 
     settings = both.flow.clusters.settings
-    cluster = settings.target if diverged.words == Kind.REPLAY else settings.source
+    cluster = settings.target if diverged.kind is Kind.REPLAY else settings.source
     return KafkaAppender(cluster, transactional_id(operation_id), timeout.total_seconds())
 
 

@@ -27,6 +27,7 @@ from mmtool.commands._wiring import (
     with_way_back,
 )
 from mmtool.output import OutputFormat
+from mmtool.plan.diverged import Kind
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -202,7 +203,7 @@ def failback(
     groups: options.Groups = None,
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
-    diverged: tails.Option = tails.Kind.FILE,
+    diverged: tails.Option = Kind.FILE,
     name: tails.Name = None,
     diverged_dir: tails.Folder = None,
     out: plans.Out = None,
