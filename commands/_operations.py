@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -76,15 +77,22 @@ def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) ->
 
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
     marks = KafkaMarks(settings.target, identity, factor, seconds)
-    return Tools(journal(settings, timeout), marks, operator_seat(settings, timeout))
+    kept = journal(settings, timeout)
+    return Tools(kept, marks, _seat(settings, kept.prepare))
 
 
 def operator_seat(settings: FlowSettings, timeout: timedelta) -> OperatorSeat:
-    """Of one operation on a flow at a time; nothing is asked yet."""
-    from mmtool.kafka.operator_seat import KafkaOperatorSeat
+    """Of one operation on a flow at a time; nothing is asked yet, and what writes to the journal is not loaded."""
 
+    @cache
     def prepare() -> None:
         journal(settings, timeout).prepare()
+
+    return _seat(settings, prepare)
+
+
+def _seat(settings: FlowSettings, prepare: Callable[[], None]) -> OperatorSeat:
+    from mmtool.kafka.operator_seat import KafkaOperatorSeat
 
     return KafkaOperatorSeat(settings.target, settings.source.alias, prepare)
 
