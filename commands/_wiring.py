@@ -191,7 +191,7 @@ class _EngineDrain:
 
     def await_mirror_maker(
         self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
-    ) -> bool:
+    ) -> int:
         from mmtool.replication.draining import await_mirror_maker
 
         return await_mirror_maker(flow, missing, timeout_seconds, say=talk)

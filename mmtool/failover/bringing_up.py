@@ -37,11 +37,11 @@ class DrainPort(Protocol):
 
     def await_mirror_maker(
         self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
-    ) -> bool:
+    ) -> int:
         """Wait while MM2 runs the flow and ``missing`` says that records are.
 
         Returns:
-            Whether nothing is missing any more; if not, MM2 does not run the flow.
+            How many are missing at the last look; if any are, MM2 does not run the flow.
 
         Raises:
             GateError: Time ran out.
@@ -76,11 +76,13 @@ def bring_up(
     ours = {place: offset for place, offset in until.items() if place not in theirs}
     if ours:
         port.drain(settings, ours, timeout_seconds)
-    missing = partial(short_of, flow, theirs)
-    if theirs and not port.await_mirror_maker(settings, missing, timeout_seconds):
+    if not theirs:
+        return
+    left = port.await_mirror_maker(settings, partial(short_of, flow, theirs), timeout_seconds)
+    if left:
         # our engine would begin anew behind MM2's copies, and all would be there twice
         raise GateError(
-            f"MirrorMaker 2 has mirrored flow {settings.name} and does not run any more: up to {missing()} records are"
+            f"MirrorMaker 2 has mirrored flow {settings.name} and does not run any more: up to {left} records are"
             f" missing on {settings.target.alias}",
             remedy="start it again, or go on with `mmtool replicate --take-over`; nothing was written",
         )

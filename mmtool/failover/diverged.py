@@ -123,8 +123,11 @@ def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> Fou
         if came_back or producer.source_cluster_id == flow.identity.target_id
     )
     facts = partition_facts(flow, Direction.REVERSE)
-    told_of = {known.source: known for known in facts.values() if known.map is None and known.synced}
-    ends = {place: readable[place].log_end for place in told_of if place in readable}
+    ends = {
+        known.source: readable[known.source].log_end
+        for known in facts.values()
+        if known.map is None and known.synced is not None and known.source in readable
+    }
     copied = frozenset(place for place, missing in not_copied(flow, ends).items() if not missing)
     look = _Look(flow, source, target, brought, committed, copied)
     found = [

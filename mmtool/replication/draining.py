@@ -68,7 +68,7 @@ def await_mirror_maker(
     timeout_seconds: float | None,
     *,
     say: Callable[[str], None],
-) -> bool:
+) -> int:
     """Waits while MirrorMaker 2 runs a flow and its records are not all there.
 
     Args:
@@ -78,7 +78,7 @@ def await_mirror_maker(
         say: Called with a sentence for the operator when the number has changed.
 
     Returns:
-        Whether nothing is missing any more; if not, nothing shows that MM2 runs the flow.
+        How many are missing at the last look; if any are, nothing shows that MM2 runs the flow.
 
     Raises:
         GateError: time ran out; nothing was changed.
@@ -89,17 +89,17 @@ def await_mirror_maker(
 
 async def _await(
     flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: Sayings
-) -> bool:
+) -> int:
     context, left = await connect(flow), 0
     guard = MirrorMakerGuard(context, [])
     try:
         async with asyncio.timeout(timeout_seconds):
             while left := await asyncio.to_thread(missing):
                 if await guard.look() is None:
-                    return False
+                    break
                 sayings.once("left", f"{flow.name}: MirrorMaker 2 has up to {left} records to copy")
                 await asyncio.sleep(_POLL_SECONDS)
-            return True
+            return left
     except TimeoutError:
         raise GateError(
             f"MirrorMaker 2 did not copy all that flow {flow.name} has within {timeout_seconds:g} s:"

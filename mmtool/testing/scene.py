@@ -224,20 +224,20 @@ class Scene:
 
     def await_mirror_maker(
         self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
-    ) -> bool:
+    ) -> int:
         """An MM2 that copies at each look what ``copying`` does; without it there is none.
 
         Raises:
             MmtoolError: ``draining``.
         """
         del flow, timeout_seconds
-        while missing():
+        while left := missing():
             if self.draining is not None:
                 raise self.draining
             if not self.copying:
-                return False
+                break
             self.copying.pop(0)()
-        return True
+        return left
 
     def _reached(self, place: TopicPartition, goal: int) -> bool:
         known = self.state.stored.get((self.source.ids[place.topic], place.partition))

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from mmtool.plan.documents import PositionRecord, State
+from mmtool.plan.documents import State
 from mmtool.plan.partition_rows import PartitionRow, lag_seconds
+from mmtool.testing.maps import position_of
+from mmtool.translation.types import TopicPartition
 
 
 def position(*, at=5, end=9, since=0):
-    return PositionRecord(
-        owner="me",
-        topic="orders",
-        topic_id="id",
-        partition=0,
-        target_topic="A.orders",
-        upstream_position=at,
-        downstream_position=at,
-        source_end=end,
-        source_log_start=0,
-        records=0,
-        mirrored_bytes=0,
-        state=State.RUNNING,
-        reason="",
-        observed_ms=1,
-        behind_since_ms=since,
-    )
+    found = position_of(TopicPartition("orders", 0), "id", at, end, State.RUNNING)
+    return replace(found, behind_since_ms=since)
 
 
 @pytest.mark.parametrize(
