@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.errors import GateError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from confluent_kafka import Consumer, Message
 
 _POLL_SECONDS = 0.5
-_SECONDS = 30.0
+_SECONDS = 60.0
 
 
 class Read(NamedTuple):
@@ -27,21 +29,32 @@ class Read(NamedTuple):
 def consume(
     bootstrap: str, group: str, topics: Sequence[str], at_most: int | None = None, seconds: float = _SECONDS
 ) -> list[Read]:
-    """What a member of ``group`` reads until it has ``at_most`` records, or there is no more; it commits and leaves."""
+    """What a group's only member reads until it has ``at_most`` records, or there is no more; it commits and leaves.
+
+    Raises:
+        GateError: In ``seconds`` it came to neither: a part of what there is would look like all of it.
+    """
     consumer, found, ended = _consumer(bootstrap, group), list[Read](), set[tuple[str, int]]()
     consumer.subscribe(list(topics))
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and (at_most is None or len(found) < at_most):
+    while (at_most is None or len(found) < at_most) and not _at_the_ends(consumer, topics, ended):
+        if time.monotonic() > deadline:
+            consumer.close()
+            raise GateError(f"{group} did not come to the end in {seconds:.0f} s", code="timeout")
         message = consumer.poll(_POLL_SECONDS)
         if message is not None:
             _take(message, found, ended)
-        if ended and len(ended) == len(consumer.assignment()):
-            break
     positions = [at for at in consumer.position(consumer.assignment()) if at.offset >= 0]
     if positions:
         consumer.commit(offsets=positions, asynchronous=False)
     consumer.close()
     return found
+
+
+def _at_the_ends(consumer: Consumer, topics: Sequence[str], ended: set[tuple[str, int]]) -> bool:
+    """Of every topic: the broker may tell of one that was just made a moment later than of the others."""
+    assigned = {(at.topic, at.partition) for at in consumer.assignment()}
+    return {topic for topic, _ in assigned} == set(topics) and assigned <= ended
 
 
 def _take(message: Message, found: list[Read], ended: set[tuple[str, int]]) -> None:

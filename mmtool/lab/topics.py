@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import GateError, MmtoolError
+from mmtool.lab.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from confluent_kafka import Consumer, Message
+    from confluent_kafka.admin import AdminClient
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _READY_SECONDS = 20.0
@@ -35,6 +37,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
 
     Raises:
         MmtoolError: The broker refused, for instance because the topic exists.
+        GateError: It has no leaders in time.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -45,6 +48,13 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, replicas: int =
         admin.create_topics([topic], operation_timeout=_READY_SECONDS)[name].result(_READY_SECONDS)
     except KafkaException as error:
         raise MmtoolError(f"topic {name}: {error.args[0].str()}", code="topic") from error
+    wait_until(lambda: _led(admin, name) == partitions, f"the leaders of {name}", _READY_SECONDS)
+
+
+def _led(admin: AdminClient, topic: str) -> int:
+    """Partitions with a leader: the controller has made a topic before the brokers know of it (KRaft)."""
+    found = admin.list_topics(topic, timeout=_READY_SECONDS).topics[topic].partitions.values()
+    return sum(partition.leader >= 0 for partition in found)
 
 
 def topics_of(bootstrap: str) -> dict[str, int]:

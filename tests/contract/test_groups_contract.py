@@ -154,7 +154,7 @@ def test_brokers_that_know_no_request_about_many_groups_are_asked_about_each(
     for request in (OffsetFetchOfGroupsRequest, FindCoordinatorsRequest):
         monkeypatch.setattr(request, "VERSIONS", (99,))
     groups, other = broker.cluster.groups, topic_name("other")
-    groups.alter(group, {at(topic): Commit(3)})
+    assert groups.alter(group, {at(topic): Commit(3)}) == {}
     assert groups.fresh().commits([group, other]) == {group: {at(topic): Commit(3)}, other: {}}
     assert groups.fresh().describe([group])[group].idle
 
@@ -184,15 +184,15 @@ def test_when_groups_committed_is_told(broker, group, topic_name):
 
 def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
     groups = side.cluster.groups
-    groups.alter(group, {at(topic): Commit(1)})
+    assert groups.alter(group, {at(topic): Commit(1)}) == {}
     assert groups.list_groups()[group] == "Empty"
     assert groups.describe([group])[group].idle
 
 
 def test_a_later_commit_replaces_only_the_partitions_that_it_names(side, topic, group):
     groups = side.cluster.groups
-    groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(1)})
-    groups.alter(group, {at(topic, 1): Commit(2)})
+    assert groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(1)}) == {}
+    assert groups.alter(group, {at(topic, 1): Commit(2)}) == {}
     assert groups.commits([group])[group] == {at(topic, 0): Commit(1), at(topic, 1): Commit(2)}
 
 
@@ -219,7 +219,7 @@ def test_a_group_with_members_is_not_idle_names_them_and_takes_no_commit(side, t
 def test_a_commit_can_be_deleted_again(side, topic, group):
     """KIP-496; deleting what is not there is no failure."""
     groups = side.cluster.groups
-    groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(2)})
+    assert groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(2)}) == {}
     assert groups.forget(group, [at(topic, 1)]) == {}
     assert groups.commits([group])[group] == {at(topic, 0): Commit(1)}
     assert groups.forget(group, [at(topic, 0), at(topic, 1)]) == {}
@@ -237,7 +237,7 @@ def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topi
 
 def test_a_commit_that_a_member_may_need_is_not_deleted(side, topic, group):
     groups = side.cluster.groups
-    groups.alter(group, {at(topic): Commit(0)})
+    assert groups.alter(group, {at(topic): Commit(0)}) == {}
     consumer = side.join(group, topic)
     problems = groups.forget(group, [at(topic)])
     consumer.close()
@@ -308,7 +308,7 @@ def test_a_commit_under_an_open_transaction_is_not_called_stable(broker, topic_n
     topic, group = topic_name("pending"), topic_name("eos")
     broker.create(topic, 1)
     groups = broker.cluster.groups
-    groups.alter(group, {at(topic): Commit(1)})
+    assert groups.alter(group, {at(topic): Commit(1)}) == {}
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": group})
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     producer.init_transactions(SECONDS)
