@@ -39,11 +39,10 @@ _PAUSE_SECONDS = 0.05
 
 
 def flow_of(fleet: Fleet, directory: Path, source: str, target: str, topics: str) -> FlowSettings:
-    """The settings of one flow of the fleet, mirroring ``topics``."""
-    path = directory / f"{source}-{target}.properties"
-    path.write_text(
-        fleet.properties([(source, target)], **{f"{source}->{target}.topics": topics}), encoding="utf-8"
-    )
+    """The settings of one flow of the fleet, mirroring ``topics`` and nothing that other tests left there."""
+    path, way = directory / f"{source}-{target}.properties", f"{source}->{target}"
+    wanted = {f"{way}.topics": topics, f"{way}.heartbeats.replication.enabled": "false"}
+    path.write_text(fleet.properties([(source, target)], **wanted), encoding="utf-8")
     return load_settings(path, {}).flows[0]
 
 
