@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER
-from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
@@ -306,7 +306,7 @@ class Engine:
         """Nothing to mirror yet: look again, soon."""
         if self._topics.is_due:
             await self._topics.look()
-        self._warn_lost()
+        self._regain_lost()
         self._show()
         if self._regaining.is_busy:
             await self._regaining.wait(_IDLE_SECONDS)
@@ -314,10 +314,11 @@ class Engine:
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), _IDLE_SECONDS)
 
-    def _warn_lost(self) -> None:
+    def _regain_lost(self) -> None:
+        """A seat is lost by a target that hangs, as well: whose it is now is asked before anything is given up."""
         for run in self._present():
             if run.ownership.lost.is_set():
-                raise OwnedElsewhereError(f"flow {run.name} has another owner now")
+                self._regaining.begin(run)
 
     async def _round_once(self) -> None:
         self._round += 1

@@ -7,7 +7,9 @@ import time
 import pytest
 
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.topics import end_offsets
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.waiting import wait_until
 from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
@@ -15,6 +17,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 PATIENCE_SECONDS = 90
 MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
+SESSION_SECONDS = 10
 AWAY_SECONDS = 35  # requests of the driver and of pumps give up after 30
 
 
@@ -58,3 +61,21 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
         answer = process.stop()
         assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
         assert side == "source" or "no word for" in answer.stderr
+
+
+def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_than_a_session(own, tmp_path):
+    """As after an emergency: all is failed over, and the other cluster is away. It goes on when there is something."""
+    bench = Bench(own, tmp_path)
+    source, target = own["source"].bootstrap, own["target"].bootstrap
+    with bench.start(bench.properties("rest-.*")) as process:
+        process.wait_line("no topic matches yet", PATIENCE_SECONDS)
+        own["target"].pause_broker(0)
+        time.sleep(SESSION_SECONDS + 5)
+        own["target"].resume_broker(0)
+        create_topic(source, "rest-late", 1)
+        produce(source, Load("rest-late", 10, 1, 100))
+        wait_until(
+            lambda: end_offsets(target, "source.rest-late") == {0: 10}, "its ten records", PATIENCE_SECONDS
+        )
+        answer = process.stop()
+    assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
