@@ -351,9 +351,10 @@ def reverse_lines(ended: Ended) -> list[str]:
 
 def _after_emergency(settings: FlowSettings) -> list[str]:
     here, there = settings.source.alias, settings.target.alias
+    home = f"`mmtool failover failback -s {here} -t {there}`"
     return [
         f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
-        f"what {here} still holds stays there when it returns, until `mmtool failover release -s {here} -t {there}`",
+        f"what {here} still holds stays there when it returns, until {home} or `mmtool failover release`",
     ]
 
 

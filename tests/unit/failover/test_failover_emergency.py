@@ -267,7 +267,7 @@ def test_the_end_is_told_in_one_line_and_what_to_do_next(ran):
     assert summary(ended).startswith(
         "moved 1 group, 2 offsets, exact; 40 records lost at the most, 10 read again at the most; "
     )
-    assert any("failover release -s east -t west" in sentence for sentence in next_steps(ended))
+    assert any("failover failback -s east -t west" in sentence for sentence in next_steps(ended))
 
 
 def test_the_journal_tells_the_same_as_the_command(scene, ran):
