@@ -98,7 +98,6 @@ class MapRecorder:
         count: int,
         *,
         writer: WriterState,
-        leader_epoch: int | Unknown = UNKNOWN,
     ) -> None:
         """A produce answer: ``count`` records of the source, from ``upstream_start`` on without a hole.
 
@@ -107,7 +106,6 @@ class MapRecorder:
             downstream_start: Base offset that the target answered.
             count: Records in the batch.
             writer: Producer state after this batch.
-            leader_epoch: Source leader epoch of the batch.
 
         Raises:
             InvariantError: A, B or C as `RunBuilder.append`, across blocks and the mirror's start as well.
@@ -122,14 +120,19 @@ class MapRecorder:
         self._downstream_end = self._known_to = DownstreamOffset(downstream_start + count)
         self._frontier = UpstreamOffset(max(self._frontier, upstream_start + count))
         self._writer = writer
-        self._leader_epoch = leader_epoch
+        self._leader_epoch = UNKNOWN
         self._changed = True
 
-    def passed(self, upstream_frontier: UpstreamOffset) -> None:
-        """Everything below was appended and answered, or is known to be absent. Never goes backwards."""
-        if upstream_frontier > self._frontier:
-            self._frontier = upstream_frontier
-            self._changed = True
+    def passed(self, upstream_frontier: UpstreamOffset, leader_epoch: int | Unknown = UNKNOWN) -> None:
+        """Everything below was appended and answered, or is known to be absent. Never goes backwards.
+
+        Args:
+            upstream_frontier: Next offset to fetch.
+            leader_epoch: The source's, of what was read right below; only that tells later whether it is still there.
+        """
+        if upstream_frontier >= self._frontier:
+            self._changed |= (upstream_frontier, leader_epoch) != (self._frontier, self._leader_epoch)
+            self._frontier, self._leader_epoch = upstream_frontier, leader_epoch
 
     def skip_to(self, position: UpstreamOffset) -> None:
         """An operator's choice: what lies between the last mirrored record and ``position`` is never mirrored.

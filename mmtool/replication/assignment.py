@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.translation.types import TopicPartition
+
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.identity import FlowIdentity
@@ -40,6 +42,11 @@ class PartitionAssignment:
     bytes: int = 0
     halted: str = ""
     at_end_ms: int = 0
+
+    @property
+    def place(self) -> TopicPartition:
+        """On the source."""
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
+from mmtool.replication.again import TryAgain
 from mmtool.replication.aside import left_behind
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
@@ -74,6 +75,7 @@ class Engine:
     _round: int = 0
     _spark: Rounds | None = None
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
+    _again: TryAgain = field(default_factory=TryAgain)
     _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
     _regaining: Regaining = field(init=False)
@@ -338,6 +340,7 @@ class Engine:
             self._must_stop,
             self._show,
             self.say,
+            self._again,
         )
         self._fold(runs, await this.run(tasks), time.monotonic() - started)
 

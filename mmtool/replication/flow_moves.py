@@ -37,7 +37,7 @@ from mmtool.replication.checking import check_identity
 from mmtool.replication.context import connect
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import booked_position
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState

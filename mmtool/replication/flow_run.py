@@ -360,12 +360,14 @@ class FlowRun:
         self._weights.update(carried)
 
     def retry_halted(self) -> None:
-        """A new round tries halted partitions again, for a right may have been granted; not those that diverged."""
-        for place, reason in list(self.halted.items()):
-            if place not in self.standing.halted and not reason.startswith("diverged"):
-                del self.halted[place]
+        """A new round tries halted partitions again, for a right may have been granted."""
+        for place in self.may_go_on():
+            del self.halted[place]
 
-    # --- watching -----------------------------------------------------------------------------------------
+    def may_go_on(self) -> dict[Place, str]:
+        """Halted partitions whose reason may end: all but those that diverged."""
+        some = [place for place, why in self.halted.items() if not why.startswith("diverged")]
+        return {place: self.halted[place] for place in some if place not in self.standing.halted}
 
     def known_positions(self) -> list[PositionRecord]:
         """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""

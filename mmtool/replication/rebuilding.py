@@ -25,7 +25,7 @@ from mmtool.replication.establish import claim_blindly, doubtful
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
-from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import closed_records, make_internal_topics, owner_record, write_documents
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState

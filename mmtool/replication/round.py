@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.plan.rounds import ShardLoad
+    from mmtool.replication.again import TryAgain
     from mmtool.replication.assignment import FlowAssignment
     from mmtool.replication.flow_run import FlowRun
     from mmtool.replication.looking import TopicsLook
@@ -73,6 +74,7 @@ class Round:
         must_stop: Asked a few times a second.
         show: Called as often.
         say: Called with sentences for the operator.
+        again: Says when what is halted is worth another round.
     """
 
     number: int
@@ -83,6 +85,7 @@ class Round:
     must_stop: Callable[[], bool]
     show: Callable[[], None]
     say: Callable[[str], None]
+    again: TryAgain
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """What the tasks reported when time was up, or they were told to end.
@@ -103,7 +106,7 @@ class Round:
                 if self.must_stop() and wanted is not Command.STOP:
                     wanted = Command.STOP
                     asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
-                if look.succeeded():
+                if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
                     self.replan.set()
                 differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:
@@ -122,6 +125,9 @@ class Round:
             await word.drop()
             await pace.drop()
         return job.result()
+
+    def _halted(self) -> set[str]:
+        return {reason for run in self.runs for reason in run.may_go_on().values()}
 
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""

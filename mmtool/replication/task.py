@@ -18,7 +18,7 @@ from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.context import connect
 from mmtool.replication.establish import establish
 from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 

@@ -39,6 +39,7 @@ class PositionsWatch:
         self._flow = flow
         self._owner = owner
         self._halted = halted
+        self._noted: dict[Place, tuple[str, int]] = {}
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -79,18 +80,23 @@ class PositionsWatch:
                 elif isinstance(document, PositionRecord) and document.owner == self._owner:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document
-                    if document.state == State.HALTED:
-                        self._note_halt(place, document)
+                    self._note(place, document)
 
     def _note_holds(self, words: list[PauseRecord | FailedOverRecord]) -> None:
         for word in words:
             self.holds = self.holds.with_word(word)
         self.news += news(words)
 
-    def _note_halt(self, place: Place, position: PositionRecord) -> None:
-        if self._halted.get(place) != position.reason:
-            self.news.append(f"{position.topic}-{position.partition} is halted: {position.reason}")
-        self._halted[place] = position.reason
+    def _note(self, place: Place, position: PositionRecord) -> None:
+        """What halts a partition, or keeps it back, is said once, however many rounds tell it, until it moves."""
+        halted = position.state == State.HALTED
+        if halted:
+            self._halted[place] = position.reason
+        said = (position.reason, position.upstream_position)
+        if position.reason and self._noted.get(place) != said:
+            self._noted[place] = said
+            how = "is halted: " if halted else "is "
+            self.news.append(f"{position.topic}-{position.partition} {how}{position.reason}")
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:

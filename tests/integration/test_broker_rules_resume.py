@@ -21,7 +21,7 @@ from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication import establish
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.pump.mirror import FencedError
+from mmtool.replication.pump.errors import FencedError
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed

@@ -124,9 +124,11 @@ class Cursor:
         return [item() for _ in range(max(self.uvarint() - 1, 0))]
 
     def tags(self) -> None:
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self.take(self.uvarint())
+        self.tagged()
+
+    def tagged(self) -> dict[int, Cursor]:
+        """Tagged fields by number (KIP-482)."""
+        return {self.uvarint(): Cursor(self.take(self.uvarint())) for _ in range(self.uvarint())}
 
 
 def topic_id_from_bytes(raw: bytes) -> TopicId:

@@ -23,6 +23,7 @@ from mmtool.kafka.wire.codec import (
     topic_id_to_bytes,
 )
 from mmtool.kafka.wire.request import WireRequest
+from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,23 +31,43 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 FETCH_BY_ID = 13
+_NO_EPOCH = -1  # Kafka's own value in a request
+_DIVERGING_TAG = 0
+
+
+class Diverging(NamedTuple):
+    """The log has no such records any more as were read: it was cut (KIP-595).
+
+    Attributes:
+        epoch: The last leader epoch that both have in common.
+        end: Up to there what was read may still be there; from there on it is gone, or something else.
+    """
+
+    epoch: int
+    end: int
 
 
 class FetchPartition(NamedTuple):
-    """Where to read on in one partition, and how much of it at the most."""
+    """Where to read on in one partition, and how much of it at the most.
+
+    Attributes:
+        read_epoch: The leader epoch of what was read right below ``offset``: a broker whose log holds something else
+            there says so, where it is asked by id (Kafka 3.1). UNKNOWN asks for nothing of the kind.
+    """
 
     topic: str
     topic_id: TopicId
     partition: int
     offset: int
     max_bytes: int
+    read_epoch: int | Unknown = UNKNOWN
 
 
 class FetchedPartition(NamedTuple):
     """One partition's answer. Of ``topic`` and ``topic_id`` the one that the version does not name is empty.
 
     ``aborted`` lists (producer id, first offset) of transactions aborted in the range; ``records`` is a view
-    into the answer and keeps all of it alive.
+    into the answer and keeps all of it alive. With ``diverging`` there are none.
     """
 
     topic: str
@@ -58,6 +79,7 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: list[tuple[int, int]]
     records: memoryview
+    diverging: Diverging | None = None
 
 
 class FetchAnswer(NamedTuple):
@@ -126,8 +148,9 @@ def _forgotten_by_id(partitions: list[FetchPartition]) -> bytes:
 
 
 def _partition_flexible(p: FetchPartition) -> bytes:
-    # current leader epoch and last fetched epoch unknown: the position was checked when it was stored
-    fixed = int32(p.partition) + int32(-1) + int64(p.offset) + int32(-1)
+    # the current leader epoch is not told: a leader that is none any more says so by itself
+    read_epoch = _NO_EPOCH if p.read_epoch is UNKNOWN else p.read_epoch
+    fixed = int32(p.partition) + int32(_NO_EPOCH) + int64(p.offset) + int32(read_epoch)
     return fixed + int64(-1) + int32(p.max_bytes) + NO_TAGS
 
 
@@ -143,9 +166,11 @@ def _read_by_id(cursor: Cursor, _version: int, into: list[FetchedPartition]) -> 
             aborted = cursor.compact_array(lambda: _aborted_flexible(cursor))
             cursor.int32()  # preferred read replica
             records = cursor.compact_records()
-            cursor.tags()
+            diverging = _diverging(cursor.tagged())
             into.append(
-                FetchedPartition("", topic_id, partition, error, high, stable, start, aborted, records)
+                FetchedPartition(
+                    "", topic_id, partition, error, high, stable, start, aborted, records, diverging
+                )
             )
         cursor.tags()
 
@@ -164,6 +189,11 @@ def _read_by_name(cursor: Cursor, version: int, into: list[FetchedPartition]) ->
 
 def _partition_head(cursor: Cursor) -> tuple[int, int, int, int, int]:
     return cursor.int32(), cursor.int16(), cursor.int64(), cursor.int64(), cursor.int64()
+
+
+def _diverging(tagged: dict[int, Cursor]) -> Diverging | None:
+    found = tagged.get(_DIVERGING_TAG)
+    return None if found is None else Diverging(found.int32(), found.int64())
 
 
 def _aborted_flexible(cursor: Cursor) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import runs_partition_of
-from mmtool.replication.pump.mirror import FencedError, InDoubtError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:

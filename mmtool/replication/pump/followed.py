@@ -64,7 +64,11 @@ class Followed:
             return
         self._full.discard(mirror)
         a = mirror.assignment
-        self.session.put(FetchPartition(a.topic, a.topic_id, a.partition, mirror.fetch_position, self._each))
+        self.session.put(
+            FetchPartition(
+                a.topic, a.topic_id, a.partition, mirror.fetch_position, self._each, mirror.read_epoch
+            )
+        )
 
     def refill(self) -> None:
         """Mirrors that were full and have room again."""

@@ -16,6 +16,9 @@ from mmtool.kafka.batches import (
 )
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
+from mmtool.replication.again import GRANT_IT
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.leader_epochs import LeaderEpochs, cut
 from mmtool.replication.pump.sent import Fate, Sent
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
-_SEQUENCES = 1 << 31
 _NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 _REMEMBERED_MS = 3_600_000
 _PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
@@ -45,14 +47,6 @@ _COALESCED_BYTES = 64 << 10
 _FEW_RECORDS = 16
 _MAX_RUNS = 1024
 """Runs of a sealed block: an open one is rewritten whole each second that it changes."""
-
-
-class FencedError(Exception):
-    """Another owner claimed the shard: this pump must stop, and everything it still holds is the other's."""
-
-
-class InDoubtError(Exception):
-    """What the target holds cannot be told from its answers: resume by reading its log."""
 
 
 class PartitionMirror:
@@ -84,7 +78,6 @@ class PartitionMirror:
         self.shard = shard
         self._unsent: deque[ReadyBatch] = deque()
         self._in_flight: deque[Sent] = deque()
-        self._leader_epoch: int | Unknown = UNKNOWN
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
         self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=_MAX_RUNS)
@@ -92,6 +85,7 @@ class PartitionMirror:
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
         self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
         self.fetch_position: UpstreamOffset = self.frontier
+        self._epochs = LeaderEpochs(self.frontier, assignment.block.tail.source_leader_epoch)
         self.state = State.HALTED if assignment.halted else State.STARTING
         self.reason = assignment.halted
         self.held_bytes = 0
@@ -119,6 +113,10 @@ class PartitionMirror:
         """
         if self.state == State.HALTED:
             return 0
+        before = self.held_bytes
+        if fetched.diverging is not None:
+            self.halt(cut(fetched.diverging, self.frontier, self.assignment.place))
+            return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
         self.high_watermark = fetched.high_watermark
@@ -129,7 +127,6 @@ class PartitionMirror:
             # brokers forget idle producers (producer.id.expiration.ms, a day)
             self._remembered &= now_ms - self._offered_ms < _REMEMBERED_MS
             self._offered_ms = now_ms
-        before = self.held_bytes
         try:
             self._take(fetched)
         except BatchError as error:
@@ -148,7 +145,8 @@ class PartitionMirror:
                 # what is good before the bad batch still goes
                 for view in wanted:
                     self._hold([view])
-            self._leader_epoch = wanted[-1].header.leader_epoch
+        for view in views:
+            self._epochs.read(UpstreamOffset(view.header.next_offset), view.header.leader_epoch)
         if views:
             self._pass_over(UpstreamOffset(views[-1].header.next_offset))
 
@@ -191,11 +189,12 @@ class PartitionMirror:
     def _advance(self, frontier: UpstreamOffset) -> None:
         if frontier > self.frontier:
             self.frontier = frontier
-            self._recorder.passed(frontier)
+            self._recorder.passed(frontier, self._epochs.at(frontier))
             self.dirty = True
 
     def skip_to(self, position: UpstreamOffset) -> None:
         """The source deleted everything below ``position`` unread: a gap, by the operator's choice."""
+        self._epochs.read(position, UNKNOWN)
         self._pass_over(position)
 
     def note_lag(self, now_ms: int) -> None:
@@ -224,6 +223,11 @@ class PartitionMirror:
             return False
         limit = IN_FLIGHT if self._remembered else 1
         return Fate.AGAIN in fates or bool(self._unsent and len(fates) < limit)
+
+    @property
+    def read_epoch(self) -> int | Unknown:
+        """The source's leader epoch of what was read right below ``fetch_position``."""
+        return self._epochs.last
 
     @property
     def untouched(self) -> bool:
@@ -258,7 +262,7 @@ class PartitionMirror:
             return again
         batch = self._unsent.popleft()
         sent = Sent(batch, self.sequence)
-        self.sequence = (self.sequence + batch.record_count) % _SEQUENCES
+        self.sequence = sent.next_sequence
         batch.stamp(self.shard.producer_id, self.shard.epoch, sent.sequence)
         self._in_flight.append(sent)
         return sent
@@ -297,7 +301,7 @@ class PartitionMirror:
             self._shrink(sent)
         elif code in DENIED:
             sent.fate = Fate.MISSING
-            self.halt(f"WRITE on target topic {self.assignment.target_topic} is denied: grant it")
+            self.halt(f"WRITE on target topic {self.assignment.target_topic} {GRANT_IT}")
         else:
             sent.fate = Fate.MISSING
             where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
@@ -354,12 +358,8 @@ class PartitionMirror:
         self.dirty = True
 
     def _append(self, segment: Segment, downstream: DownstreamOffset, sent: Sent) -> None:
-        behind = (sent.sequence + sent.batch.record_count) % _SEQUENCES
-        writer = WriterState(self.shard.producer_id, self.shard.epoch, behind)
-        epoch = self._leader_epoch
-        self._recorder.appended(
-            segment.upstream_start, downstream, segment.count, writer=writer, leader_epoch=epoch
-        )
+        writer = WriterState(self.shard.producer_id, self.shard.epoch, sent.next_sequence)
+        self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer)
         if self.syncs is not None:
             self.syncs.acked(segment.upstream_start, downstream, segment.count)
 
@@ -370,11 +370,9 @@ class PartitionMirror:
             self.open_block = blocks[-1]
         return blocks
 
-    # --- the rest -----------------------------------------------------------------------------------------
-
     @property
     def name(self) -> str:
-        return f"{self.assignment.topic}-{self.assignment.partition}"
+        return str(self.assignment.place)
 
     @property
     def writer(self) -> WriterState:
@@ -388,6 +386,10 @@ class PartitionMirror:
         self.state = State.HALTED
         self.reason = reason
         self.dirty = True
+
+    def note(self, reason: str) -> None:
+        """What an operator should know of a partition that goes on."""
+        self.reason, self.dirty = reason, True
 
     def drop_unsent(self) -> int:
         """Forgets what was fetched and never sent; the number of bytes freed."""

@@ -13,7 +13,8 @@ from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.control import until_told
 from mmtool.replication.pump.ends import TargetEnds
-from mmtool.replication.pump.mirror import InDoubtError, PartitionMirror
+from mmtool.replication.pump.errors import InDoubtError
+from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of

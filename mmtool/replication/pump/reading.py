@@ -12,7 +12,9 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
+from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
+from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -77,6 +79,7 @@ class SourceReader:
         self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
         self._followed: dict[Connection, Followed] = {}
         self._watch = TopicWatch()
+        self._held = HeldBack(cluster)
         self._asked_ms: dict[Connection, int] = {}
         self._room = asyncio.Event()
         self._stale = True
@@ -100,6 +103,8 @@ class SourceReader:
                     tasks[connection] = asyncio.create_task(self._poll(connection))
                 for task in [t for t in tasks.values() if t.done()]:
                     task.result()
+                if self._read_committed:
+                    await self._held.look(int(time.time() * 1000))
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
             for task in tasks.values():
@@ -204,6 +209,7 @@ class SourceReader:
             if mirror is None:
                 continue
             if part.error_code == Code.NONE:
+                self._held.saw(mirror, part, now_ms)
                 held = mirror.offer(part, now_ms)
                 self._budget.add(held)
                 self._pace.took(held)
@@ -220,7 +226,7 @@ class SourceReader:
     def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
         code = part.error_code
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
-            self._halt(mirror, f"READ on source topic {mirror.assignment.topic} is denied: grant it")
+            self._halt(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
             self._halt(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
         elif code not in RETRY_SAME_LEADER:

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
 
 
+_SEQUENCES = 1 << 31
+
+
 class Fate(Enum):
     """What became of one produce request."""
 
@@ -31,3 +34,8 @@ class Sent:
         self.fate = Fate.PENDING
         self.unsure = False  # whether it may be on the target without our knowing
         self.base_offset = DownstreamOffset(0)
+
+    @property
+    def next_sequence(self) -> int:
+        """Of the batch behind this one; it wraps as the broker's does."""
+        return (self.sequence + self.batch.record_count) % _SEQUENCES

@@ -13,7 +13,7 @@ from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.aside import to_its_end
 from mmtool.replication.pump import books
 from mmtool.replication.pump.books import PositionsBook, RunsBook
-from mmtool.replication.pump.mirror import InDoubtError
+from mmtool.replication.pump.errors import InDoubtError
 from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 

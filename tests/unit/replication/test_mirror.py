@@ -8,7 +8,8 @@ import pytest
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
-from mmtool.replication.pump.mirror import IN_FLIGHT, FencedError, InDoubtError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.testing.batches import PlainRecord, batch_of, data, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.translation.runs import Run

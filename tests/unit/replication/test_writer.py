@@ -7,7 +7,7 @@ import asyncio
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication.pump.mirror import FencedError
+from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.testing.batches import data

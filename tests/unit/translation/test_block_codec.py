@@ -44,7 +44,8 @@ def block(runs: int = 1, gap: int = 1) -> Block:
     recorder.saw_source(seen, SeenOffset(UpstreamOffset(0), 1_780_000_000_000))
     for i in range(runs):
         up, down = UpstreamOffset(3 + i * (10 + gap)), DownstreamOffset(40 + i * 10)
-        recorder.appended(up, down, 10, writer=WriterState(4000, 2, 10 * i), leader_epoch=11)
+        recorder.appended(up, down, 10, writer=WriterState(4000, 2, 10 * i))
+        recorder.passed(UpstreamOffset(up + 10), leader_epoch=11)
     return recorder.take()[-1]
 
 
@@ -122,7 +123,8 @@ def test_the_block_has_golden_bytes():
     )
     recorder = MapRecorder.begin(about, START)
     recorder.saw_source(SeenOffset(UpstreamOffset(9), 128), SeenOffset(UpstreamOffset(3), 129))
-    recorder.appended(UpstreamOffset(4), DownstreamOffset(41), 2, writer=WriterState(5, 6, 7), leader_epoch=8)
+    recorder.appended(UpstreamOffset(4), DownstreamOffset(41), 2, writer=WriterState(5, 6, 7))
+    recorder.passed(UpstreamOffset(6), leader_epoch=8)
     body = (
         b"\x01S\x01T\x01a\x03S.a\x01I\x07\x01J"  # about
         b"\x7a"  # flags: mirrored, end, start, writer, epoch

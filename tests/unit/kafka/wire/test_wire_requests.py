@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
+from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
 from mmtool.kafka.wire.metadata import (
     BrokerAddress,
     MetadataAnswer,
@@ -153,9 +153,22 @@ def test_a_fetch_answer_by_name(version, replica):
     assert (got, left) == (FetchAnswer(5, 0, [partition]), 0)
 
 
+def test_a_fetch_by_id_names_the_leader_epoch_of_what_was_read():
+    place = FETCH.partitions[0]._replace(read_epoch=7)
+    asked = raw("00000001", NO_LEADER_EPOCH, "000000000000002a", "00000007")
+    assert asked in replace(FETCH, partitions=[place]).body(13)
+
+
+def test_a_fetch_answer_tells_from_where_on_the_log_holds_something_else():
+    diverging = "01 00 0d 00000005 0000000000000028 00"
+    parts = "00000001 0000", _BOUNDS, "00", "ffffffff", "01", diverging
+    got, left = read(FETCH, 13, "00000005 0000 00000000", "02", ID_RAW, "02", *parts, "00", "00")
+    assert (got.partitions[0].diverging, left) == (Diverging(5, 40), 1)
+
+
 def test_a_fetch_answer_by_id_passes_over_tags():
-    diverging = "01 00 02 ffff"
-    parts = "00000001 0000", _BOUNDS, "02", _ABORTED, "00", "ffffffff", "03 abcd", diverging
+    unknown = "01 07 02 ffff"
+    parts = "00000001 0000", _BOUNDS, "02", _ABORTED, "00", "ffffffff", "03 abcd", unknown
     got, left = read(FETCH, 13, "00000005 0000 00000000", "02", ID_RAW, "02", *parts, "00", "00")
     partition = FetchedPartition("", ID, 1, 0, 9, 8, 2, [(17, 3)], memoryview(b"\xab\xcd"))
     assert (got, left) == (FetchAnswer(5, 0, [partition]), 1)

@@ -1,0 +1,44 @@
+"""When halted partitions are tried again within a round: what stopped them may have ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
+FIRST_SECONDS = 15.0
+"""Whoever grants a right again sees the partition move within half a minute."""
+
+GRANT_IT = "is denied: grant it"
+"""How the reason ends of whatever needs a right."""
+
+
+class TryAgain:
+    """Tells when to begin the next round because of partitions that are halted in this one.
+
+    A. A reason that was not there before is tried again after `FIRST_SECONDS`.
+    B. Where a right is missing that goes on for as long as it takes. Anything else is tried less and less often: each
+       try reads and sends again what is refused.
+    """
+
+    def __init__(self) -> None:
+        self._known: AbstractSet[str] = frozenset()
+        self._since = 0.0
+        self._wait = FIRST_SECONDS
+
+    def due(self, reasons: AbstractSet[str], now: float) -> bool:
+        """Whether it is time.
+
+        Args:
+            reasons: Of what is halted now; empty while a try is under way.
+            now: Seconds of a clock that does not jump.
+        """
+        if reasons - self._known:
+            self._known, self._since, self._wait = reasons, now, FIRST_SECONDS
+        if not reasons or now - self._since < self._wait:
+            return False
+        self._since = now
+        if not any(reason.endswith(GRANT_IT) for reason in reasons):
+            self._wait *= 2
+        return True

@@ -1,0 +1,101 @@
+"""Partitions whose committed end stands still under an open transaction: whose it is, for the operator (KIP-664)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.plan.documents import State
+from mmtool.plan.words import moment
+
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.fetch import FetchedPartition
+    from mmtool.kafka.wire.transactions import ProducerState
+    from mmtool.replication.pump.mirror import PartitionMirror
+
+LONG_MS = 60_000
+"""A transaction is worth a word then: Kafka's producers end theirs within a minute (transaction.timeout.ms)."""
+
+_FIRST_LOOK_MS = 5_000
+_LOOK_AGAIN_MS = 10_000
+
+
+@dataclass(slots=True)
+class _Held:
+    at: int
+    since_ms: int
+    next_look_ms: int
+    said: bool = False
+
+
+class HeldBack:
+    """Watches the committed ends of what one reader reads.
+
+    A. What is said of a partition is taken back when its committed end moves.
+    """
+
+    def __init__(self, cluster: WireCluster) -> None:
+        self._cluster = cluster
+        self._held: dict[PartitionMirror, _Held] = {}
+
+    def saw(self, mirror: PartitionMirror, fetched: FetchedPartition, now_ms: int) -> None:
+        """An answer of the source about ``mirror``."""
+        held, at = self._held.get(mirror), fetched.last_stable_offset
+        if held is not None and held.at != at:
+            self._let_go(mirror, held)
+            held = None
+        if held is None and 0 <= at < fetched.high_watermark:
+            self._held[mirror] = _Held(at, now_ms, now_ms + _FIRST_LOOK_MS)
+
+    def _let_go(self, mirror: PartitionMirror, held: _Held) -> None:
+        del self._held[mirror]
+        if held.said and mirror.state != State.HALTED:  # that has a reason of its own
+            mirror.note("")
+
+    async def look(self, now_ms: int) -> None:
+        """Asks about those that have been held for a while."""
+        for mirror, held in list(self._held.items()):
+            if now_ms >= held.next_look_ms and not held.said and mirror.state != State.HALTED:
+                held.next_look_ms = now_ms + _LOOK_AGAIN_MS
+                await self._ask(mirror, held, now_ms)
+
+    async def _ask(self, mirror: PartitionMirror, held: _Held, now_ms: int) -> None:
+        holder = await self._holder(mirror, held.at)
+        wrote_ms = now_ms if holder is None else holder.last_timestamp
+        if now_ms - min(held.since_ms, wrote_ms) >= LONG_MS and self._held.get(mirror) is held:
+            held.said = True
+            mirror.note(_sentence(held.at, holder))
+
+    async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
+        """Who has a transaction open from there; None where the leader does not tell (before 2.8, or without READ)."""
+        place = mirror.assignment.place
+        try:
+            request = DescribeProducersRequest([place])
+            answers = await self._cluster.send_to_leader(*place, request, purpose="metadata")
+        except (ConnectionLostError, UnsupportedByBrokerError):
+            return None
+        found = answers.get(place)
+        if found is None or found.error_code != Code.NONE:
+            return None
+        return next((producer for producer in found.producers if producer.open_from == at), None)
+
+
+def _sentence(at: int, holder: ProducerState | None) -> str:
+    who = (
+        "somebody"
+        if holder is None
+        else f"producer {holder.producer_id}, which wrote last at {_when(holder)},"
+    )
+    return (
+        f"held at offset {at}: {who} has a transaction open there, and what is committed behind it comes when it ends"
+        " (`kafka-transactions.sh abort` ends it)"
+    )
+
+
+def _when(holder: ProducerState) -> str:
+    return moment(holder.last_timestamp)

@@ -1,0 +1,105 @@
+"""Under which leaders what was read was written: what a source is asked whether it still holds."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.kafka.wire.fetch import Diverging
+from mmtool.plan.documents import State
+from mmtool.replication.pump.leader_epochs import LeaderEpochs
+from mmtool.testing.batches import PlainRecord, batch_of, data, marker
+from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import UpstreamOffset
+
+
+def of_epoch(epoch, offset, count=1):
+    records = [PlainRecord(at, 1000 + at, b"k%d" % at, b"v%d" % at) for at in range(offset, offset + count)]
+    return replace(batch_of(records), leader_epoch=epoch).write()
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1)), max_size=30), st.data())
+def test_a_the_epoch_of_a_position_is_that_of_the_batch_right_below_it(batches, drawn):
+    epochs, ends, at, epoch = LeaderEpochs(UpstreamOffset(0), UNKNOWN), {0: UNKNOWN}, 0, 3
+    for length, step in batches:
+        at, epoch = at + length, epoch + step
+        epochs.read(UpstreamOffset(at), epoch)
+        ends[at] = epoch
+    assert epochs.last == ends[at]
+    for position in sorted(drawn.draw(st.sets(st.sampled_from(sorted(ends))))):
+        assert epochs.at(UpstreamOffset(position)) == ends[position]
+
+
+def settle(mirror, log):
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
+def stored(mirror):
+    return mirror.take_blocks()[-1].tail
+
+
+def test_the_epoch_is_stored_with_the_frontier_and_a_restart_asks_by_it():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), of_epoch(6, 2, 3), end=5), now_ms=1)
+    settle(mirror, log)
+    block = mirror.take_blocks()[-1]
+    assert (block.tail.upstream_frontier, block.tail.source_leader_epoch) == (5, 6)
+    assert mirror_of(assigned(block=block, stored=True)).read_epoch == 6
+
+
+def test_what_was_read_and_not_acknowledged_is_of_no_stored_epoch():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=5), now_ms=1)
+    settle(mirror, log)
+    mirror.offer(fetched(of_epoch(6, 2, 3), end=5), now_ms=1)
+    assert (stored(mirror).source_leader_epoch, mirror.read_epoch) == (4, 6)
+
+
+def test_the_epoch_of_a_marker_counts_though_nothing_of_it_is_mirrored():
+    """Else a leader that wrote nothing but markers would look like a log that was cut."""
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    mirror.offer(fetched(marker(2, 9, 0), end=3), now_ms=1)
+    tail = stored(mirror)
+    assert (tail.upstream_frontier, tail.source_leader_epoch) == (3, 0)
+
+
+def test_behind_records_that_were_deleted_unread_no_epoch_is_known():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=9), now_ms=1)
+    settle(mirror, log)
+    mirror.skip_to(UpstreamOffset(7))
+    assert (stored(mirror).source_leader_epoch, mirror.read_epoch) == (UNKNOWN, UNKNOWN)
+
+
+def test_a_seek_forgets_the_epoch():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=9), now_ms=1)
+    settle(mirror, log)
+    recorder = MapRecorder.resume(mirror.take_blocks()[-1])
+    recorder.skip_to(UpstreamOffset(7))
+    assert recorder.tail.source_leader_epoch is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("end", "what"),
+    [(1, "offsets 1 to 1 were mirrored and are gone"), (2, "nothing mirrored is gone")],
+)
+def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what):
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    mirror.offer(fetched(data(2, 3), end=5), now_ms=1)
+    held = mirror.held_bytes
+    freed = mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, end)), now_ms=2)
+    assert (mirror.state, freed, mirror.held_bytes) == (State.HALTED, -held, 0)
+    assert mirror.reason.startswith(
+        f"the source's log was cut at {end}, as an unclean leader election does: {what};"
+    )
+    assert mirror.reason.endswith(f"with the line orders,0,{end}")
