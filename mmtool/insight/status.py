@@ -151,8 +151,12 @@ class WatchedFlow:
         wanted = {first: standing for standing in found if (first := _first_missing(standing)) is not None}
         times = self.watch.first_missing_times(wanted) if wanted else {}
         oldest = {(first.topic, first.partition): ms for first, ms in times.items()}
+        kept = self.watch.retention_ms({topic for topic, _ in oldest}) if oldest else {}
         now_ms = int(time.time() * 1000)
-        return tuple(standing.with_age(oldest.get(standing.place), now_ms) for standing in found)
+        return tuple(
+            standing.with_age(oldest.get(standing.place), now_ms, kept.get(standing.place.topic))
+            for standing in found
+        )
 
 
 def _first_missing(standing: Standing) -> FirstMissing | None:

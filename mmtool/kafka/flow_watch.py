@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import KafkaFlowState
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import FirstMissing
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.status import FlowMember
+    from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
@@ -55,6 +57,13 @@ class KafkaFlowWatch(KafkaFlowState):
         except NotAuthorisedError:
             return {}  # who may only look at offsets is told less, not nothing
 
+    def retention_ms(self, topics: Collection[str]) -> Mapping[str, int]:
+        try:
+            configs = TopicAdmin(self._flow.source).configs(topics)
+        except NotAuthorisedError:
+            return {}
+        return {topic: kept for topic, entries in configs.items() if (kept := _kept_ms(entries)) is not None}
+
     def checkpointed_groups(self) -> int:
         topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
         for record in read_log(self._flow.target, topic, start=self._read_to):
@@ -63,3 +72,11 @@ class KafkaFlowWatch(KafkaFlowState):
             if isinstance(found, Checkpoint):
                 self._groups.add(found.group)
         return len(self._groups)
+
+
+def _kept_ms(entries: Mapping[str, ConfigEntry]) -> int | None:
+    """Kafka's -1 keeps for ever, as does a topic that is compacted only."""
+    policy, kept = entries.get("cleanup.policy"), entries.get("retention.ms")
+    if policy is None or kept is None or "delete" not in (policy.value or ""):
+        return None
+    return int(kept.value) if kept.value and int(kept.value) >= 0 else None

@@ -363,5 +363,8 @@ class FlowWatchPort(FlowStatePort, Protocol):
     def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
         """Timestamps (ms) of the first records of the source at or after some offsets, where they could be told."""
 
+    def retention_ms(self, topics: Collection[str]) -> Mapping[str, int]:
+        """For how long the source keeps records, of topics that it deletes from by time; where it tells."""
+
     def checkpointed_groups(self) -> int:
         """How many groups of the source have checkpoints on the target."""

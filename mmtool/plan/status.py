@@ -169,12 +169,13 @@ class Standing:
         """Whether the source has a record at ``upstream_position`` or later, as offsets tell."""
         return bool(self.row.lag_records) and self.row.upstream_position is not None
 
-    def with_age(self, oldest_ms: int | None, now_ms: int) -> PartitionRow:
+    def with_age(self, oldest_ms: int | None, now_ms: int, retention_ms: int | None = None) -> PartitionRow:
         """The row, with what the first record that is not mirrored tells.
 
         Args:
             oldest_ms: That record's timestamp; None when it was not looked at.
             now_ms: The time.
+            retention_ms: For how long the source keeps records; None where it keeps them, or does not tell.
 
         A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
         says; where it was not looked at, the pump's own word has to do.
@@ -183,7 +184,10 @@ class Standing:
             return self.row
         known = [ms for ms in (oldest_ms, self.settled_ms) if ms is not None]
         since = max(known) if known else self.since_ms
-        return self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
+        row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
+        if oldest_ms is None or retention_ms is None or now_ms - oldest_ms < retention_ms / 2:
+            return row
+        return row._replace(reason=_joined(row.reason, _passing(oldest_ms + retention_ms)))
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
@@ -281,6 +285,10 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if mine is None:
         return State.STARTING, "its pump has not spoken yet"
     return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
+
+
+def _passing(from_ms: int) -> str:
+    return f"from {moment(from_ms)} on the source may delete what is not mirrored yet (retention.ms)"
 
 
 def _joined(*reasons: str) -> str:

@@ -239,11 +239,13 @@ class FakeFlowWatch(FakeFlowState):
     Attributes:
         heard: Called before each look at the control topic, for what pumps write between two looks.
         times: Timestamps of source records, by topic, partition and offset.
+        kept_ms: For how long the source keeps records, by topic.
     """
 
     present: tuple[FlowMember, ...] = ()
     blocks: dict[tuple[TopicId, int], Block] = field(default_factory=dict)
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    kept_ms: dict[str, int] = field(default_factory=dict)
     groups: int = 0
     heard: Callable[[], None] = lambda: None
 
@@ -263,6 +265,9 @@ class FakeFlowWatch(FakeFlowState):
     def first_missing_times(self, places: Collection[FirstMissing]) -> dict[FirstMissing, int]:
         found = {place: self.times.get((place.topic, place.partition, place.offset)) for place in places}
         return {place: ms for place, ms in found.items() if ms is not None}
+
+    def retention_ms(self, topics: Collection[str]) -> dict[str, int]:
+        return {topic: self.kept_ms[topic] for topic in topics if topic in self.kept_ms}
 
     def checkpointed_groups(self) -> int:
         return self.groups

@@ -188,6 +188,15 @@ def test_the_gate_is_about_the_lag(rows, scene, seconds_ago, limit, code):
     assert len(rows("--max-lag-seconds", limit, code=code)) == 2
 
 
+def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it_does(rows, scene):
+    scene.ran(15, 10)
+    scene.wrote(0, 15, seconds_ago=3_000)
+    scene.watch.kept_ms["orders"] = 3_600_000
+    waiting, at_end = rows()
+    assert waiting["reason"].endswith("on the source may delete what is not mirrored yet (retention.ms)")
+    assert "may delete" not in at_end["reason"]
+
+
 def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):
     scene.ran(21, 10)
     rows("--max-lag-seconds", "0", code=0)

@@ -21,6 +21,7 @@ from mmtool.plan.status import (
     standings,
 )
 from mmtool.plan.topics import TopicFacts
+from mmtool.plan.words import moment
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -269,6 +270,21 @@ def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, olde
         end = known.ends.get(standing.place)
         if end is not None and row.upstream_position is not None:
             assert row.lag_records == max(end - row.upstream_position, 0)
+
+
+@pytest.mark.parametrize(
+    ("age_ms", "retention_ms", "warned"),
+    [(100_000, 300_000, False), (150_000, 300_000, True), (400_000, 300_000, True), (400_000, None, False)],
+    ids=["young", "half of it is over", "any moment now", "it is kept"],
+)
+def test_what_the_source_is_about_to_delete_unmirrored_is_told_before_it_happens(
+    age_ms, retention_ms, warned
+):
+    (standing,) = standings(facts(position(at=5, end=10, since=1, reason="slow")))
+    row = standing.with_age(NOW_MS - age_ms, NOW_MS, retention_ms)
+    at = NOW_MS - age_ms + (retention_ms or 0)
+    sentence = f"from {moment(at)} on the source may delete what is not mirrored yet (retention.ms)"
+    assert row.reason == (f"slow; {sentence}" if warned else "slow")
 
 
 def test_what_is_paused_says_so_whoever_runs_the_flow_or_nobody():
