@@ -96,9 +96,14 @@ def produce(bootstrap: str, load: Load) -> Loaded:
     Raises:
         MmtoolError: A record was refused or not acknowledged within two minutes.
     """
+    from confluent_kafka import KafkaException
+
     run = _Run(bootstrap, load)
     started = time.perf_counter()
-    aborted = run.in_transactions(load.transactions) if load.transactions else run.plainly()
+    try:
+        aborted = run.in_transactions(load.transactions) if load.transactions else run.plainly()
+    except KafkaException as error:
+        raise MmtoolError(f"load into {load.topic}: {error.args[0].str()}", code="load") from error
     seconds = time.perf_counter() - started
     return Loaded(load.count, load.count * load.record_bytes, seconds, run.next_sequence, aborted)
 

@@ -154,10 +154,10 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     from mmtool.kafka.errors import Kind, is_passing, kind_of
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
-    known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
-    wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
-    asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in wanted}) if wanted else {}
     try:
+        known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
+        wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
+        asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in wanted}) if wanted else {}
         return {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
     except KafkaException as error:
         if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import GateError
+from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import end_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 _ANSWER_SECONDS = 20.0
 _WATCHER: dict[str, object] = {
@@ -58,3 +58,21 @@ def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) 
     finally:
         consumer.close()
     raise GateError(f"no new record in {', '.join(silent)} within {timeout:.0f} s", code="timeout")
+
+
+def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """What a group has committed of these partitions, by topic and partition; asked as a consumer asks.
+
+    Raises:
+        UnreachableError: The cluster does not say.
+    """
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    consumer = Consumer({**_WATCHER, "bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        found = consumer.committed([TopicPartition(*place) for place in places], _ANSWER_SECONDS)
+    except KafkaException as error:
+        raise UnreachableError(f"nobody tells the commits of {group}") from error
+    finally:
+        consumer.close()
+    return {(at.topic, at.partition): at.offset for at in found if at.error is None and at.offset >= 0}

@@ -1,11 +1,13 @@
-"""A slow, long link: a TCP proxy with a round-trip time and a bandwidth, for what localhost never shows."""
+"""The network between clients and one broker: a TCP proxy that is far, thin, silent or cut, as it is told meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -16,28 +18,55 @@ _CHUNK = 64 << 10
 _START_SECONDS = 10.0
 
 
+class Way(Enum):
+    """A direction, as the client sees it."""
+
+    THERE = "there"
+    BACK = "back"
+
+
 @dataclass(frozen=True, slots=True)
 class LinkShape:
-    """One link, the same both ways.
+    """How one link is.
 
     Attributes:
         round_trip_seconds: Added to whatever the other end takes to answer.
         bytes_per_second: Of each direction, over all connections.
         window_bytes: How much one connection has under way in one direction, as a TCP window allows.
+        chunk_bytes: No more of it comes at once.
+        silent: Ways on which nothing arrives. It is held back, not lost, as TCP sends again what nobody has
+            acknowledged: what was asked on a connection that was given up since is heard once the network is back.
+        refuses: New connections come to nothing.
     """
 
-    round_trip_seconds: float
-    bytes_per_second: float
+    round_trip_seconds: float = 0.0
+    bytes_per_second: float = math.inf
     window_bytes: int = 16 << 20
+    chunk_bytes: int = _CHUNK
+    silent: frozenset[Way] = frozenset()
+    refuses: bool = False
+
+
+CLEAR = LinkShape()
+"""A link that nobody notices."""
 
 
 class _Lane:
     """One direction of the link: chunks leave one after the other, and arrive half a round trip later."""
 
-    def __init__(self, shape: LinkShape) -> None:
-        self._shape = shape
+    def __init__(self, way: Way, shape: LinkShape) -> None:
+        self._way = way
         self._free_at = 0.0
+        self._passes = asyncio.Event()
         self.carried = 0
+        self.change(shape)
+
+    def change(self, shape: LinkShape) -> None:
+        self._shape = shape
+        if self._way in shape.silent:
+            self._passes.clear()
+        else:
+            self._passes.set()
 
     def arrival(self, size: int, now: float) -> float:
         """When the last byte of a chunk that is handed over now comes out."""
@@ -45,25 +74,31 @@ class _Lane:
         self.carried += size
         return self._free_at + self._shape.round_trip_seconds / 2
 
+    async def arrives(self, due: float) -> None:
+        """Waits until what is due then comes out."""
+        await asyncio.sleep(max(0.0, due - asyncio.get_running_loop().time()))
+        await self._passes.wait()
+
 
 class Link:
-    """Carries connections from ``listen_port`` to ``port``, both on loopback. A context manager."""
+    """Carries connections from ``listen_port`` to ``port``, both on loopback. A context manager, for any thread."""
 
-    def __init__(self, listen_port: int, port: int, shape: LinkShape) -> None:
+    def __init__(self, listen_port: int, port: int, shape: LinkShape = CLEAR) -> None:
         self._listen_port, self._port, self._shape = listen_port, port, shape
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="link", daemon=True)
-        self._there, self._back = _Lane(shape), _Lane(shape)
+        self._there, self._back = _Lane(Way.THERE, shape), _Lane(Way.BACK, shape)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ends: set[asyncio.StreamWriter] = set()
 
     def __enter__(self) -> Self:
         self._thread.start()
         start = asyncio.start_server(self._connected, "127.0.0.1", self._listen_port)
-        self._server = asyncio.run_coroutine_threadsafe(start, self._loop).result(_START_SECONDS)
+        self._server = self._do(start)
         return self
 
     def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_START_SECONDS)
+        self._do(self._close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_START_SECONDS)
         self._loop.close()
@@ -73,6 +108,26 @@ class Link:
         """Bytes so far, there and back."""
         return self._there.carried, self._back.carried
 
+    def change(self, shape: LinkShape) -> None:
+        """The link is like that from now on, for what is under way as well."""
+        self._do(self._changed(shape))
+
+    def cut(self) -> None:
+        """Resets every connection; what was under way is lost."""
+        self._do(self._cut())
+
+    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_START_SECONDS)
+
+    async def _changed(self, shape: LinkShape) -> None:
+        self._shape = shape
+        for lane in (self._there, self._back):
+            lane.change(shape)
+
+    async def _cut(self) -> None:
+        for end in self._ends:
+            end.transport.abort()
+
     async def _close(self) -> None:
         self._server.close()
         for task in self._tasks:
@@ -80,7 +135,13 @@ class Link:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            if self._shape.refuses:
+                raise ConnectionRefusedError
+            there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            writer.transport.abort()
+            return
         self._spawn(self._carry(reader, there_writer, self._there))
         self._spawn(self._carry(there_reader, writer, self._back))
 
@@ -92,25 +153,33 @@ class Link:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: _Lane) -> None:
         """Chunks in order, each when it is due; no more than the window between the two ends."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(self._shape.window_bytes // _CHUNK)
-        delivering = asyncio.ensure_future(self._deliver(under_way, writer))
+        delivering = asyncio.ensure_future(self._deliver(under_way, writer, lane))
+        self._ends.add(writer)
         try:
             with suppress(ConnectionError):
-                while chunk := await reader.read(_CHUNK):
+                while chunk := await reader.read(self._shape.chunk_bytes):
                     await under_way.put((lane.arrival(len(chunk), self._loop.time()), chunk))
-            await under_way.put((self._loop.time() + self._shape.round_trip_seconds / 2, b""))
+            await under_way.put((lane.arrival(0, self._loop.time()), b""))
             await delivering
         finally:
+            self._ends.discard(writer)
             delivering.cancel()
             writer.close()
 
     async def _deliver(
-        self, under_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter
+        self, under_way: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter, lane: _Lane
     ) -> None:
-        with suppress(ConnectionError):
-            while True:
-                due, chunk = await under_way.get()
-                await asyncio.sleep(max(0.0, due - self._loop.time()))
-                if not chunk:
-                    return
-                writer.write(chunk)
-                await writer.drain()
+        """Keeps on taking what comes when the other end is gone: nobody waits for room then."""
+        gone = False
+        while True:
+            due, chunk = await under_way.get()
+            if not gone:
+                await lane.arrives(due)
+            if not chunk:
+                return
+            try:
+                if not gone:
+                    writer.write(chunk)
+                    await writer.drain()
+            except ConnectionError:
+                gone = True

@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from mmtool.errors import MmtoolError
 from mmtool.lab.load import Load, Transactions, produce
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class RunningWriter:
 
     Attributes:
         transactions: Write in transactions of this many records, every third one aborted; 0 for none.
+        tolerant: A load that fails is followed by the next one: its broker may be away. What became of its records
+            is for who reads them to find out.
         failure: What ended it early; raised when the context ends.
     """
 
@@ -33,6 +36,7 @@ class RunningWriter:
     records_per_second: float
     transactions: int = 0
     record_bytes: int = 300
+    tolerant: bool = False
     records: int = 0
     failure: BaseException | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
@@ -61,10 +65,18 @@ class RunningWriter:
     def _run(self) -> None:
         try:
             for load in self._loads():
-                loaded = produce(self.bootstrap, load)
-                self.records += loaded.records - len(loaded.aborted)
+                self._write(load)
         except BaseException as error:  # noqa: BLE001  whoever ends the context must hear of it
             self.failure = error
+
+    def _write(self, load: Load) -> None:
+        try:
+            loaded = produce(self.bootstrap, load)
+        except MmtoolError:
+            if not self.tolerant:
+                raise
+        else:
+            self.records += loaded.records - len(loaded.aborted)
 
     def _loads(self) -> Iterator[Load]:
         first, count = 0, max(_LEAST_RECORDS, round(self.records_per_second * _SECONDS_OF_A_LOAD))

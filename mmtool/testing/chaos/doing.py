@@ -1,0 +1,160 @@
+"""Faults of a schedule, done to clusters, links and a running command, each at its time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Self
+
+from mmtool.testing.chaos.schedule import Side, What
+from mmtool.testing.link import LinkShape, Way
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.testing.chaos.place import Place
+    from mmtool.testing.chaos.schedule import Fault
+    from mmtool.testing.processes import MmtoolProcess
+
+_SHAPES = {
+    What.FAR: LinkShape(round_trip_seconds=0.2),
+    What.THIN: LinkShape(bytes_per_second=1e6),
+    What.SILENT: LinkShape(silent=frozenset(Way)),
+    What.SILENT_THERE: LinkShape(silent=frozenset({Way.THERE})),
+    What.SILENT_BACK: LinkShape(silent=frozenset({Way.BACK})),
+    What.SLICED: LinkShape(round_trip_seconds=0.02, chunk_bytes=100),
+    What.REFUSED: LinkShape(refuses=True),
+}
+_RESET_EVERY_SECONDS = 0.5
+_JOIN_SECONDS = 120.0
+
+
+class Keeper:
+    """Keeps one command running, as a service manager does: one that ended is started again. A context manager.
+
+    Attributes:
+        starts: How often it was.
+        said: What those said that ended.
+    """
+
+    def __init__(self, start: Callable[[], MmtoolProcess]) -> None:
+        self._start = start
+        self._lock = threading.Lock()
+        self._held = threading.Event()
+        self._over = threading.Event()
+        self._process = start()
+        self.starts = 1
+        self.said: list[str] = []
+        self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
+        self._thread.start()
+
+    @property
+    def process(self) -> MmtoolProcess:
+        with self._lock:
+            return self._process
+
+    def stop(self) -> tuple[int, float]:
+        """A clean end: its exit code, and the seconds it took."""
+        self._end()
+        began = time.monotonic()
+        answer = self._process.stop()
+        self.said.append(answer.stderr)
+        return answer.code, time.monotonic() - began
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        self._process.kill_all()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._thread.join(_JOIN_SECONDS)
+
+    def _keep(self) -> None:
+        while not self._over.wait(0.1):
+            with self._lock:
+                if not self._process.alive:
+                    self._process.kill_all()
+                    self.said.append(self._process.stderr)
+                    self._process = self._start()
+                    self.starts += 1
+
+
+class Doing:
+    """A schedule under way, one thread for each side. A context manager that ends with all faults healed."""
+
+    def __init__(self, faults: Sequence[Fault], place: Place, keeper: Keeper) -> None:
+        self._place, self._keeper = place, keeper
+        self._began = time.monotonic()
+        self._failures: list[BaseException] = []
+        self._threads = [
+            threading.Thread(target=self._run, args=([f for f in faults if f.side is side],), daemon=True)
+            for side in Side
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+
+    def wait(self) -> None:
+        """Until the last fault is over.
+
+        Raises:
+            BaseException: What ended a side early.
+        """
+        for thread in self._threads:
+            thread.join(_JOIN_SECONDS)
+        if self._failures:
+            raise self._failures[0]
+
+    def _run(self, faults: Sequence[Fault]) -> None:
+        try:
+            for fault in faults:
+                self._sleep_until(fault.at_seconds)
+                self._begin(fault)
+                self._meanwhile(fault)
+                self._end(fault)
+        except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
+            self._failures.append(error)
+
+    def _sleep_until(self, at_seconds: float) -> None:
+        time.sleep(max(0.0, self._began + at_seconds - time.monotonic()))
+
+    def _begin(self, fault: Fault) -> None:
+        match fault.what:
+            case What.BROKER_FROZEN:
+                self._place.freeze(fault.side)
+            case What.BROKER_KILLED:
+                self._place.kill(fault.side)
+            case What.RESET:
+                pass
+            case What.WORKER_KILLED:
+                self._keeper.process.kill("worker")
+            case What.JVM_KILLED:
+                self._keeper.process.kill("jvm")
+            case What.DRIVER_KILLED:
+                self._keeper.process.kill("driver")
+            case What.STOPPED:
+                self._keeper.process.stop()
+            case What.FROZEN:
+                self._keeper.process.freeze()
+            case what:
+                self._place.links[fault.side].change(_SHAPES[what])
+
+    def _meanwhile(self, fault: Fault) -> None:
+        while fault.what is What.RESET and time.monotonic() < self._began + fault.ends_at_seconds:
+            self._place.links[fault.side].cut()
+            time.sleep(_RESET_EVERY_SECONDS)
+        self._sleep_until(fault.ends_at_seconds)
+
+    def _end(self, fault: Fault) -> None:
+        if fault.what is What.FROZEN:
+            self._keeper.process.thaw()
+        elif fault.side is not Side.COMMAND:
+            self._place.heal(fault.side)

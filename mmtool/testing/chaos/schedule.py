@@ -1,0 +1,102 @@
+"""What happens to a flow, and when: all of it drawn from one seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+WINDOW_SECONDS = 14.0
+"""All faults are over by then."""
+
+_LONGEST_SECONDS = 12.0  # longer than a session of the owner lasts
+_LEAST, _MOST = 3, 6
+_AT_START = 0.25
+_PAUSES = ((0.5, 3.0), (3.0, 7.0), (7.0, _LONGEST_SECONDS))
+
+
+class Side(StrEnum):
+    """Which cluster, or its link, it happens to; what happens to the command itself is on neither."""
+
+    SOURCE = "source"
+    TARGET = "target"
+    COMMAND = "command"
+
+
+class What(StrEnum):
+    """Faults: of a link, of a broker, of a process of the command."""
+
+    FAR = "far"
+    THIN = "thin"
+    SILENT = "silent"
+    SILENT_THERE = "silent-there"
+    SILENT_BACK = "silent-back"
+    SLICED = "sliced"
+    RESET = "reset"
+    REFUSED = "refused"
+    BROKER_FROZEN = "broker-frozen"
+    BROKER_KILLED = "broker-killed"
+    WORKER_KILLED = "worker-killed"
+    JVM_KILLED = "jvm-killed"
+    DRIVER_KILLED = "driver-killed"
+    FROZEN = "frozen"
+    STOPPED = "stopped"
+
+
+OF_LINKS = (
+    What.FAR, What.THIN, What.SILENT, What.SILENT_THERE, What.SILENT_BACK, What.SLICED, What.RESET, What.REFUSED,
+)  # fmt: skip
+OF_BROKERS = (What.BROKER_FROZEN, What.BROKER_KILLED)
+OF_COMMAND = (What.WORKER_KILLED, What.JVM_KILLED, What.DRIVER_KILLED, What.FROZEN, What.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault.
+
+    Attributes:
+        at_seconds: When it begins.
+        seconds: How long it lasts; what is killed comes back then.
+    """
+
+    at_seconds: float
+    seconds: float
+    side: Side
+    what: What
+
+    @property
+    def ends_at_seconds(self) -> float:
+        return self.at_seconds + self.seconds
+
+    def __str__(self) -> str:
+        return f"{self.at_seconds:.1f}s {self.what} {self.side} {self.seconds:.1f}s"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All of a seed.
+
+    Attributes:
+        from_the_start: The clock starts with the command; else when its first records have crossed.
+        faults: By their beginning; those of one side follow each other.
+    """
+
+    from_the_start: bool
+    faults: tuple[Fault, ...]
+
+
+def schedule_of(seed: int) -> Schedule:
+    """What a seed stands for."""
+    chance = random.Random(f"faults {seed}")
+    from_the_start = chance.random() < _AT_START
+    free_at = dict.fromkeys(Side, 0.0)
+    found = []
+    for _ in range(chance.randint(_LEAST, _MOST)):
+        side = chance.choices(tuple(Side), (3, 3, 2))[0]
+        what = chance.choice(OF_COMMAND if side is Side.COMMAND else (*OF_LINKS, *OF_LINKS, *OF_BROKERS))
+        at = free_at[side] + chance.uniform(0.0, 5.0)
+        seconds = min(chance.uniform(*chance.choice(_PAUSES)), WINDOW_SECONDS - at)
+        if seconds > 0:
+            found.append(Fault(round(at, 2), round(seconds, 2), side, what))
+            free_at[side] = at + seconds + 0.5
+    return Schedule(from_the_start, tuple(sorted(found, key=lambda fault: fault.at_seconds)))

@@ -1,0 +1,50 @@
+"""A seed stands for its faults: the same ones each time, and over when the window is."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.testing.chaos.schedule import (
+    OF_BROKERS,
+    OF_COMMAND,
+    OF_LINKS,
+    WINDOW_SECONDS,
+    Side,
+    What,
+    schedule_of,
+)
+
+SEEDS = st.integers(0, 1 << 32)
+
+
+@given(SEEDS)
+def test_a_seed_draws_the_same_faults_again(seed):
+    assert schedule_of(seed) == schedule_of(seed)
+
+
+@given(SEEDS)
+def test_faults_begin_in_order_and_end_in_the_window(seed):
+    faults = schedule_of(seed).faults
+    assert faults
+    assert [f.at_seconds for f in faults] == sorted(f.at_seconds for f in faults)
+    assert all(f.at_seconds >= 0 and f.ends_at_seconds <= WINDOW_SECONDS + 0.02 for f in faults)
+
+
+@given(SEEDS)
+def test_faults_of_one_side_follow_each_other(seed):
+    for side in Side:
+        mine = [fault for fault in schedule_of(seed).faults if fault.side is side]
+        assert all(one.ends_at_seconds < other.at_seconds for one, other in pairwise(mine))
+
+
+@given(SEEDS)
+def test_a_cluster_has_faults_of_clusters_and_the_command_has_its_own(seed):
+    for fault in schedule_of(seed).faults:
+        assert (fault.what in OF_COMMAND) == (fault.side is Side.COMMAND)
+
+
+def test_fifty_seeds_know_every_fault():
+    drawn = {fault.what for seed in range(1, 51) for fault in schedule_of(seed).faults}
+    assert drawn == {*OF_LINKS, *OF_BROKERS, *OF_COMMAND} == set(What)
+    assert {schedule_of(seed).from_the_start for seed in range(1, 51)} == {False, True}
