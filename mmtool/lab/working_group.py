@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
@@ -15,7 +16,7 @@ _POLL_SECONDS = 0.2
 _JOIN_SECONDS = 90.0
 
 
-class Beside:
+class Beside(ABC):
     """Runs a piece of work again and again until its context ends; a cluster that is away is asked again."""
 
     def __init__(self, name: str) -> None:
@@ -30,8 +31,9 @@ class Beside:
         self._over.set()
         self._thread.join(_JOIN_SECONDS)
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Until ``_over`` is set."""
 
 
 class WorkingGroup(Beside):

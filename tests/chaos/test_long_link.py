@@ -12,6 +12,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
+from mmtool.testing.chaos.place import behind_a_link
 from mmtool.testing.link import Link, LinkShape
 from mmtool.testing.processes import MmtoolProcess
 
@@ -23,17 +24,6 @@ RECORDS, RECORD_BYTES = 300_000, 1000
 STEADY = (0.1, 0.9)  # of the records: between the start's small batches and the end's
 PATIENCE_SECONDS = 120
 _LOOK_SECONDS = 0.3  # the link is carried by this process as well: what looks costs it speed
-
-
-def behind_a_link(behind, advertised):
-    """A broker with a listener that clients only reach through the link; what is local stays so."""
-    local, control = "PLAINTEXT://127.0.0.1:{port}", "CONTROLLER://127.0.0.1:{controller_port}"
-    return {
-        "listeners": f"{local},LINK://127.0.0.1:{behind},{control}",
-        "advertised.listeners": f"{local},LINK://127.0.0.1:{advertised}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LINK:PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-    }
 
 
 @pytest.fixture

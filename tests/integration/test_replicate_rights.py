@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from confluent_kafka.admin import (
@@ -19,6 +20,7 @@ from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.waiting import wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench
@@ -48,24 +50,38 @@ def rule(kind, name, operation, permission):
     return AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
 
 
-@pytest.fixture
-def deny(bench):
-    """``deny(kind, prefix, operation)`` takes one right away from everybody, until the test ends."""
-    admin = AdminClient({"bootstrap.servers": bench.fleet["target"].bootstrap, "log_level": 2})
+class Rights:
+    """``rights(kind, prefix, operation)`` takes one away from everybody, and `give_back` gives all of them back."""
 
-    def take_away(kind, prefix, operation):
+    def __init__(self, bootstrap):
+        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+
+    def __call__(self, kind, prefix, operation):
         rules = [
             rule(kind, prefix, ANY, AclPermissionType.ALLOW),
             rule(kind, prefix, operation, AclPermissionType.DENY),
         ]
-        for done in admin.create_acls(rules).values():
+        for done in self._admin.create_acls(rules).values():
             done.result(20)
 
-    yield take_away
-    every = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-    )
-    admin.delete_acls([every])[every].result(20)
+    def give_back(self):
+        every = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        self._admin.delete_acls([every])[every].result(20)
+
+
+@pytest.fixture
+def deny(bench):
+    rights = Rights(bench.fleet["target"].bootstrap)
+    yield rights
+    rights.give_back()
 
 
 def written_topic(bench, stem, partitions):
@@ -95,6 +111,32 @@ def test_a_topic_that_cannot_grow_is_halted_and_the_others_are_mirrored(bench, s
     assert "has 1 partitions, 3 are needed" in halted[0]["reason"]
     assert "AUTHORIZATION" in halted[0]["reason"]
     assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
+
+
+def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_come_by_themselves(
+    bench, deny, measured
+):
+    """Within 30 s, and the other topic never waits; what halted it is said once."""
+    held, free = (written_topic(bench, f"back-{name}", 1) for name in ("held", "free"))
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+
+    def comes(topic, count):
+        wanted = {0: count}
+        return wait_until(lambda: end_offsets(target, f"source.{topic}") == wanted, f"{topic} {wanted}", 60)
+
+    with bench.start(bench.properties(f"{held},{free}")) as process:
+        comes(held, 30)
+        deny(ResourceType.TOPIC, f"source.{held}", AclOperation.WRITE)
+        for topic in (held, free):
+            produce(source, Load(topic, 10, 1, 200, first_sequence=30))
+        process.wait_line(f"{held}-0 is halted: WRITE on target topic source.{held} is denied: grant it")
+        comes(free, 40)
+        time.sleep(20)  # it is tried meanwhile, in vain
+        deny.give_back()
+        seconds = comes(held, 40)
+        measured(f"a right that came back: records {seconds:.1f} s later")
+        answer = process.stop()
+    assert (answer.code, answer.stderr.count("is halted:"), seconds < 30) == (143, 1, True), answer.stderr
 
 
 def test_nothing_that_can_run_is_refused(bench, stubborn):

@@ -6,10 +6,11 @@ import random
 from dataclasses import dataclass
 from enum import StrEnum
 
-WINDOW_SECONDS = 14.0
+WINDOW_SECONDS = 12.0
 """All faults are over by then."""
 
-_LONGEST_SECONDS = 12.0  # longer than a session of the owner lasts
+_LONGEST_SECONDS = 11.5  # longer than a session of the owner lasts
+_SHORTEST_SECONDS = 0.3
 _LEAST, _MOST = 3, 6
 _AT_START = 0.25
 _PAUSES = ((0.5, 3.0), (3.0, 7.0), (7.0, _LONGEST_SECONDS))
@@ -96,7 +97,7 @@ def schedule_of(seed: int) -> Schedule:
         what = chance.choice(OF_COMMAND if side is Side.COMMAND else (*OF_LINKS, *OF_LINKS, *OF_BROKERS))
         at = free_at[side] + chance.uniform(0.0, 5.0)
         seconds = min(chance.uniform(*chance.choice(_PAUSES)), WINDOW_SECONDS - at)
-        if seconds > 0:
+        if seconds >= _SHORTEST_SECONDS:
             found.append(Fault(round(at, 2), round(seconds, 2), side, what))
             free_at[side] = at + seconds + 0.5
     return Schedule(from_the_start, tuple(sorted(found, key=lambda fault: fault.at_seconds)))

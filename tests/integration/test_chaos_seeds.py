@@ -1,0 +1,27 @@
+"""A short part of the chaos suite: seeded faults of links, brokers and processes under load."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.testing.chaos.__main__ import REPLAY
+from mmtool.testing.chaos.place import Place
+from mmtool.testing.chaos.seed import SeedRun
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+SEEDS = (10,)
+"""The command is killed twice, once while nothing that the target answers arrives."""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    with Place(tmp_path_factory.mktemp("chaos")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seed_loses_nothing_repeats_nothing_and_recovers_by_itself(place, tmp_path, measured, seed):
+    outcome = SeedRun(place, tmp_path, seed).run()
+    measured(f"seed {seed}: {outcome.row()}")
+    assert outcome.passed, f"{outcome.row()}\nagain: {REPLAY.format(seed=seed)}"
