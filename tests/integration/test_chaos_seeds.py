@@ -10,8 +10,8 @@ from mmtool.testing.chaos.seed import SeedRun
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-SEEDS = (10,)
-"""The command is killed twice, once while nothing that the target answers arrives."""
+SEEDS = (8,)
+"""Both links are far, thin or silent in turn."""
 
 
 @pytest.fixture(scope="module")

@@ -55,7 +55,7 @@ class HeldBack:
     def _let_go(self, mirror: PartitionMirror, held: _Held) -> None:
         del self._held[mirror]
         if held.said and mirror.state != State.HALTED:  # that has a reason of its own
-            mirror.note("")
+            _note(mirror, "")
 
     async def look(self, now_ms: int) -> None:
         """Asks about those that have been held for a while."""
@@ -69,7 +69,7 @@ class HeldBack:
         wrote_ms = now_ms if holder is None else holder.last_timestamp
         if now_ms - min(held.since_ms, wrote_ms) >= LONG_MS and self._held.get(mirror) is held:
             held.said = True
-            mirror.note(_sentence(held.at, holder))
+            _note(mirror, _sentence(held.at, holder))
 
     async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
         """Who has a transaction open from there; None where the leader does not tell (before 2.8, or without READ)."""
@@ -83,6 +83,10 @@ class HeldBack:
         if found is None or found.error_code != Code.NONE:
             return None
         return next((producer for producer in found.producers if producer.open_from == at), None)
+
+
+def _note(mirror: PartitionMirror, reason: str) -> None:
+    mirror.reason, mirror.dirty = reason, True
 
 
 def _sentence(at: int, holder: ProducerState | None) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mmtool.kafka.wire.fetch import Diverging
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -25,11 +27,18 @@ class LeaderEpochs:
 
     def __init__(self, frontier: UpstreamOffset, epoch: int | Unknown) -> None:
         self._since: deque[tuple[int, int | Unknown]] = deque([(frontier, epoch)])
+        self._coming: deque[tuple[int, int | Unknown]] = deque()
 
-    def read(self, up_to: UpstreamOffset, epoch: int | Unknown) -> None:
-        """A batch that ends there was read; UNKNOWN when what lies there was passed over unread."""
-        if self._since[-1][1] != epoch:
-            self._since.append((up_to, epoch))
+    def coming(self, batches: Iterable[tuple[int, int | Unknown]]) -> None:
+        """What `read_to` may pass: the end of each batch and its epoch; UNKNOWN of what is passed over unread."""
+        self._coming = deque(batches)
+
+    def read_to(self, position: UpstreamOffset) -> None:
+        """Everything that ends at or before ``position`` was read."""
+        while self._coming and self._coming[0][0] <= position:
+            end, epoch = self._coming.popleft()
+            if self._since[-1][1] != epoch:
+                self._since.append((end, epoch))
 
     @property
     def last(self) -> int | Unknown:
@@ -44,15 +53,26 @@ class LeaderEpochs:
         return epoch if since <= position else UNKNOWN
 
 
-def cut(diverging: Diverging, frontier: UpstreamOffset, place: TopicPartition) -> str:
-    """What is said of a source's log that does not hold any more what was read from it (KIP-595)."""
+def cut(
+    diverging: Diverging, frontier: UpstreamOffset, read_to: UpstreamOffset, place: TopicPartition
+) -> str:
+    """What is said of a source's log that does not hold any more what was read from it (KIP-595).
+
+    Args:
+        diverging: The broker's word. One whose end is behind ``read_to`` does not tell where it begins.
+        frontier: Up to there the source is mirrored.
+        read_to: Up to there it was read.
+        place: On the source.
+    """
     end = diverging.end
-    lost = (
-        f"offsets {end} to {frontier - 1} were mirrored and are gone"
-        if end < frontier
-        else "nothing mirrored is gone"
-    )
+    if end >= read_to:
+        return (
+            f"the source's log holds other records below {read_to} than were read, as after an unclean leader election,"
+            " and nobody can tell from where on: compare both sides, then `mmtool flow seek --csv FILE`"
+        )
+    lost = f"{end} to {frontier - 1} were mirrored and are gone"
+    gone = f"offsets {lost}" if end < frontier else "nothing mirrored is gone"
     return (
-        f"the source's log was cut at {end}, as an unclean leader election does: {lost}; to mirror what is there now:"
+        f"the source's log was cut at {end}, as an unclean leader election does: {gone}; to mirror what is there now:"
         f" `mmtool flow seek --csv FILE`, with the line {place.topic},{place.partition},{end}"
     )

@@ -101,6 +101,7 @@ class PartitionMirror:
         self._remembered = False
         self._offered_ms = 0
         self._diverged = False
+        self._then_halt = ""  # once all that came before it is on the target
         self._heard = False
         self._read_committed = read_committed
 
@@ -111,11 +112,11 @@ class PartitionMirror:
 
         A batch that cannot be mirrored halts the partition, and ``reason`` says why.
         """
-        if self.state == State.HALTED:
+        if self.state == State.HALTED or self._then_halt:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            self.halt(cut(fetched.diverging, self.frontier, self.assignment.place))
+            self.halt(cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place))
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -130,7 +131,8 @@ class PartitionMirror:
         try:
             self._take(fetched)
         except BatchError as error:
-            self.halt(f"{error.message}: {error.remedy}" if error.remedy else error.message)
+            self._then_halt = f"{error.message}: {error.remedy}" if error.remedy else error.message
+            self._settle()
         self.note_lag(now_ms)
         return self.held_bytes - before
 
@@ -138,6 +140,7 @@ class PartitionMirror:
         admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
         views = [v for v in iter_batches(fetched.records) if v.header.next_offset > self.fetch_position]
         wanted = [view for view in views if admitted.admits(view) and self._wants(view.header)]
+        self._epochs.coming((view.header.next_offset, view.header.leader_epoch) for view in views)
         if wanted:
             try:
                 self._hold(wanted)
@@ -145,8 +148,6 @@ class PartitionMirror:
                 # what is good before the bad batch still goes
                 for view in wanted:
                     self._hold([view])
-        for view in views:
-            self._epochs.read(UpstreamOffset(view.header.next_offset), view.header.leader_epoch)
         if views:
             self._pass_over(UpstreamOffset(views[-1].header.next_offset))
 
@@ -179,6 +180,7 @@ class PartitionMirror:
     def _pass_over(self, position: UpstreamOffset) -> None:
         """Everything below ``position`` is held or absent: the last held batch carries the frontier along."""
         self.fetch_position = max(self.fetch_position, position)
+        self._epochs.read_to(position)
         if self._unsent:
             self._unsent[-1].upstream_next = self.fetch_position
         elif self._in_flight:
@@ -194,7 +196,7 @@ class PartitionMirror:
 
     def skip_to(self, position: UpstreamOffset) -> None:
         """The source deleted everything below ``position`` unread: a gap, by the operator's choice."""
-        self._epochs.read(position, UNKNOWN)
+        self._epochs.coming([(position, UNKNOWN)])
         self._pass_over(position)
 
     def note_lag(self, now_ms: int) -> None:
@@ -331,6 +333,8 @@ class PartitionMirror:
         """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
         while not self._diverged and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
             self._book(self._in_flight[0])
+        if self._then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
+            self.halt(self._then_halt)
         fates = [sent.fate for sent in self._in_flight]
         if Fate.MISSING in fates and Fate.PENDING not in fates:
             for sent in self._in_flight:
@@ -386,10 +390,6 @@ class PartitionMirror:
         self.state = State.HALTED
         self.reason = reason
         self.dirty = True
-
-    def note(self, reason: str) -> None:
-        """What an operator should know of a partition that goes on."""
-        self.reason, self.dirty = reason, True
 
     def drop_unsent(self) -> int:
         """Forgets what was fetched and never sent; the number of bytes freed."""

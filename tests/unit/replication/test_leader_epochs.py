@@ -26,7 +26,8 @@ def test_a_the_epoch_of_a_position_is_that_of_the_batch_right_below_it(batches, 
     epochs, ends, at, epoch = LeaderEpochs(UpstreamOffset(0), UNKNOWN), {0: UNKNOWN}, 0, 3
     for length, step in batches:
         at, epoch = at + length, epoch + step
-        epochs.read(UpstreamOffset(at), epoch)
+        epochs.coming([(at, epoch)])
+        epochs.read_to(UpstreamOffset(at))
         ends[at] = epoch
     assert epochs.last == ends[at]
     for position in sorted(drawn.draw(st.sets(st.sampled_from(sorted(ends))))):
@@ -103,3 +104,21 @@ def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what)
         f"the source's log was cut at {end}, as an unclean leader election does: {what};"
     )
     assert mirror.reason.endswith(f"with the line orders,0,{end}")
+
+
+def test_another_epoch_from_an_unknown_place_on_is_not_said_to_be_a_cut_at_one():
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, 9)), now_ms=2)
+    assert mirror.reason.startswith("the source's log holds other records below 2 than were read")
+
+
+def test_before_a_batch_that_cannot_move_the_epoch_is_that_of_the_last_good_one():
+    """Else the source would be asked, after a restart, about a position that its epoch never reached."""
+    mirror, log = mirror_of(assigned(max_batch_bytes=200)), FakeLog()
+    big = replace(batch_of([PlainRecord(3, value=b"x" * 500)]), leader_epoch=7).write()
+    mirror.offer(fetched(of_epoch(4, 0, 2), of_epoch(6, 2), big, end=4), now_ms=1)
+    settle(mirror, log)
+    tail = stored(mirror)
+    assert (mirror.state, tail.upstream_frontier, tail.source_leader_epoch) == (State.HALTED, 3, 6)

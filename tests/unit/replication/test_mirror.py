@@ -124,11 +124,13 @@ def test_the_cut_tail_of_an_answer_is_fetched_again():
 
 
 def test_what_is_good_before_a_batch_that_cannot_move_still_goes():
-    mirror = mirror_of(assigned(max_batch_bytes=200))
+    mirror, log = mirror_of(assigned(max_batch_bytes=200)), FakeLog()
     big = batch_of([PlainRecord(2, value=b"x" * 500)]).write()
     mirror.offer(fetched(data(0, 2), big, end=3), now_ms=1)
+    assert (mirror.state, mirror.offer(fetched(big, end=3), now_ms=2)) == (State.RUNNING, 0)
+    settle(mirror, log)
     assert (mirror.state, "upstream offset 2" in mirror.reason) == (State.HALTED, True)
-    assert mirror.fetch_position == 2
+    assert (landed(log), mirror.frontier, mirror.fetch_position) == ([b"v0", b"v1"], 2, 2)
 
 
 def test_a_damaged_batch_that_must_be_rebuilt_halts_the_partition():

@@ -1,0 +1,189 @@
+"""Records that cannot be mirrored, on real brokers: located, said, and never passed over in silence.
+
+The flow runs from ``target`` to ``source``, so that no other test's flow is taken over by accident. Beside each topic
+that something happens to there is another one, which goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient
+
+from mmtool.kafka.wire.codes import Code
+from mmtool.lab.operating import alter_topic
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.testing.batches import PlainRecord, batch_of
+from mmtool.testing.mirror_flow import Owner, flow_of
+from mmtool.testing.wire import NOW_MS, Wire, on_loop
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import FlowSettings
+
+FROM, TO = "target", "source"
+HOUR_MS = 3_600_000
+FOR_EVER = str((1 << 63) - 1)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One flow, a topic that something happens to, and one that goes on."""
+
+    settings: FlowSettings
+    up: str
+    down: str
+    topic: str
+    other: str
+
+    def with_policy(self, **changes):
+        return replace(self, settings=self.settings.model_copy(update=changes))
+
+    @property
+    def mirrored(self):
+        return self.settings.remote_topic(self.topic)
+
+    async def write(self, *records):
+        """A batch of them into the topic, and one record into the other."""
+        wire = Wire(self.settings.source, self.up)
+        for topic, some in ((self.topic, records), (self.other, [record(0, b"other")])):
+            numbered = [replace(one, offset=place) for place, one in enumerate(some)]
+            log = await wire.log(topic)
+            assert (await log.produce(batch_of(numbered).write())).error_code == Code.NONE
+        await wire.close()
+
+    async def run(self):
+        """A process that takes the flow, mirrors what it can, and ends: why the topic is halted, if it is."""
+        owner = await Owner.take(self.settings)
+        await owner.catch_up()
+        halted = owner.run.view.refused.get(self.topic) or owner.halted(self.topic)
+        assert owner.halted(self.other) == ""
+        await owner.close()
+        return halted
+
+    def read(self):
+        return [one.value for one in read_topic(self.down, self.mirrored)]
+
+    def others(self):
+        return len(read_topic(self.down, self.settings.remote_topic(self.other)))
+
+    async def delete_below(self, offset):
+        """DeleteRecords on the source, as retention would."""
+        admin = AdminClient({"bootstrap.servers": self.up})  # must outlive its futures
+        deleted = admin.delete_records([Place(self.topic, 0, offset)])
+        await asyncio.to_thread(next(iter(deleted.values())).result, 10)
+
+    async def make_again(self):
+        admin = AdminClient({"bootstrap.servers": self.up})
+        await asyncio.to_thread(admin.delete_topics([self.topic], operation_timeout=10)[self.topic].result)
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(create_topic, self.up, self.topic)
+
+
+@pytest.fixture
+def scene(fleet, tmp_path, topic_name):
+    topic, other = topic_name("loses"), topic_name("loses-other")
+    create_topic(fleet[FROM].bootstrap, topic, 1, 1, **{"message.timestamp.after.max.ms": FOR_EVER})
+    create_topic(fleet[FROM].bootstrap, other)
+    settings = flow_of(fleet, tmp_path, FROM, TO, f"{topic},{other}")
+    up, down = fleet[FROM].bootstrap, fleet[TO].bootstrap
+    return Scene(settings, up, down, topic, other)
+
+
+def record(number, value=None, *, key=b"k", timestamp=NOW_MS):
+    return PlainRecord(0, timestamp + number, key, b"%d" % number if value is None else value)
+
+
+def records(first, stop):
+    return [record(number) for number in range(first, stop)]
+
+
+def values(*numbers):
+    return [b"%d" % number for number in numbers]
+
+
+@on_loop
+async def test_what_the_source_deleted_before_it_was_mirrored_is_said_with_its_range(scene):
+    await scene.write(*records(0, 10))
+    assert await scene.run() == ""
+    await scene.write(*records(10, 20))
+    await scene.delete_below(15)
+    assert (await scene.run()).startswith("the source deleted offsets 10 to 14 before they were mirrored:")
+    assert (scene.read(), scene.others()) == (values(*range(10)), 2)
+
+
+@on_loop
+async def test_a_loss_that_the_operator_accepts_is_a_gap_in_the_books(scene):
+    await scene.write(*records(0, 10))
+    assert await scene.run() == ""
+    await scene.write(*records(10, 20))
+    await scene.delete_below(15)
+    accepting = scene.with_policy(on_data_loss="continue")
+    assert await accepting.run() == ""
+    assert scene.read() == values(*range(10), *range(15, 20))
+    owner = await Owner.take(accepting.settings)
+    assert owner.runs(scene.topic) == [(0, 0, 10), (15, 10, 5)]
+    await owner.close()
+
+
+@on_loop
+async def test_a_source_topic_that_was_made_again_is_not_mirrored_behind_the_old_one(scene):
+    await scene.write(*records(0, 10))
+    assert await scene.run() == ""
+    await scene.make_again()
+    await scene.write(*records(100, 112))
+    assert "was deleted and created again" in await scene.run()
+    assert (scene.read(), scene.others()) == (values(*range(10)), 2)
+
+
+@on_loop
+async def test_a_source_topic_that_was_made_again_begins_anew_where_the_operator_says_so(scene):
+    await scene.write(*records(0, 10))
+    assert await scene.run() == ""
+    await scene.make_again()
+    await scene.write(*records(100, 103))
+    assert await scene.with_policy(on_topic_recreated="restart").run() == ""
+    assert scene.read() == values(*range(10), *range(100, 103))
+
+
+@on_loop
+async def test_a_record_above_the_target_s_limit_halts_at_its_offset_until_the_limit_is_raised(scene):
+    """What came in one batch with it waits with it."""
+    await scene.write(*records(0, 2))
+    assert await scene.run() == ""
+    alter_topic(scene.down, scene.mirrored, max_message_bytes="2000")
+    await scene.write(record(2))
+    await scene.write(record(3), record(4, b"x" * 5000), record(5))
+    halted = await scene.run()
+    assert ("offset 4" in halted, "2000" in halted) == (True, True), halted
+    assert (scene.read(), scene.others()) == (values(0, 1, 2), 3)
+    alter_topic(scene.down, scene.mirrored, max_message_bytes="10000")
+    assert await scene.run() == ""
+    assert scene.read() == [*values(0, 1, 2, 3), b"x" * 5000, b"5"]
+
+
+@on_loop
+async def test_a_timestamp_that_the_target_refuses_halts_at_its_batch_until_the_target_takes_it(scene):
+    await scene.write(*records(0, 2))
+    assert await scene.run() == ""
+    alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=str(HOUR_MS))
+    await scene.write(record(2, timestamp=NOW_MS + 48 * HOUR_MS))
+    assert (await scene.run()).startswith(
+        "the target refuses the batch at upstream offset 2: INVALID_TIMESTAMP"
+    )
+    alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=FOR_EVER)
+    assert await scene.run() == ""
+    assert scene.read() == values(0, 1, 2)
+
+
+@on_loop
+async def test_a_record_without_a_key_halts_where_the_mirror_is_compacted(scene):
+    await scene.write(*records(0, 2))
+    assert await scene.run() == ""
+    alter_topic(scene.down, scene.mirrored, cleanup_policy="compact")
+    await scene.write(record(2, key=None))
+    assert (await scene.run()).startswith("the target refuses the batch at upstream offset 2: INVALID_RECORD")
+    assert (scene.read(), scene.others()) == (values(0, 1), 2)
