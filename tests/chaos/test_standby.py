@@ -1,0 +1,55 @@
+"""A second host stands by: it takes over from an owner that dies or freezes, and one that wakes up changes nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.replicating import Bench, Stage
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
+
+TAKES_OVER_SECONDS = 15.0
+ASLEEP_SECONDS = 60.0
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture
+def pair(fleet, tmp_path, request):
+    """An owner that mirrors, and a standby that has joined and started all it needs."""
+    with Stage(Bench(fleet, tmp_path), f"standby-{os.getpid()}-{request.node.name[-12:]}") as stage:
+        owner = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        standby = stage.start("--standby")
+        wait_until(lambda: len(stage.members()) == 2, "the standby to join", PATIENCE_SECONDS)
+        wait_until(lambda: bool(standby.pids("jvm")), "its JVM", PATIENCE_SECONDS)
+        time.sleep(10)
+        yield stage, owner, standby
+
+
+def test_it_takes_over_within_fifteen_seconds_of_the_owner_s_death(pair, measured):
+    stage, owner, standby = pair
+    owner.kill_all()
+    seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    measured(f"standby: every partition moved {seconds:.1f} s after its owner's kill -9")
+    asked = stage.prove_exact(standby)
+    measured(f"{asked} offsets exact after the standby took over")
+    assert seconds < TAKES_OVER_SECONDS
+
+
+def test_an_owner_that_slept_for_a_minute_writes_nothing_when_it_wakes(pair, measured):
+    """It finds that the flow is somebody else's, and ends with 10."""
+    stage, owner, standby = pair
+    owner.freeze()
+    seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    measured(f"standby: every partition moved {seconds:.1f} s after its owner froze")
+    time.sleep(ASLEEP_SECONDS - seconds)
+    owner.thaw()
+    answer = owner.wait(PATIENCE_SECONDS)
+    assert (answer.code, "Traceback" in answer.stderr) == (10, False), answer.stderr
+    stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    asked = stage.prove_exact(standby)
+    measured(f"{asked} offsets exact after an owner had slept for {ASLEEP_SECONDS:.0f} s")
