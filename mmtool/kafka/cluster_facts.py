@@ -176,7 +176,8 @@ class KafkaCluster:
                 return None
             what = f"asking about {key}"
             if error.code() == KafkaError.FENCED_LEADER_EPOCH:
-                return _FencedError(f"cluster {self.alias} failed at {what}: {error}")
+                # not handed on as an answer that passes: this client would get it for 15 minutes
+                raise _FencedError(f"cluster {self.alias} failed at {what}: {error}")
             return failure_of(self._settings, error, what)
 
         return result(future, self._seconds + _SPARE_SECONDS, failure)

@@ -167,10 +167,11 @@ class SeedRun:
 
     def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
         """Until the target holds all, and the group is where it is at home."""
+        patience = PATIENCE_SECONDS * _load_factor()
         try:
-            wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS)
+            wait_until(lambda: self._is_even(watcher), "both sides are even", patience)
         except GateError:
-            return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault"], None
+            return [f"not even {patience:.0f} s after the last fault"], None
         return [], round(time.monotonic() - healed, 1)
 
     def _is_even(self, watcher: Watcher) -> bool:
@@ -285,4 +286,5 @@ def _by_kind(found: Sequence[Anomaly]) -> Mapping[str, Sequence[Anomaly]]:
 
 
 def _load_factor() -> float:
+    """1 on a machine that has time for it: what else it does is no fault of the command's."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

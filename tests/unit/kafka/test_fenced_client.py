@@ -1,0 +1,40 @@
+"""A client that remembers a leader's old epoch is replaced at once, not asked until patience is over."""
+
+import time
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaError, KafkaException
+
+from mmtool.config import ClusterSettings
+from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.ports import Bounds
+from mmtool.translation.types import TopicPartition
+
+PLACE = TopicPartition("orders", 0)
+PATIENCE_SECONDS = 20.0
+
+
+class Client:
+    """As much of the library's as is asked for offsets: fenced, or with an answer."""
+
+    def __init__(self, *, fenced):
+        self.fenced, self.asked = fenced, 0
+
+    def list_offsets(self, wanted, **_):
+        self.asked += 1
+        answer = Future()
+        if self.fenced:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.FENCED_LEADER_EPOCH)))
+        else:
+            answer.set_result(type("Offset", (), {"offset": 7})())
+        return dict.fromkeys(wanted, answer)
+
+
+def test_ends_are_asked_of_a_new_client_without_waiting(monkeypatch):
+    cluster = KafkaCluster(ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1"), PATIENCE_SECONDS)
+    old, new = Client(fenced=True), Client(fenced=False)
+    monkeypatch.setattr(cluster, "_client", old)
+    monkeypatch.setattr(cluster, "_new_client", lambda: new)
+    began = time.monotonic()
+    assert cluster.bounds([PLACE]) == {PLACE: Bounds(7, 7)}
+    assert (old.asked, time.monotonic() - began < PATIENCE_SECONDS / 4) == (1, True)
