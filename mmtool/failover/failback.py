@@ -142,12 +142,13 @@ def rehearse(
     homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
     selection_said = selection_warnings(selected)
+    still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
         settings,
         identity.source_id,
         identity.target_id,
         homecoming.plan,
-        (*selection_said, *_warnings(tails, homecoming, facts, names_of(settings))),
+        (*selection_said, *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored)),
         selection_said=selection_said,
         seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
         ways=ways,
@@ -166,8 +167,14 @@ def _never_left(settings: FlowSettings) -> RefusedError:
     )
 
 
-def _warnings(tails: FoundTails, homecoming: Homecoming, facts: HomeFacts, names: Names) -> tuple[str, ...]:
-    return (*told(tails, homecoming, names), *stay(facts, names))
+def _warnings(
+    tails: FoundTails,
+    homecoming: Homecoming,
+    facts: HomeFacts,
+    names: Names,
+    still_mirrored: Collection[str] = (),
+) -> tuple[str, ...]:
+    return (*told(tails, homecoming, names, still_mirrored), *stay(facts, names))
 
 
 def execute(

@@ -15,7 +15,7 @@ from mmtool.plan.words import counted, few
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from mmtool.failover.diverged import FoundTails
+    from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.failover.failback import BothWays
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts
@@ -74,17 +74,25 @@ class HomeLook:
         )
 
 
-def told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[str]:
-    """What an operator must know of the diverged tail before agreeing."""
-    if tails.diverged_records:
-        at = few([found.place for found in tails.to_export], 3)
-        up_to = any(found.kind is TailKind.AT_MOST for found in tails.to_export)
-        records = "up to " * up_to + counted(tails.diverged_records, "record")
-        yield (
-            f"{records} of {names.source} never reached {names.target} ({at}):"
-            f" {_whereto(homecoming.plan, names)}, and groups pass over {homecoming.diverged_records:,} of them"
-        )
-    ahead = sum(homecoming.ahead.values())
+def told(
+    tails: FoundTails, homecoming: Homecoming, names: Names, still_mirrored: Collection[str] = ()
+) -> Iterable[str]:
+    """What an operator must know of the diverged tail before agreeing.
+
+    Args:
+        tails: As they were found.
+        homecoming: What of them groups pass over.
+        names: Of the clusters.
+        still_mirrored: Topics at home that no mark holds yet: what is behind the frontier there comes over first.
+    """
+    diverged = [found for found in tails.to_export if found.place.topic not in still_mirrored]
+    coming = [found for found in tails.to_export if found.place.topic in still_mirrored]
+    if diverged:
+        yield _diverged(diverged, homecoming, names)
+    if coming:
+        where = f"{names.source} are not on {names.target} yet ({_places(coming)})"
+        yield f"{_counted(coming)} of {where}: they are mirrored first"
+    ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
         yield f"{counted(ahead, 'record')} of them are still to be read by groups that were behind on {names.target}"
     for found in tails.partitions:
@@ -97,6 +105,23 @@ def told(tails: FoundTails, homecoming: Homecoming, names: Names) -> Iterable[st
             )
         if found.undecided:
             yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
+
+
+def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
+    passed = sum(homecoming.passed.get(one.place, 0) for one in found)
+    return (
+        f"{_counted(found)} of {names.source} never reached {names.target} ({_places(found)}):"
+        f" {_whereto(homecoming.plan, names)}, and groups pass over {passed:,} of them"
+    )
+
+
+def _counted(found: list[FoundTail]) -> str:
+    up_to = any(one.kind is TailKind.AT_MOST for one in found)
+    return "up to " * up_to + counted(sum(one.tail.records for one in found), "record")
+
+
+def _places(found: list[FoundTail]) -> str:
+    return few([one.place for one in found], 3)
 
 
 def _whereto(plan: FailoverPlan, names: Names) -> str:

@@ -71,7 +71,7 @@ def story(request, bench, tmp_path_factory):
     for topic in topics:
         create_topic(home, topic, PARTITIONS)
     fill(home, topics, FIRST, 0)
-    first = consume(home, group, topics, FIRST)
+    first = [record for topic in topics for record in consume(home, group, [topic], FIRST // 2)]
     assert bench.catch_up(properties, "-s", "source", "-t", "target").code == 0
     fill(home, topics, TAIL, FIRST)  # the region dies before any of it is mirrored
 

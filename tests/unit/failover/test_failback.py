@@ -114,6 +114,14 @@ def test_a_topic_that_had_not_failed_over_is_mirrored_to_its_end_first_and_nothi
     assert row["diverged_records"] == 0
 
 
+def test_the_rehearsal_does_not_call_diverged_what_is_mirrored_first(scene):
+    scene.marks.write([])
+    scene.state.view.holds = type(scene.state.view.holds)()
+    warnings = rehearse(scene.both, BOTH).warnings
+    assert "5 records of east are not on west yet (orders-0): they are mirrored first" in warnings
+    assert not any("never reached" in warning or "of them" in warning for warning in warnings)
+
+
 def test_who_had_read_further_at_home_is_not_moved_back(scene, ran):
     scene.commits("late", "orders", 9)
     ran()
