@@ -34,7 +34,7 @@ def consume(
     Raises:
         GateError: In ``seconds`` it came to neither: a part of what there is would look like all of it.
     """
-    consumer, found, ended = _consumer(bootstrap, group), list[Read](), set[tuple[str, int]]()
+    consumer, found, ended = consumer_of(bootstrap, group), list[Read](), set[tuple[str, int]]()
     consumer.subscribe(list(topics))
     deadline = time.monotonic() + seconds
     while (at_most is None or len(found) < at_most) and not _at_the_ends(consumer, topics, ended):
@@ -68,7 +68,8 @@ def _take(message: Message, found: list[Read], ended: set[tuple[str, int]]) -> N
         ended.add(place)
 
 
-def _consumer(bootstrap: str, group: str) -> Consumer:
+def consumer_of(bootstrap: str, group: str) -> Consumer:
+    """A member of a group that reads what is committed, from the beginning, and commits when it is told to."""
     from confluent_kafka import Consumer
 
     return Consumer(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError
 from mmtool.lab.checker import Content, History
-from mmtool.lab.demo_worker import Worker
 from mmtool.lab.topics import end_offsets
+from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.demo_worker import Worker
 from mmtool.lab.records import RecordMaker
+from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Producer

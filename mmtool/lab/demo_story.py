@@ -19,8 +19,8 @@ from mmtool.lab.demo_consumers import Application, Habit, Reading, count
 from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, Writer
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
-from mmtool.lab.demo_worker import end_together
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.worker import end_together
 from mmtool.signals import ended_by_signals
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from mmtool.lab.demo_worker import Worker
     from mmtool.lab.topics import Isolation
+    from mmtool.lab.worker import Worker
 
 HABITS = (Habit("billing", 1.0), Habit("shipping", 0.5), Habit("reporting", 0.08))
 STEPS = 8

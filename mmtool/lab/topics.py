@@ -146,9 +146,9 @@ def _record(message: Message) -> Record:
     )
 
 
-def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The high watermark of each partition; empty while the topic does not exist or elects its leaders."""
-    from confluent_kafka import KafkaException, TopicPartition
+def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
+    """Where each partition ends for a reader; empty while the topic does not exist or elects its leaders."""
+    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
     from mmtool.kafka.errors import Kind, is_passing, kind_of
@@ -157,7 +157,9 @@ def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     try:
         known = admin.list_topics(timeout=_READY_SECONDS).topics.get(topic)
         wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
-        asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in wanted}) if wanted else {}
+        latest = {partition: OffsetSpec.latest() for partition in wanted}
+        level = IsolationLevel[isolation.upper()]
+        asked = admin.list_offsets(latest, isolation_level=level) if wanted else {}
         return {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
     except KafkaException as error:
         if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:

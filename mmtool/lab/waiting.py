@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -23,3 +24,8 @@ def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float 
             raise GateError(f"waited {timeout:.0f} s for {what}", code="timeout")
         time.sleep(poll)
     return time.monotonic() - started
+
+
+def patience(seconds: float) -> float:
+    """So long on a machine that has time for it; longer where others work on it too, by its load."""
+    return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+
+from mmtool.lab.applications import consumer_of
+from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,52 +14,20 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 _POLL_SECONDS = 0.2
-_JOIN_SECONDS = 90.0
 
 
-class Beside(ABC):
-    """Runs a piece of work again and again until its context ends; a cluster that is away is asked again."""
-
-    def __init__(self, name: str) -> None:
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join(_JOIN_SECONDS)
-
-    @abstractmethod
-    def _run(self) -> None:
-        """Until ``_over`` is set."""
-
-
-class WorkingGroup(Beside):
+class WorkingGroup(Worker):
     """One consumer that reads slower than it is written, and commits where it stands."""
 
     def __init__(self, bootstrap: str, group: str, topics: Sequence[str], records_per_second: float) -> None:
-        super().__init__(f"group {group}")
-        self._settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-            "isolation.level": "read_committed",
-            "session.timeout.ms": 45_000,
-            "log_level": 2,
-        }
-        self._topics = list(topics)
+        super().__init__(f"group {group}", self._consume)
+        self._bootstrap, self._group, self._topics = bootstrap, group, list(topics)
         self._each = max(1, round(records_per_second * _POLL_SECONDS))
 
-    def _run(self) -> None:
-        from confluent_kafka import Consumer
-
-        consumer = Consumer(self._settings)
+    def _consume(self) -> None:
+        consumer = consumer_of(self._bootstrap, self._group)
         consumer.subscribe(self._topics)
-        while not self._over.wait(_POLL_SECONDS):
+        while not self.stopping.wait(_POLL_SECONDS):
             self._work(consumer)
         consumer.close()
 

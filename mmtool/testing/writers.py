@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _SECONDS_OF_A_LOAD = 1.3  # it ends after the load under way
 _LEAST_RECORDS = 36
 _LINGER_MS = 100.0  # ten requests a second: the machine is for what is tested
-_JOIN_SECONDS = 60.0
 
 
 @dataclass
@@ -27,7 +26,9 @@ class RunningWriter:
         transactions: Write in transactions of this many records, every third one aborted; 0 for none.
         tolerant: A load that fails is followed by the next one: its broker may be away. What became of its records
             is for who reads them to find out.
-        failure: What ended it early; raised when the context ends.
+
+    Raises:
+        MmtoolError: When the context ends: what ended it early.
     """
 
     bootstrap: str
@@ -38,13 +39,13 @@ class RunningWriter:
     record_bytes: int = 300
     tolerant: bool = False
     records: int = 0
-    failure: BaseException | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
+    _worker: Worker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._worker = Worker(f"writer of {self.topic}", self._run)
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name=f"writer of {self.topic}", daemon=True)
-        self._thread.start()
+        self._worker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -52,22 +53,15 @@ class RunningWriter:
 
     def ask_to_stop(self) -> None:
         """Ends soon; `stop` waits for it."""
-        self._stop.set()
+        self._worker.stopping.set()
 
     def stop(self) -> None:
         """Ends after the load under way; every record is then acknowledged."""
-        self.ask_to_stop()
-        if self._thread is not None:
-            self._thread.join(_JOIN_SECONDS)
-        if self.failure is not None:
-            raise self.failure
+        self._worker.finish()
 
     def _run(self) -> None:
-        try:
-            for load in self._loads():
-                self._write(load)
-        except BaseException as error:  # noqa: BLE001  whoever ends the context must hear of it
-            self.failure = error
+        for load in self._loads():
+            self._write(load)
 
     def _write(self, load: Load) -> None:
         try:
@@ -80,7 +74,7 @@ class RunningWriter:
 
     def _loads(self) -> Iterator[Load]:
         first, count = 0, max(_LEAST_RECORDS, round(self.records_per_second * _SECONDS_OF_A_LOAD))
-        while not self._stop.is_set():
+        while not self._worker.stopping.is_set():
             how = Transactions(f"w-{uuid.uuid4().hex}", self.transactions, 3) if self.transactions else None
             yield Load(
                 self.topic,

@@ -24,4 +24,6 @@ def place(tmp_path_factory):
 def test_a_seed_loses_nothing_repeats_nothing_and_recovers_by_itself(place, tmp_path, measured, seed):
     outcome = SeedRun(place, tmp_path, seed).run()
     measured(f"seed {seed}: {outcome.row()}")
+    verdict = outcome.verdict
     assert outcome.passed, f"{outcome.row()}\nagain: {REPLAY.format(seed=seed)}"
+    assert (verdict.records > 0, verdict.offsets_proven > 0, verdict.glances > 0) == (True, True, True)

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from mmtool.lab.waiting import patience
 from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -13,16 +14,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 FIRST_RECORD_SECONDS = 30.0
 
 
-def patience():
-    """30 s on a machine that does nothing else; Spark's start takes its time from whoever else works."""
-    return FIRST_RECORD_SECONDS * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
 def test_a_kill_of_any_part_loses_nothing_and_repeats_nothing(bench, measured):
     """Under running producers, one of them transactional; then every offset translates exactly, both ways."""
 
     def moves_again(after):
-        seconds = stage.wait_for_new_records(patience())
+        seconds = stage.wait_for_new_records(patience(FIRST_RECORD_SECONDS))
         measured(f"{after}: first new records after {seconds:.1f} s")
 
     with Stage(bench, f"kill-{os.getpid()}") as stage:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from mmtool.lab.worker import Worker
 from mmtool.testing.chaos.schedule import Side, What
 from mmtool.testing.link import LinkShape, Way
 
@@ -26,7 +28,7 @@ _SHAPES = {
     What.REFUSED: LinkShape(refuses=True),
 }
 _RESET_EVERY_SECONDS = 0.5
-_JOIN_SECONDS = 120.0
+_END_SECONDS = 60.0
 
 
 class Keeper:
@@ -40,13 +42,11 @@ class Keeper:
     def __init__(self, start: Callable[[], MmtoolProcess]) -> None:
         self._start = start
         self._lock = threading.Lock()
-        self._held = threading.Event()
-        self._over = threading.Event()
         self._process = start()
         self.starts = 1
         self.said: list[str] = []
-        self._thread = threading.Thread(target=self._keep, name="keeper", daemon=True)
-        self._thread.start()
+        self._worker = Worker("keeper", self._keep)
+        self._worker.start()
 
     @property
     def process(self) -> MmtoolProcess:
@@ -55,7 +55,7 @@ class Keeper:
 
     def stop(self) -> tuple[int, float]:
         """A clean end: its exit code, and the seconds it took."""
-        self._end()
+        self._worker.finish()
         began = time.monotonic()
         answer = self._process.stop()
         self.said.append(answer.stderr)
@@ -65,15 +65,12 @@ class Keeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end()
+        self._worker.stopping.set()
+        self._worker.ended(_END_SECONDS)
         self._process.kill_all()
 
-    def _end(self) -> None:
-        self._over.set()
-        self._thread.join(_JOIN_SECONDS)
-
     def _keep(self) -> None:
-        while not self._over.wait(0.1):
+        while not self._worker.stopping.wait(0.1):
             with self._lock:
                 if not self._process.alive:
                     self._process.kill_all()
@@ -83,45 +80,26 @@ class Keeper:
 
 
 class Doing:
-    """A schedule under way, one thread for each side. A context manager that ends with all faults healed."""
+    """A schedule, one thread for each side."""
 
     def __init__(self, faults: Sequence[Fault], place: Place, keeper: Keeper) -> None:
         self._place, self._keeper = place, keeper
         self._began = time.monotonic()
-        self._failures: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=([f for f in faults if f.side is side],), daemon=True)
-            for side in Side
-        ]
+        self._faults = faults
 
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
+    def run(self) -> None:
+        """Until the last fault is over and healed; raises what ended a side early."""
+        sides = [Worker(f"faults of {side}", partial(self._do, side)).start() for side in Side]
+        for side in sides:
+            side.wait()
 
-    def __exit__(self, *_: object) -> None:
-        self.wait()
-
-    def wait(self) -> None:
-        """Until the last fault is over.
-
-        Raises:
-            BaseException: What ended a side early.
-        """
-        for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
-        if self._failures:
-            raise self._failures[0]
-
-    def _run(self, faults: Sequence[Fault]) -> None:
-        try:
-            for fault in faults:
+    def _do(self, side: Side) -> None:
+        for fault in self._faults:
+            if fault.side is side:
                 self._sleep_until(fault.at_seconds)
                 self._begin(fault)
                 self._meanwhile(fault)
                 self._end(fault)
-        except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
-            self._failures.append(error)
 
     def _sleep_until(self, at_seconds: float) -> None:
         time.sleep(max(0.0, self._began + at_seconds - time.monotonic()))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import MmtoolError
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.watching import committed
-from mmtool.lab.working_group import Beside
+from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ class Glance(NamedTuple):
     end: int
 
 
-class Watcher(Beside):
+class Watcher(Worker):
     """Looks at a group's commits on both sides, the target's first.
 
     Attributes:
@@ -37,7 +37,7 @@ class Watcher(Beside):
     def __init__(
         self, source: str, target: str, group: str, remotes: Mapping[TopicPartition, TopicPartition]
     ) -> None:
-        super().__init__(f"watcher of {group}")
+        super().__init__(f"watcher of {group}", self._watch)
         self._bootstraps, self._group, self._remotes = (source, target), group, remotes
         self.seen: dict[TopicPartition, list[Glance]] = defaultdict(list)
 
@@ -53,8 +53,8 @@ class Watcher(Beside):
         by_home = {at: there[remote] for at, remote in self._remotes.items() if remote in there}
         return by_home, {at: home[at] for at in self._remotes if at in home}
 
-    def _run(self) -> None:
-        while not self._over.wait(_LOOK_SECONDS):
+    def _watch(self) -> None:
+        while not self.stopping.wait(_LOOK_SECONDS):
             with suppress(MmtoolError):  # a cluster that is away is asked again
                 self._look()
 

@@ -1,4 +1,4 @@
-"""One thread of the demo: a producer or a consumer that works until it is stopped."""
+"""A thread that works until it is stopped: a producer, a consumer, who looks on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ END_SECONDS = 10.0  # of a tour that is not played to its end
 
 
 class Worker:
-    """Runs ``body`` in a thread; what ends it early is raised by ``check`` and ``finish``."""
+    """Runs ``body`` in a thread; what ends it early is raised by ``check`` and ``finish``.
+
+    As a context manager it starts, and finishes.
+    """
 
     def __init__(self, name: str, body: Callable[[], None]) -> None:
         self.name = name
@@ -29,6 +32,12 @@ class Worker:
     def start(self) -> Self:
         self._thread.start()
         return self
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
     def check(self) -> None:
         """Raise what ended the thread, if anything did."""

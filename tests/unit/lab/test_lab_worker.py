@@ -1,11 +1,11 @@
-"""Threads of the demo that are asked to end."""
+"""Threads that are asked to end."""
 
 from __future__ import annotations
 
 import threading
 import time
 
-from mmtool.lab.demo_worker import Worker, end_together
+from mmtool.lab.worker import Worker, end_together
 
 
 def test_all_are_asked_before_any_is_waited_for():

@@ -1,0 +1,83 @@
+"""The verdict on a mirror: from both sides' records, what the flow stored, and how its group was seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.testing.chaos.anomalies import Committed, of_group, of_records
+from mmtool.testing.chaos.sides import first_unread
+from mmtool.testing.exactness import stored_maps, wrong_translations
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.lab.cluster import Cluster
+    from mmtool.testing.chaos.anomalies import Anomaly, BothLogs
+    from mmtool.testing.chaos.group import Glance
+    from mmtool.translation.types import TopicPartition
+
+    Logs = Mapping[TopicPartition, BothLogs]
+    Glances = Mapping[TopicPartition, Sequence[Glance]]
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found, and of how much.
+
+    Attributes:
+        failures: Everything that must not be, a kind a line.
+        records: On the source.
+        offsets_proven: Commits whose translation was held against the records, both ways.
+        glances: How often the group was seen on the target, and judged.
+    """
+
+    failures: Sequence[str]
+    records: int
+    offsets_proven: int
+    glances: int
+
+
+def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen: Glances) -> Verdict:
+    """Of topics whose mirror has come to their end.
+
+    Args:
+        flow: Its settings, past any link.
+        source: The lab's.
+        target: The same.
+        logs: Every partition of the flow's topics, by the source's name.
+        seen: By the same names. That a group was never seen is a failure: nothing would be told of it.
+    """
+    maps = stored_maps(flow, source, target)
+    claims = {
+        place: replace(one, claimed=maps[place].upstream_frontier if place in maps else UNKNOWN)
+        for place, one in logs.items()
+    }
+    topics = sorted({place.topic for place in logs})
+    asked, wrong = wrong_translations(flow, source, target, topics)
+    glances = sum(len(seen.get(place, ())) for place in logs)
+    failures = [
+        *_told([one for each in claims.values() for one in of_records(each)]),
+        *_told([one for place, each in logs.items() for one in _of_group(place, each, seen)]),
+        *(f"translated wrongly: {one}" for one in wrong[:_SHOWN]),
+        *([] if glances else ["the group was never seen on the target"]),
+    ]
+    return Verdict(failures, sum(len(one.source) for one in logs.values()), asked, glances)
+
+
+def _of_group(place: TopicPartition, logs: BothLogs, seen: Glances) -> list[Anomaly]:
+    glances = seen.get(place, ())
+    return of_group(
+        place, [Committed(one.offset, first_unread(logs, one.upstream), one.end) for one in glances]
+    )
+
+
+def _told(found: Sequence[Anomaly]) -> Iterator[str]:
+    for kind, count in Counter(one.kind for one in found).items():
+        first = [str(one) for one in found if one.kind is kind][:_SHOWN]
+        yield f"{count} {kind}: {', '.join(first)}"
