@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
@@ -59,10 +60,15 @@ class KafkaFlowWatch(KafkaFlowState):
 
     def retention_ms(self, topics: Collection[str]) -> Mapping[str, int]:
         try:
-            configs = TopicAdmin(self._flow.source).configs(topics)
+            configs = self._source_topics.configs(topics)
         except NotAuthorisedError:
             return {}
         return {topic: kept for topic, entries in configs.items() if (kept := _kept_ms(entries)) is not None}
+
+    @cached_property
+    def _source_topics(self) -> TopicAdmin:
+        """One client for all looks; none where nothing was ever missing."""
+        return TopicAdmin(self._flow.source)
 
     def checkpointed_groups(self) -> int:
         topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.kafka.active_producers import active_producers
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
 
@@ -19,20 +17,17 @@ if TYPE_CHECKING:
 async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> int | Unknown:
     """How many records a partition's leader has taken from a flow's writer since its books were stored.
 
-    Asked before the fence, whose marker makes the leader forget (DescribeProducers, KIP-664). UNKNOWN where the
-    leader has forgotten the producer, or does not know the request.
+    Asked before the fence, whose marker makes the leader forget. UNKNOWN where the leader has forgotten the producer,
+    or does not tell.
     """
     writer, about = known.tail.writer, known.about
     if writer is UNKNOWN:
         return UNKNOWN
-    try:
-        request = DescribeProducersRequest([TopicPartition(about.target_topic, about.partition)])
-        answers = await target.send_to_leader(about.target_topic, about.partition, request, purpose="scan")
-    except (ConnectionLostError, UnsupportedByBrokerError):
+    place = TopicPartition(about.target_topic, about.partition)
+    producers = await active_producers(target, place, purpose="scan")
+    if producers is UNKNOWN:
         return UNKNOWN
-    states = [
-        s for answer in answers.values() for s in answer.producers if s.producer_id == writer.producer_id
-    ]
+    states = [state for state in producers if state.producer_id == writer.producer_id]
     if not states or states[0].epoch > writer.epoch:
         return UNKNOWN
     if states[0].epoch < writer.epoch:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.lab.waiting import wait_until
+
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
@@ -31,6 +33,24 @@ def grow_topic(bootstrap: str, topic: str, partitions: int) -> None:
 
     admin = _admin(bootstrap)
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(_SECONDS)
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """With all its records; afterwards brokers do not know it any more."""
+    admin = _admin(bootstrap)
+    admin.delete_topics([topic], operation_timeout=_SECONDS)[topic].result(_SECONDS)
+    wait_until(
+        lambda: topic not in admin.list_topics(timeout=_SECONDS).topics, f"{topic} to be gone", _SECONDS
+    )
+
+
+def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -> None:
+    """DeleteRecords: the log begins at ``below`` then, as after retention."""
+    from confluent_kafka import TopicPartition
+
+    admin = _admin(bootstrap)
+    for deleted in admin.delete_records([TopicPartition(topic, partition, below)]).values():
+        deleted.result(_SECONDS)
 
 
 def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixed: bool = False) -> None:

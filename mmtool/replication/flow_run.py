@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
-from mmtool.plan.documents import (
-    Command,
-    ControlRecord,
-    PositionRecord,
-    State,
-)
+from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
@@ -43,7 +38,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
-    from mmtool.plan.documents import PositionRecord
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
@@ -366,8 +360,11 @@ class FlowRun:
 
     def may_go_on(self) -> dict[Place, str]:
         """Halted partitions whose reason may end: all but those that diverged."""
-        some = [place for place, why in self.halted.items() if not why.startswith("diverged")]
-        return {place: self.halted[place] for place in some if place not in self.standing.halted}
+        forever = self.standing.halted
+        halted = {place: why for place, why in self.halted.items() if place not in forever}
+        return {place: why for place, why in halted.items() if not why.startswith("diverged")}
+
+    # --- watching -----------------------------------------------------------------------------------------
 
     def known_positions(self) -> list[PositionRecord]:
         """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""

@@ -11,11 +11,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.lab.operating import alter_topic
+from mmtool.lab.operating import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
@@ -72,14 +70,10 @@ class Scene:
 
     async def delete_below(self, offset):
         """DeleteRecords on the source, as retention would."""
-        admin = AdminClient({"bootstrap.servers": self.up})  # must outlive its futures
-        deleted = admin.delete_records([Place(self.topic, 0, offset)])
-        await asyncio.to_thread(next(iter(deleted.values())).result, 10)
+        await asyncio.to_thread(delete_records, self.up, self.topic, offset)
 
     async def make_again(self):
-        admin = AdminClient({"bootstrap.servers": self.up})
-        await asyncio.to_thread(admin.delete_topics([self.topic], operation_timeout=10)[self.topic].result)
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(delete_topic, self.up, self.topic)
         await asyncio.to_thread(create_topic, self.up, self.topic)
 
 

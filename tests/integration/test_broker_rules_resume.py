@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.checker import compare_topics
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.operating import delete_records, delete_topic
+from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication import establish
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.books import store_blocks
@@ -55,21 +54,13 @@ class Scene:
         """The mirror as consumers see it, committed or not."""
         return [record.value for record in read_topic(self.down, self.mirrored, isolation="read_uncommitted")]
 
-    def admin(self):
-        return AdminClient({"bootstrap.servers": self.down})
-
     async def delete_mirror(self):
         """The target topic with all its records, by somebody's hand."""
-        admin = self.admin()  # must outlive its futures
-        deleted = admin.delete_topics([self.mirrored], operation_timeout=10)
-        await asyncio.to_thread(deleted[self.mirrored].result)
-        await asyncio.sleep(0.5)
+        await asyncio.to_thread(delete_topic, self.down, self.mirrored)
 
     async def delete_below(self, offset):
         """DeleteRecords on the mirror."""
-        admin = self.admin()  # must outlive its futures
-        deleted = admin.delete_records([Place(self.mirrored, 0, offset)])
-        await asyncio.to_thread(next(iter(deleted.values())).result, 10)
+        await asyncio.to_thread(delete_records, self.down, self.mirrored, offset)
 
 
 @pytest.fixture
@@ -319,7 +310,7 @@ async def test_a_mirror_that_was_deleted_is_never_written_to_again(scene, upstre
         reason = owner.run.view.refused[scene.topic]
         await owner.close()
         assert ("was deleted" in reason, "mmtool.on.topic.recreated = restart" in reason) == (True, True)
-    there = scene.admin().list_topics(timeout=10).topics
+    there = topics_of(scene.down)
     assert (scene.mirrored in there) == made_again
     assert not made_again or scene.read() == []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.kafka.wire.codes import Code
+from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.testing.wire import Wire, on_loop, settings_of, signed
 
@@ -26,12 +26,7 @@ def topic(target, topic_name):
 
 async def recreate(target, topic):
     """The same name, another topic; ready to be written to."""
-    admin = AdminClient({"bootstrap.servers": target.bootstrap})
-    await asyncio.to_thread(admin.delete_topics([topic], operation_timeout=10)[topic].result, 15)
-    for _ in range(100):
-        if topic not in admin.list_topics(timeout=10).topics:
-            break
-        await asyncio.sleep(0.05)
+    await asyncio.to_thread(delete_topic, target.bootstrap, topic)
     create_topic(target.bootstrap, topic)
     return await target.log(topic)
 

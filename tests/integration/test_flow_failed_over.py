@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.config import load_settings
 from mmtool.kafka.marks import write_marks
 from mmtool.kafka.state_log import read_control
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import grow_topic
+from mmtool.lab.operating import delete_topic, grow_topic
 from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import wait_for_new_records
@@ -256,12 +255,6 @@ def planned(owner):
     return {partition.topic for partition in owner.task().flows[0].partitions} - {"heartbeats"}
 
 
-async def delete(bootstrap, topic):
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # must outlive its futures
-    await asyncio.to_thread(admin.delete_topics([topic], operation_timeout=10)[topic].result)
-    await asyncio.sleep(0.5)
-
-
 @on_loop
 async def test_the_target_is_not_made_to_follow_a_topic_that_has_failed_over(fleet, tmp_path, topic_name):
     """Nor where it was deleted and made again on the source, larger: it is held by its name, and its books stay."""
@@ -287,14 +280,14 @@ async def test_the_target_is_not_made_to_follow_a_topic_that_has_failed_over(fle
     assert (planned(owner), topic in owner.run.topic_names(), count_on(down, remote)) == (set(), False, 1)
     await owner.close()
 
-    await delete(up, topic)
+    await asyncio.to_thread(delete_topic, up, topic)
     create_topic(up, topic, 3)
     restarted = settings.model_copy(update={"on_topic_recreated": "restart"})
     owner = await Owner.take(restarted)
     assert (planned(owner), count_on(down, remote)) == (set(), 1)
     await owner.close()
 
-    await delete(down, remote)
+    await asyncio.to_thread(delete_topic, down, remote)
     owner = await Owner.take(restarted)
     assert topic in {block.about.source_topic for block in owner.run.standing.blocks.values()}
     await owner.close()

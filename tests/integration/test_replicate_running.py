@@ -9,11 +9,10 @@ import socket
 import time
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.load import Load, produce
-from mmtool.lab.operating import grow_topic
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.operating import delete_topic, grow_topic
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.lab.watching import wait_for_new_records
 from mmtool.testing.batches import CONTROL
@@ -131,11 +130,10 @@ def test_a_target_topic_that_is_deleted_meanwhile_is_said_to_be_and_never_made_a
     stage, process = running
     target = stage.bench.fleet["target"].bootstrap
     gone = stage.targets[0]
-    admin = AdminClient({"bootstrap.servers": target, "log_level": 2})
-    admin.delete_topics([gone], operation_timeout=10)[gone].result(20)
+    delete_topic(target, gone)
     process.wait_line(f"{re.escape(gone)} was deleted.*mmtool.on.topic.recreated = restart", PATIENCE_SECONDS)
     wait_for_new_records(target, stage.targets[1:], PATIENCE_SECONDS)
-    assert gone not in admin.list_topics(timeout=10).topics
+    assert gone not in topics_of(target)
 
 
 @pytest.mark.parametrize(

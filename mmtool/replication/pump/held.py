@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.kafka.active_producers import active_producers
 from mmtool.plan.documents import State
 from mmtool.plan.words import moment
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
@@ -23,6 +23,7 @@ LONG_MS = 60_000
 
 _FIRST_LOOK_MS = 5_000
 _LOOK_AGAIN_MS = 10_000
+_PAUSE_SECONDS = 0.5
 
 
 @dataclass(slots=True)
@@ -57,6 +58,12 @@ class HeldBack:
         if held.said and mirror.state != State.HALTED:  # that has a reason of its own
             _note(mirror, "")
 
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            await self.look(int(time.time() * 1000))
+            await asyncio.sleep(_PAUSE_SECONDS)
+
     async def look(self, now_ms: int) -> None:
         """Asks about those that have been held for a while."""
         for mirror, held in list(self._held.items()):
@@ -72,17 +79,11 @@ class HeldBack:
             _note(mirror, _sentence(held.at, holder))
 
     async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
-        """Who has a transaction open from there; None where the leader does not tell (before 2.8, or without READ)."""
-        place = mirror.assignment.place
-        try:
-            request = DescribeProducersRequest([place])
-            answers = await self._cluster.send_to_leader(*place, request, purpose="metadata")
-        except (ConnectionLostError, UnsupportedByBrokerError):
+        """Who has a transaction open from there; None where the leader does not tell."""
+        producers = await active_producers(self._cluster, mirror.assignment.place, purpose="metadata")
+        if producers is UNKNOWN:
             return None
-        found = answers.get(place)
-        if found is None or found.error_code != Code.NONE:
-            return None
-        return next((producer for producer in found.producers if producer.open_from == at), None)
+        return next((producer for producer in producers if producer.open_from == at), None)
 
 
 def _note(mirror: PartitionMirror, reason: str) -> None:

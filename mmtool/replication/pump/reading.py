@@ -95,21 +95,21 @@ class SourceReader:
 
     async def run(self) -> None:
         """Reads until cancelled."""
-        tasks: dict[Connection, asyncio.Task[None]] = {}
+        tasks = [asyncio.create_task(self._held.run())] if self._read_committed else []
+        polled = set[Connection]()
         try:
             while True:
                 await self._look_up()
-                for connection in self._followed.keys() - tasks.keys():
-                    tasks[connection] = asyncio.create_task(self._poll(connection))
-                for task in [t for t in tasks.values() if t.done()]:
-                    task.result()
-                if self._read_committed:
-                    await self._held.look(int(time.time() * 1000))
+                tasks += [asyncio.create_task(self._poll(one)) for one in self._followed.keys() - polled]
+                polled |= self._followed.keys()
+                for task in tasks:
+                    if task.done():
+                        task.result()
                 await asyncio.sleep(_PAUSE_SECONDS)
         finally:
-            for task in tasks.values():
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self) -> None:
         """Refreshes leaders when an answer said that they moved."""
