@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mmtool.errors import GateError
+from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.lab.working_group import WorkingGroup
@@ -165,7 +165,10 @@ class SeedRun:
         return [], round(time.monotonic() - healed, 1)
 
     def _is_even(self, watcher: Watcher) -> bool:
-        there, home = watcher.now()
+        try:
+            there, home = watcher.now()
+        except UnreachableError:  # a coordinator that has just come back loads its groups first
+            return False
         logs = self._sides.logs()
         expected = {at: first_unread(logs[at], offset) for at, offset in home.items() if at in logs}
         return there == expected and all(len(one.source) <= len(one.target) for one in logs.values())
