@@ -18,7 +18,7 @@ class LeaderEpochs:
     """Of one partition, from its frontier to the position that is fetched from.
 
     A. An epoch is told of a position only when the batch right below it was read, whatever became of that batch:
-       a marker is of an epoch as well.
+       a marker is of an epoch as well, and so is a part of a batch.
 
     Args:
         frontier: Up to where everything is booked.
@@ -30,15 +30,15 @@ class LeaderEpochs:
         self._coming: deque[tuple[int, int | Unknown]] = deque()
 
     def coming(self, batches: Iterable[tuple[int, int | Unknown]]) -> None:
-        """What `read_to` may pass: the end of each batch and its epoch; UNKNOWN of what is passed over unread."""
+        """What `read_to` may pass: the base offset of each batch and its epoch; UNKNOWN of what is passed over unread."""
         self._coming = deque(batches)
 
     def read_to(self, position: UpstreamOffset) -> None:
-        """Everything that ends at or before ``position`` was read."""
-        while self._coming and self._coming[0][0] <= position:
-            end, epoch = self._coming.popleft()
+        """Everything below ``position`` was read, perhaps a batch in part."""
+        while self._coming and self._coming[0][0] < position:
+            first, epoch = self._coming.popleft()
             if self._since[-1][1] != epoch:
-                self._since.append((end, epoch))
+                self._since.append((first + 1, epoch))
 
     @property
     def last(self) -> int | Unknown:

@@ -140,7 +140,7 @@ class PartitionMirror:
         admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
         views = [v for v in iter_batches(fetched.records) if v.header.next_offset > self.fetch_position]
         wanted = [view for view in views if admitted.admits(view) and self._wants(view.header)]
-        self._epochs.coming((view.header.next_offset, view.header.leader_epoch) for view in views)
+        self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view in views)
         if wanted:
             try:
                 self._hold(wanted)
@@ -196,7 +196,7 @@ class PartitionMirror:
 
     def skip_to(self, position: UpstreamOffset) -> None:
         """The source deleted everything below ``position`` unread: a gap, by the operator's choice."""
-        self._epochs.coming([(position, UNKNOWN)])
+        self._epochs.coming([(position - 1, UNKNOWN)])
         self._pass_over(position)
 
     def note_lag(self, now_ms: int) -> None:

@@ -23,15 +23,16 @@ def of_epoch(epoch, offset, count=1):
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 1)), max_size=30), st.data())
 def test_a_the_epoch_of_a_position_is_that_of_the_batch_right_below_it(batches, drawn):
-    epochs, ends, at, epoch = LeaderEpochs(UpstreamOffset(0), UNKNOWN), {0: UNKNOWN}, 0, 3
+    """Also in the middle of one: what is too large for the target goes in pieces."""
+    epochs, below, at, epoch = LeaderEpochs(UpstreamOffset(0), UNKNOWN), {0: UNKNOWN}, 0, 3
     for length, step in batches:
-        at, epoch = at + length, epoch + step
-        epochs.coming([(at, epoch)])
+        start, at, epoch = at, at + length, epoch + step
+        epochs.coming([(UpstreamOffset(start), epoch)])
         epochs.read_to(UpstreamOffset(at))
-        ends[at] = epoch
-    assert epochs.last == ends[at]
-    for position in sorted(drawn.draw(st.sets(st.sampled_from(sorted(ends))))):
-        assert epochs.at(UpstreamOffset(position)) == ends[position]
+        below.update(dict.fromkeys(range(start + 1, at + 1), epoch))
+    assert epochs.last == below[at]
+    for position in sorted(drawn.draw(st.sets(st.sampled_from(sorted(below))))):
+        assert epochs.at(UpstreamOffset(position)) == below[position]
 
 
 def settle(mirror, log):
@@ -51,6 +52,18 @@ def test_the_epoch_is_stored_with_the_frontier_and_a_restart_asks_by_it():
     block = mirror.take_blocks()[-1]
     assert (block.tail.upstream_frontier, block.tail.source_leader_epoch) == (5, 6)
     assert mirror_of(assigned(block=block, stored=True)).read_epoch == 6
+
+
+def test_a_batch_that_went_in_pieces_is_of_its_own_epoch_after_its_first_piece():
+    """Else the source, asked about the one before, would call a log cut that is whole."""
+    mirror, log = mirror_of(assigned(max_batch_bytes=100)), FakeLog()
+    mirror.offer(fetched(of_epoch(4, 0, 1), of_epoch(6, 1, 20), end=21), now_ms=1)
+    for _ in range(2):
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+    tail = stored(mirror)
+    assert 1 < tail.upstream_frontier < 21
+    assert tail.source_leader_epoch == 6
 
 
 def test_what_was_read_and_not_acknowledged_is_of_no_stored_epoch():
