@@ -162,8 +162,14 @@ def mirror_of(
     read_committed: bool = True,
     syncs: SyncEmitter | None = None,
     left_out: Container[int] = (),
+    dead_letters: bool = False,
 ) -> PartitionMirror:
     """A mirror at its beginning."""
     return PartitionMirror(
-        assignment or assigned(), SHARD, read_committed=read_committed, syncs=syncs, left_out=left_out
+        assignment or assigned(),
+        SHARD,
+        read_committed=read_committed,
+        syncs=syncs,
+        left_out=left_out,
+        dead_letters=dead_letters,
     )

@@ -30,7 +30,7 @@ class LeaderEpochs:
         self._coming: deque[tuple[int, int | Unknown]] = deque()
 
     def coming(self, batches: Iterable[tuple[int, int | Unknown]]) -> None:
-        """What `read_to` may pass: the base offset of each batch and its epoch; UNKNOWN of what is passed over unread."""
+        """What `read_to` may pass: base offset and epoch of each batch; UNKNOWN of what is passed over unread."""
         self._coming = deque(batches)
 
     def read_to(self, position: UpstreamOffset) -> None:

@@ -5,20 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import (
-    AbortedFilter,
-    BatchError,
-    ReadyBatch,
-    Segment,
-    coalesce,
-    iter_batches,
-    split,
-)
+from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, Segment, iter_batches
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.leader_epochs import LeaderEpochs, cut
+from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk
 from mmtool.replication.pump.sent import Fate, Sent
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -27,7 +20,7 @@ from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
@@ -43,8 +36,6 @@ IN_FLIGHT = 5
 _NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 _REMEMBERED_MS = 3_600_000
 _PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-_COALESCED_BYTES = 64 << 10
-_FEW_RECORDS = 16
 _MAX_RUNS = 1024
 """Runs of a sealed block: an open one is rewritten whole each second that it changes."""
 
@@ -70,13 +61,15 @@ class PartitionMirror:
         syncs: SyncEmitter | None = None,
         left_out: Container[int] = (),
         round_trips: RoundTrips | None = None,
+        dead_letters: bool = False,
     ) -> None:
         self.assignment = assignment
         self._left_out = left_out
+        self._dead_letters = dead_letters
         self._round_trips = round_trips
         self.syncs = syncs
         self.shard = shard
-        self._unsent: deque[ReadyBatch] = deque()
+        self._unsent: Unsent = Unsent()
         self._in_flight: deque[Sent] = deque()
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
@@ -142,12 +135,7 @@ class PartitionMirror:
         wanted = [view for view in views if admitted.admits(view) and self._wants(view.header)]
         self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view in views)
         if wanted:
-            try:
-                self._hold(wanted)
-            except BatchError:
-                # what is good before the bad batch still goes
-                for view in wanted:
-                    self._hold([view])
+            self._queue(self._prepared(wanted))
         if views:
             self._pass_over(UpstreamOffset(views[-1].header.next_offset))
 
@@ -155,27 +143,20 @@ class PartitionMirror:
         """Whether a batch has records to move, of an origin that this flow carries."""
         return header.record_count > 0 and header.producer_id not in self._left_out
 
-    def _hold(self, views: Sequence[BatchView]) -> None:
-        batches = coalesce(
+    def _prepared(self, views: Sequence[BatchView]) -> Iterator[ReadyBatch]:
+        return prepared(
             views,
             position=self.fetch_position,
             max_batch_bytes=self.assignment.max_batch_bytes,
-            target_bytes=self._target_bytes(views),
+            goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
+            dead_letters=self._dead_letters,
         )
-        self._unsent.extend(batches)
-        self.held_bytes += sum(batch.size for batch in batches)
-        self._pass_over(UpstreamOffset(views[-1].header.next_offset))
 
-    def _target_bytes(self, views: Sequence[BatchView]) -> int:
-        """Batches of a few records cost more to send than to join, and small ones do not fill a long link.
-
-        0 where they are left as they are.
-        """
-        if len(views) == 1:
-            return 0
-        far = 0 if self._round_trips is None else self._round_trips.goal_bytes
-        records = sum(view.header.record_count for view in views)
-        return max(far, _COALESCED_BYTES if records <= _FEW_RECORDS * len(views) else 0)
+    def _queue(self, batches: Iterable[ReadyBatch]) -> None:
+        for batch in batches:
+            self._unsent.append(batch)
+            self.held_bytes += batch.size
+            self._pass_over(batch.upstream_next)
 
     def _pass_over(self, position: UpstreamOffset) -> None:
         """Everything below ``position`` is held or absent: the last held batch carries the frontier along."""
@@ -224,7 +205,20 @@ class PartitionMirror:
         if Fate.MISSING in fates:
             return False
         limit = IN_FLIGHT if self._remembered else 1
-        return Fate.AGAIN in fates or bool(self._unsent and len(fates) < limit)
+        return Fate.AGAIN in fates or (self._unsent.goes and len(fates) < limit)
+
+    @property
+    def letter(self) -> DeadLetter | None:
+        """A record that is to go beside the topic now: all before it is booked, and nothing behind it under way."""
+        return None if self._in_flight or self.state == State.HALTED else self._unsent.letter
+
+    def posted(self, said: str) -> None:
+        """The ``letter`` is beside the topic, which is said until something else is: the frontier passes it."""
+        letter = self._unsent.popleft()
+        self.held_bytes -= letter.size
+        self._advance(letter.upstream_next)
+        self.reason, self.dirty = said, True
+        self._settle()
 
     @property
     def read_epoch(self) -> int | Unknown:
@@ -318,7 +312,8 @@ class PartitionMirror:
         """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
         sent.fate = Fate.MISSING
         try:
-            pieces = split(sent.batch, max_batch_bytes=self.assignment.max_batch_bytes)
+            limit = self.assignment.max_batch_bytes
+            pieces = shrunk(sent.batch, max_batch_bytes=limit, dead_letters=self._dead_letters)
         except BatchError as error:
             self.halt(error.message)
             return

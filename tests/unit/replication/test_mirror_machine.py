@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from dataclasses import replace
 from itertools import pairwise
@@ -22,6 +23,8 @@ BEFORE_APPEND = (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.REQ
 AFTER_APPEND = (Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT)
 START = 3
 CROWD = SHARD.producer_id + 1
+LIMIT = 4096
+NOISE = random.Random(7).randbytes(2 * LIMIT)  # which no codec can shrink
 
 
 class MirrorMachine(RuleBasedStateMachine):
@@ -40,7 +43,9 @@ class MirrorMachine(RuleBasedStateMachine):
         if not self.fresh:
             self.target.mark(SHARD.producer_id, SHARD.epoch - 1)
         self.before = self.target.end
-        self.mirror = mirror_of(assigned(upstream=START, downstream=self.before))
+        begin = assigned(upstream=START, downstream=self.before, max_batch_bytes=LIMIT)
+        self.mirror = mirror_of(begin, dead_letters=True)
+        self.large, self.letters = [], []
         self.requests = deque()  # on their way, in order: (sent, bytes)
         self.answers = deque()  # on their way back, in order: (sent, answer)
         self.ghosts = deque()  # of broken connections: the broker may still find them in its socket
@@ -68,6 +73,23 @@ class MirrorMachine(RuleBasedStateMachine):
         offsets = range(self.source_end, self.source_end + count)
         self._append(self._records(offsets), codec=codec)
         self._expect(offsets)
+
+    @rule(large=st.lists(st.booleans(), min_size=1, max_size=6), codec=st.sampled_from(["none", "lz4"]))
+    def source_takes_records_that_the_target_does_not(self, large, codec):
+        offsets = range(self.source_end, self.source_end + len(large))
+        records = [
+            replace(record, value=b"%d" % record.offset, headers=((b"noise", NOISE),) if too_large else ())
+            for record, too_large in zip(self._records(offsets), large, strict=True)
+        ]
+        self._append(records, codec=codec)
+        self.large += [at for at, too_large in zip(offsets, large, strict=True) if too_large and at >= START]
+        self._expect([at for at, too_large in zip(offsets, large, strict=True) if not too_large])
+
+    @precondition(lambda self: self.mirror.letter is not None and self._runs)
+    @rule()
+    def a_letter_is_posted(self):
+        self.letters.append(self.mirror.letter.upstream_start)
+        self.mirror.posted("in orders.mmtool-dlq")
 
     @rule(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=6), rest=st.integers(0, 3))
     def source_was_compacted(self, gaps, rest):
@@ -202,6 +224,11 @@ class MirrorMachine(RuleBasedStateMachine):
         assert [at for at in self.expected if at < self.mirror.frontier] == sorted(self.booked)
 
     @invariant()
+    def a_letter_is_posted_once_in_order_and_before_the_frontier_passes_it(self):
+        assert self.letters == self.large[: len(self.letters)]
+        assert [at for at in self.large if at < self.mirror.frontier] == self.letters
+
+    @invariant()
     def held_bytes_are_those_of_the_batches_held(self):
         held = [*self.mirror._unsent, *(sent.batch for sent in self.mirror._in_flight)]
         assert self.mirror.held_bytes == sum(batch.size for batch in held)
@@ -220,13 +247,15 @@ class MirrorMachine(RuleBasedStateMachine):
                 return
             elif self.mirror.sendable:
                 self.send()
+            elif self.mirror.letter is not None:
+                self.a_letter_is_posted()
             elif self.mirror.fetch_position < self.source_end:
                 self.fetch(4)
             else:
                 break
         assert list(self._landed.values()) == self.expected
         self.a_record_is_booked_once_and_where_the_target_has_it()
-        assert sorted(self.booked) == self.expected
+        assert (sorted(self.booked), self.letters) == (self.expected, self.large)
         assert (self.mirror.frontier, self.mirror.held_bytes) == (self.source_end, 0)
         assert self.mirror.settled
 

@@ -1,0 +1,114 @@
+"""What becomes of fetched batches before they are sent: joined, moved as they are, or taken apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import BatchError, OversizeRecordError, ReadyBatch, coalesce, rebuild, split
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from mmtool.kafka.batches import BatchView
+
+_COALESCED_BYTES = 64 << 10
+_FEW_RECORDS = 16
+_ANY_SIZE = (1 << 31) - 1
+
+
+class DeadLetter(ReadyBatch):
+    """One record, alone, that the target takes in no batch: in the queue at its place, and never sent from there."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, batch: ReadyBatch) -> DeadLetter:
+        """A batch of one record."""
+        return cls(batch.payload, batch.record_count, batch.segments, batch.upstream_next)
+
+
+class Unsent(deque[ReadyBatch]):
+    """What waits to be sent, in order."""
+
+    @property
+    def goes(self) -> bool:
+        """Whether the next one may be sent."""
+        return bool(self) and not isinstance(self[0], DeadLetter)
+
+    @property
+    def letter(self) -> DeadLetter | None:
+        """The next one, if it is one."""
+        return self[0] if self and isinstance(self[0], DeadLetter) else None
+
+
+def prepared(
+    views: Sequence[BatchView],
+    *,
+    position: UpstreamOffset,
+    max_batch_bytes: int,
+    goal_bytes: int,
+    dead_letters: bool,
+) -> Iterator[ReadyBatch]:
+    """What is sent of these views, in order.
+
+    Args:
+        views: Consecutive.
+        position: Records below are dropped.
+        max_batch_bytes: What the target takes.
+        goal_bytes: What a long link wants: small batches do not fill it. 0 where the way is short.
+        dead_letters: A record that is too large is one, at its place.
+
+    Raises:
+        BatchError: What comes now cannot go; all before it was given.
+    """
+    try:
+        batches = _joined(views, position, max_batch_bytes, goal_bytes)
+    except BatchError:
+        for view in views:
+            yield from _taken_apart(view, position, max_batch_bytes, dead_letters=dead_letters)
+            position = UpstreamOffset(max(position, view.header.next_offset))
+    else:
+        yield from batches
+
+
+def shrunk(batch: ReadyBatch, *, max_batch_bytes: int, dead_letters: bool) -> list[ReadyBatch]:
+    """The same records for a target whose limit is lower than it said; raises as `split`."""
+    if batch.record_count == 1 and dead_letters:
+        return [DeadLetter.of(batch)]
+    return split(batch, max_batch_bytes=max_batch_bytes)
+
+
+def _joined(views: Sequence[BatchView], position: UpstreamOffset, limit: int, goal: int) -> list[ReadyBatch]:
+    """Where it pays: batches of a few records cost more to send than to join."""
+    few = sum(view.header.record_count for view in views) <= _FEW_RECORDS * len(views)
+    target = max(goal, _COALESCED_BYTES if few else 0) if len(views) > 1 else 0
+    return coalesce(views, position=position, max_batch_bytes=limit, target_bytes=target)
+
+
+def _taken_apart(
+    view: BatchView, position: UpstreamOffset, limit: int, *, dead_letters: bool
+) -> Iterator[ReadyBatch]:
+    while position < view.header.next_offset:
+        try:
+            yield from coalesce([view], position=position, max_batch_bytes=limit, target_bytes=0)
+        except OversizeRecordError as error:
+            yield from _part(view, position, error.upstream_offset, limit)
+            if not dead_letters:
+                raise
+            behind = UpstreamOffset(error.upstream_offset + 1)
+            (alone,) = _part(view, error.upstream_offset, behind, _ANY_SIZE)
+            yield DeadLetter.of(alone)
+            position = behind
+        else:
+            return
+
+
+def _part(view: BatchView, start: UpstreamOffset, stop: UpstreamOffset, limit: int) -> list[ReadyBatch]:
+    """The records from ``start`` up to ``stop``."""
+    rest = range(stop, view.header.next_offset)
+    batches = rebuild([view], position=start, max_batch_bytes=limit, without=rest)
+    if batches:
+        batches[-1].upstream_next = stop
+    return batches
