@@ -112,13 +112,7 @@ class WireCluster:
             ConnectionLostError: when no broker answers.
         """
         request = MetadataRequest(None if topics is None else sorted(set(topics)), with_rights)
-        for node in list(self._brokers):
-            with suppress(ConnectionLostError):
-                return self._keep(await self.send(node, request, purpose="metadata"))
-        await self._restart()
-        for node in self._brokers:
-            return self._keep(await self.send(node, request, purpose="metadata"))
-        raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
+        return self._keep(await self._ask_any(request))
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:
         """Whether every broker that answers knows these topics: they hear of a new one at different times."""
@@ -277,10 +271,18 @@ class WireCluster:
         return found.node
 
     async def _ask_any(self, request: WireRequest[A]) -> A:
+        """Of whichever broker answers; where none that is known does, the bootstrap servers are asked for others.
+
+        Raises:
+            ConnectionLostError: when none answers.
+        """
         for node in list(self._brokers):
             with suppress(ConnectionLostError):
                 return await self.send(node, request, purpose="metadata")
-        raise ConnectionLostError(f"no broker of {self.alias} answers")
+        await self._restart()
+        for node in self._brokers:
+            return await self.send(node, request, purpose="metadata")
+        raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
 
     def check_denied(self, code: int, what: str) -> None:
         """Raises NotAuthorisedError, naming what is denied, for an authorisation error code."""
