@@ -14,6 +14,7 @@ from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics import CreateTopic
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +75,7 @@ async def make_missing(
     if found is not None and found.error_code == Code.NONE:
         return
     wanted = [state_topic(topic, replication_factor)]
-    await asyncio.to_thread(TopicAdmin(settings).create_internal, wanted)
+    await in_thread(TopicAdmin(settings).create_internal, wanted)
     await known_everywhere(cluster, [topic])
 
 

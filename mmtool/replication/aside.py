@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
-T = TypeVar("T")
+    from collections.abc import Coroutine
 
 
 class Aside:
@@ -55,31 +51,3 @@ async def to_its_end(work: Coroutine[None, None, None]) -> None:
     except asyncio.CancelledError:
         await asyncio.gather(task, return_exceptions=True)
         raise
-
-
-def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
-    """What ``work`` returns, from a daemon thread that nobody waits for: whoever ends early leaves it behind.
-
-    That is how Spark is started; its JVM ends with this process, whose pipe it reads.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def set_once(call: Callable[[Any], None], value: object) -> None:
-        if not done.done():  # who left it behind has cancelled it
-            call(value)
-
-    def tell(call: Callable[[Any], None], value: object) -> None:
-        with suppress(RuntimeError):  # the loop is gone
-            loop.call_soon_threadsafe(set_once, call, value)
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
-            tell(done.set_exception, error)
-        else:
-            tell(done.set_result, result)
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-    return done

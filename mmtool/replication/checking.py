@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
@@ -12,6 +11,7 @@ from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import counted
 from mmtool.replication.origins import Origins
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,7 +31,7 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     """
     there = await flow.target.refresh(None)
     state = KafkaFlowState(flow.settings.target)
-    await asyncio.to_thread(state.check_aliases, flow.identity, list(there))
+    await in_thread(state.check_aliases, flow.identity, list(there))
     origins = Origins.of(flow.settings, flow.identity, flow.source)
     if origins is None:
         return
@@ -50,7 +50,7 @@ async def check_failed_over(flow: FlowContext, topics: MirrorTopics) -> None:
         RefusedError: all of its topics have failed over, or its state cannot be read.
     """
     state = KafkaFlowState(flow.settings.target)
-    marks = (await asyncio.to_thread(state.control, flow.identity)).failed_over
+    marks = (await in_thread(state.control, flow.identity)).failed_over
     if marks and (refusal := all_failed_over(flow.identity.name, await topics.matched(), marks)):
         raise refusal
 

@@ -20,6 +20,7 @@ from mmtool.replication.looking import Sayings
 from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ async def _await(
     guard = MirrorMakerGuard(context, [])
     try:
         async with asyncio.timeout(timeout_seconds):
-            while left := await asyncio.to_thread(missing):
+            while left := await in_thread(missing):
                 if await guard.look() is None:
                     break
                 sayings.once("left", f"{flow.name}: MirrorMaker 2 has up to {left} records to copy")
@@ -145,7 +146,7 @@ class _Drain:
         await asyncio.sleep(_POLL_SECONDS)
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
-        return await asyncio.to_thread(read_control, self.flow.target, identity)
+        return await in_thread(read_control, self.flow.target, identity)
 
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
         java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
@@ -184,7 +185,7 @@ async def _places(
 
 
 async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:
-    blocks = newest_blocks((await asyncio.to_thread(read_blocks, flow.target, identity)).values())
+    blocks = newest_blocks((await in_thread(read_blocks, flow.target, identity)).values())
     return all(
         place in blocks and blocks[place].tail.upstream_frontier >= offset for place, offset in goal.items()
     )
@@ -192,7 +193,7 @@ async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Pla
 
 async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
     """Whether a living process owns the flow: then it is watched, not replaced."""
-    return await asyncio.to_thread(holder_now, flow.target, identity.ownership_group) is not None
+    return await in_thread(holder_now, flow.target, identity.ownership_group) is not None
 
 
 def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:

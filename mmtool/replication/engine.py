@@ -15,19 +15,18 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
 from mmtool.replication.again import TryAgain
-from mmtool.replication.aside import left_behind
 from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.latecomers import Latecomers
-from mmtool.replication.limits import refuse_unsupported
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
 from mmtool.replication.spark_rounds import end_start, local_master, open_rounds, spark_log
+from mmtool.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +155,6 @@ class Engine:
 
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
-        refuse_unsupported(self.settings)
         found = await asyncio.gather(*(self._meet(flow) for flow in self.settings), return_exceptions=True)
         self.runs += [run for run in found if isinstance(run, FlowRun)]
         self.late.sort(self.settings, found, has_goal=self.options.has_goal)
@@ -395,6 +393,6 @@ async def _end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) ->
         end_start()
     else:
         with suppress(Exception):
-            await asyncio.to_thread(starting.result().stop)
+            await in_thread(starting.result().stop)
     if clean:
         spark_log().unlink(missing_ok=True)

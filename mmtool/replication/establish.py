@@ -29,6 +29,7 @@ from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.replication.resume import DivergedError, Upstream, resume, truncated
 from mmtool.replication.stateful import producer_record, write_documents
+from mmtool.threads import in_thread
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN
@@ -167,7 +168,7 @@ def doubtful(control: ControlView) -> set[int]:
 
 async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dict[Place, Block]:
     partitions = sorted({runs_partition_of(shard) for shard in shards})
-    stored = await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity, partitions)
+    stored = await in_thread(read_blocks, flow.settings.target, flow.identity, partitions)
     return {
         place: block
         for place, block in newest_blocks(stored.values()).items()
@@ -191,13 +192,13 @@ def _writable(
 
 async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> None:
     """Puts every producer id on the target's register, and reads it back, before its first batch."""
-    known = await asyncio.to_thread(read_producers, flow.settings.target)
+    known = await in_thread(read_producers, flow.settings.target)
     missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
     if not missing:
         return
     records = [producer_record(flow, shard, claim.producer_id) for shard, claim in missing.items()]
     await write_documents(flow, PRODUCERS_TOPIC, records)
-    known = await asyncio.to_thread(read_producers, flow.settings.target)
+    known = await in_thread(read_producers, flow.settings.target)
     if any(claim.producer_id not in known for claim in missing.values()):
         raise MmtoolError(
             f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it"

@@ -40,6 +40,7 @@ from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import booked_position
+from mmtool.threads import in_thread
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -268,7 +269,7 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held:
             raise OwnedElsewhereError(error.message, remedy=_owned(rehearsal.flow, "").remedy) from error
         await run.take()
         clean = not run.standing.halted  # what diverged is looked at again by the next owner
-        moves = await asyncio.to_thread(rehearsal.again)
+        moves = await in_thread(rehearsal.again)
         _refuse_other(rehearsal.moves, moves, run)
         if any(move.action is not Action.FORGET for move in moves.values()):
             await run.refresh()
@@ -314,7 +315,7 @@ class _Mover:
 
     async def move(self, moves: Moves) -> None:
         flow = self._run.flow
-        for key in sorted(await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity)):
+        for key in sorted(await in_thread(read_blocks, flow.settings.target, flow.identity)):
             self._keys[key.topic_id, key.partition].append(key)
         todo = {place: move for place, move in moves.items() if move.action is not Action.KEEP}
         for place, move in todo.items():

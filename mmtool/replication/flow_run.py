@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from dataclasses import replace
@@ -31,6 +30,7 @@ from mmtool.replication.stateful import (
 )
 from mmtool.replication.taking_over import Predecessor
 from mmtool.replication.watching import PositionsWatch, booked_position
+from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class FlowRun:
         Args:
             in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
         """
-        control = await asyncio.to_thread(read_control, self.flow.settings.target, self.flow.identity)
+        control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
         self._adopt(control)
         self._positions = control.positions
         await self._announce(control)
@@ -255,6 +255,7 @@ class FlowRun:
             bytes=mirrored_bytes,
             halted=self.halted.get(place, ""),
             at_end_ms=position.at_end_ms if position is not None else 0,
+            dead_letters=position.dead_letters if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 

@@ -6,7 +6,6 @@ process writes there. What a crash leaves: some of a topic's partitions struck o
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from mmtool.plan.identity import shard_of
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.stateful import write_documents
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
@@ -77,7 +77,7 @@ async def forget_deleted(
 
 async def _strike_out(flow: FlowContext, standing: Standing, places: Collection[Place], count: int) -> None:
     keys: dict[int, list[BlockKey]] = defaultdict(list)
-    for key in await asyncio.to_thread(read_blocks, flow.settings.target, flow.identity):
+    for key in await in_thread(read_blocks, flow.settings.target, flow.identity):
         if (key.topic_id, key.partition) in places:
             keys[shard_of(key.topic_id, key.partition, count)].append(key)
     # without their positions first: those without books would look as if the books had been lost

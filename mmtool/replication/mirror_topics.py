@@ -14,6 +14,7 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
+from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -131,11 +132,11 @@ class MirrorTopics:
         )
         failed: dict[str, str] = {}
         if steps:
-            failed = await asyncio.to_thread(self._carry_out, steps)
+            failed = await in_thread(self._carry_out, steps)
             target = await self._appeared(
                 source, {s.name: s.partitions for s in steps if s.name not in failed}
             )
-        await asyncio.to_thread(self._learn_limits, [n for n in target if n not in self._limits])
+        await in_thread(self._learn_limits, [n for n in target if n not in self._limits])
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone

@@ -15,6 +15,7 @@ from mmtool.errors import OwnedElsewhereError
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, seat_holder
 from mmtool.plan.identity import owner_client
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +110,7 @@ class Ownership:
 
     async def release(self) -> None:
         """Leaves the group."""
-        await asyncio.to_thread(self._seat.leave)
+        await in_thread(self._seat.leave)
 
     def _changed(self, held: bool) -> None:
         """From the seat's thread."""

@@ -27,6 +27,7 @@ from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import closed_records, make_internal_topics, owner_record, write_documents
+from mmtool.threads import in_thread
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.types import TopicId, TopicPartition
@@ -151,8 +152,8 @@ async def _rehearse(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
 
 
 async def _derive(context: FlowContext, flow: FlowNow, named: Collection[str]) -> tuple[Rebuilt, RunsLog]:
-    log = await asyncio.to_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
-    producers = await asyncio.to_thread(read_producers, flow.clusters.settings.target)
+    log = await in_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
+    producers = await in_thread(read_producers, flow.clusters.settings.target)
     ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
     origins = Origins.of(context.settings, context.identity, context.source)
     rebuilt = Rebuilt(flow, named, strays=sum(map(len, log.strays.values())))
@@ -214,9 +215,7 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
 
 async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     flow, owner = rebuilt.flow, uuid.uuid4().hex
-    control = await asyncio.to_thread(
-        read_control_of_run, flow.clusters.settings.target, flow.identity, "derive"
-    )
+    control = await in_thread(read_control_of_run, flow.clusters.settings.target, flow.identity, "derive")
     assert control.flow is not None
     count, doubt = control.flow.shards, doubtful(control)
     topic = flow.identity.control_topic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch
 from mmtool.errors import MmtoolError
-from mmtool.replication.limits import refuse_unsupported
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -59,8 +59,7 @@ class Reloader:
 
     async def _reload(self, *, asked: bool) -> None:
         try:
-            chosen = await asyncio.to_thread(self.file.load)
-            refuse_unsupported(chosen.flows)
+            chosen = await in_thread(self.file.load)
         except MmtoolError as error:
             self._refuse(_first_line(error.message), asked=asked)
             return

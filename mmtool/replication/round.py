@@ -14,6 +14,7 @@ from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.throttling import Throttling
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -93,7 +94,7 @@ class Round:
         Raises:
             Exception: as `Rounds.run`.
         """
-        job = asyncio.create_task(asyncio.to_thread(self.spark.run, tasks))
+        job = asyncio.create_task(in_thread(self.spark.run, tasks))
         look, word, pace = Aside(), Aside(), Aside()
         throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None

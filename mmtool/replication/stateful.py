@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import time
@@ -13,6 +12,7 @@ from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.own_log import append_records, internal_topics, known_everywhere
 from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
 from mmtool.plan.topics import CreateTopic
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,7 @@ async def make_internal_topics(flow: FlowContext) -> None:
     Raises:
         NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
     """
-    await asyncio.to_thread(_make_internal_topics, flow)
+    await in_thread(_make_internal_topics, flow)
     own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
     await known_everywhere(flow.target, [topic.name for topic in own])
 

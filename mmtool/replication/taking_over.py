@@ -24,6 +24,7 @@ from mmtool.replication.beginning import partition_of
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.replication.proven_end import ContradictionError, proven_end
 from mmtool.replication.pump.books import store_blocks
+from mmtool.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN
@@ -136,8 +137,8 @@ class Predecessor:
     async def _cuts_of(self, written: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Cut]:
         settings = self.flow.settings
         if self._left is None:
-            positions = await asyncio.to_thread(read_positions, settings.target, settings.source.alias)
-            self._left = positions, await asyncio.to_thread(read_syncs, settings)
+            positions = await in_thread(read_positions, settings.target, settings.source.alias)
+            self._left = positions, await in_thread(read_syncs, settings)
         last, syncs = self._left
         logs = await self._logs(written)
         traces = {up: Traces(last.get(up, UNKNOWN), syncs.get(up, UNKNOWN), *of) for up, of in logs.items()}
@@ -229,7 +230,7 @@ class Predecessor:
         if not written:
             return
         with suppress(NotAuthorisedError):
-            positions = await asyncio.to_thread(read_positions, here.target, here.source.alias)
+            positions = await in_thread(read_positions, here.target, here.source.alias)
             topics = sorted({up.topic for up in written if up in positions})
             if topics:
                 self.warnings.append(

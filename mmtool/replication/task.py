@@ -21,6 +21,7 @@ from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
@@ -122,7 +123,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     Raises:
         FencedError: it has.
     """
-    control = await asyncio.to_thread(read_control, flow.settings.target, flow.identity)
+    control = await in_thread(read_control, flow.settings.target, flow.identity)
     if control.owner is None or control.owner.owner != flow.owner:
         raise FencedError("another owner has the flow")
     context = await connect(flow.settings)

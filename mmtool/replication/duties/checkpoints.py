@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.marks import LookRecord
 from mmtool.plan.offsets import Direction
 from mmtool.replication.stateful import mm2_topic
+from mmtool.threads import in_thread
 from mmtool.translation.answers import Refused
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
@@ -63,10 +63,10 @@ class Checkpoints:
         topic = flow.clusters.settings.policy.checkpoints_topic(flow.clusters.settings.source.alias)
         try:
             if not self._is_there:
-                await asyncio.to_thread(self._prepare, flow, topic)
+                await in_thread(self._prepare, flow, topic)
                 await self.target.refresh([topic])
             looked = LookRecord(int(time.time() * 1000))
-            await asyncio.to_thread(self._look, flow)
+            await in_thread(self._look, flow)
             await self._write(topic)
             await append_records(self.target, flow.identity.control_topic, [(looked.key, looked.encode())])
         except BaseException:

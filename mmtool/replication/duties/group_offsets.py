@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.failover.following import Follower
 from mmtool.plan.group_facts import Commit
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -47,7 +47,7 @@ class GroupOffsets:
         Raises:
             MmtoolError: some groups' offsets were not taken; the others' were.
         """
-        turn = await asyncio.to_thread(self.follower.turn, self._wanted())
+        turn = await in_thread(self.follower.turn, self._wanted())
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
             more = f" (and {len(failed) - 1} groups more)" if len(failed) > 1 else ""

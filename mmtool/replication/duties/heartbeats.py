@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.replication.stateful import mm2_topic
+from mmtool.threads import in_thread
 from mmtool.translation.mm2_records import Heartbeat
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Heartbeats:
         topic = self.pair.policy.heartbeats_topic()
         try:
             if not self._is_there:
-                await asyncio.to_thread(self._create, topic)
+                await in_thread(self._create, topic)
                 await self.target.refresh([topic])
             beat = Heartbeat(self.pair.source.alias, self.pair.target.alias, int(time.time() * 1000))
             await append_records(self.target, topic, [(beat.key(), beat.value())], MARK)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.acls import AclAdmin
 from mmtool.plan.topic_acls import plan_acls
+from mmtool.threads import in_thread
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class TopicAcls:
         Raises:
             MmtoolError: rules could not be read, or some could not be added.
         """
-        await asyncio.to_thread(self._perform)
+        await in_thread(self._perform)
 
     def _perform(self) -> None:
         here = AclAdmin(self.flow.source).topic_acls()

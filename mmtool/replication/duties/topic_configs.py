@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from mmtool.errors import MmtoolError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
 from mmtool.replication.mirror_topics import config_rules
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ class TopicConfigs:
         Raises:
             MmtoolError: some topics could not be altered; they are named.
         """
-        await asyncio.to_thread(self._perform, self.topics())
+        await in_thread(self._perform, self.topics())
 
     def _perform(self, topics: dict[str, str]) -> None:
         target = TopicAdmin(self.flow.target)

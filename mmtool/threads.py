@@ -1,0 +1,52 @@
+"""Blocking work of an event loop, in threads that nobody waits for when the process ends.
+
+asyncio's own (``to_thread``) are waited for, however long a cluster hangs: a stop that was asked for would take as long
+as the slowest client's patience.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """What ``work`` returns, or raises. Who is cancelled meanwhile leaves it behind."""
+    return await left_behind(partial(work, *args, **named), getattr(work, "__qualname__", "work"))
+
+
+def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
+    """What ``work`` returns, from a daemon thread that nobody waits for: whoever ends early leaves it behind.
+
+    That is how Spark is started; its JVM ends with this process, whose pipe it reads.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def set_once(call: Callable[[Any], None], value: object) -> None:
+        if not done.done():  # who left it behind has cancelled it
+            call(value)
+
+    def tell(call: Callable[[Any], None], value: object) -> None:
+        with suppress(RuntimeError):  # the loop is gone
+            loop.call_soon_threadsafe(set_once, call, value)
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
+            tell(done.set_exception, error)
+        else:
+            tell(done.set_result, result)
+
+    threading.Thread(target=run, name=name, daemon=True).start()
+    return done
