@@ -41,7 +41,7 @@ def check(
 
     from mmtool.config.load import config_path, read_file
     from mmtool.config.report import InvalidConfigError
-    from mmtool.replication.limits import refuse_conflicts, refuse_unsupported
+    from mmtool.replication.limits import refuse_conflicts
 
     path = config_path(config, os.environ)
     try:
@@ -51,7 +51,6 @@ def check(
         return error.exit_code
     try:
         flows = loaded.settings.select(source, target)
-        refuse_unsupported(flows)
         refuse_conflicts(loaded.settings.flows)
     except UsageError as error:
         emit(_found(loaded.findings, output, error), output)

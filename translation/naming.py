@@ -13,6 +13,10 @@ from typing import Protocol
 HEARTBEATS_TOPIC = "heartbeats"
 
 
+DEAD_LETTER_SUFFIX = ".mmtool-dlq"
+"""Behind the name of the topic that would not take what is in it; such a topic is never mirrored."""
+
+
 class InternalRules(Enum):
     """Which release's rule decides what an internal topic is.
 

@@ -44,11 +44,21 @@ LIVE: Mapping[str, str] = {
     "buffer_bytes": "mmtool.buffer.bytes",
     "throttle_bytes_per_second": "mmtool.throttle.bytes.per.second",
     "on_data_loss": "mmtool.on.data.loss",
+    "on_oversize": "mmtool.on.oversize",
     "on_topic_recreated": "mmtool.on.topic.recreated",
 }
 """Settings that a running flow takes over, and their keys in the file."""
 
-OF_PUMPS = frozenset({"emit_offset_syncs", "offset_lag_max", "buffer_bytes", "round_seconds", "on_data_loss"})
+OF_PUMPS = frozenset(
+    {
+        "emit_offset_syncs",
+        "offset_lag_max",
+        "buffer_bytes",
+        "round_seconds",
+        "on_data_loss",
+        "on_oversize",
+    }
+)
 """Among them those that pumps are given when a round begins."""
 
 OF_THE_DRIVER = frozenset(
@@ -68,7 +78,6 @@ AT_NEXT_START: Mapping[str, str] = {
     "offset_syncs_location": "offset-syncs.topic.location",
     "isolation": "consumer.isolation.level",
     "origins": "mmtool.origins",
-    "on_oversize": "mmtool.on.oversize",
     "spark_master": "mmtool.spark.master",
     "spark_conf": "mmtool.spark.conf",
 }

@@ -81,7 +81,7 @@ _SELECTION = (
         "topics.exclude",
         "list",
         r"mm2.*\.internal, .*\.replica, __.*",
-        "Topics left out; wins over `topics`. `mmtool-*` is never mirrored, whatever stands here.",
+        "Topics left out; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored, whatever stands here.",
     ),
     Key("groups", "list", ".*", "Consumer groups whose offsets are translated."),
     Key(
@@ -231,7 +231,7 @@ _OWN = (
         "mmtool.on.oversize",
         "choice",
         "halt",
-        "A record is larger than the target takes: halt, or write it to `<topic>.mmtool-dlq`.",
+        "A record is larger than the target takes: halt, or write it to `<topic>.mmtool-dlq` there.",
         choices=("halt", "dead-letter"),
     ),
     Key(

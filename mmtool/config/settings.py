@@ -15,7 +15,7 @@ from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
 from mmtool.config.values import Start
 from mmtool.errors import UsageError
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX, DefaultPolicy, IdentityPolicy, RenamePolicy
 
 OWN_TOPIC_PREFIX = "mmtool-"
 """mmtool's own topics on the target start with it; they are never mirrored."""
@@ -235,7 +235,7 @@ class FlowSettings(_Frozen):
             return ""
         if self.came_from_target(name):
             return f"by its name it came from {self.target.alias}"
-        if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
+        if self._is_internal(name):
             return "an internal topic"
         return f"topics: {self.topics.refusal(name)}"
 
@@ -249,8 +249,12 @@ class FlowSettings(_Frozen):
         guessed = isinstance(policy, RenamePolicy) and not policy.names_source
         return guessed and not policy.is_heartbeats_topic(name) and self.came_from_target(name)
 
+    def _is_internal(self, name: str) -> bool:
+        own = name.startswith(OWN_TOPIC_PREFIX) or name.endswith(DEAD_LETTER_SUFFIX)
+        return own or self.policy.is_internal_topic(name)
+
     def _wants(self, name: str) -> bool:
-        if name.startswith(OWN_TOPIC_PREFIX) or self.policy.is_internal_topic(name):
+        if self._is_internal(name):
             return False
         return self.topics.accepts(name) or (
             self.heartbeats_replication and self.policy.is_heartbeats_topic(name)

@@ -106,7 +106,16 @@ class TopicAdmin:
         return failed
 
     def create_internal(self, topics: Iterable[CreateTopic]) -> None:
-        """Creates mmtool's own topics.
+        """Creates mmtool's own topics; raises as `create_needed`."""
+        self.create_needed(topics, "mmtool-*", "offset-syncs.topic.replication.factor")
+
+    def create_needed(self, topics: Iterable[CreateTopic], names: str, factor: str) -> None:
+        """Creates topics without which there is no going on.
+
+        Args:
+            topics: One that exists already is as good.
+            names: What they are called, for who grants rights on them.
+            factor: The key of their replication factor.
 
         Raises:
             NotAuthorisedError: without CREATE on it.
@@ -119,11 +128,11 @@ class TopicAdmin:
             if "AUTHORIZATION_FAILED" in reason:
                 raise NotAuthorisedError(
                     f"cluster {self._cluster.alias} denies CREATE on topic {topic}: {reason}",
-                    remedy="grant mmtool's principal CREATE, READ and WRITE on topics mmtool-*",
+                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on topics {names}",
                 )
             raise RefusedError(
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
-                remedy="check CREATE on topics mmtool-*, and offset-syncs.topic.replication.factor",
+                remedy=f"check CREATE on topics {names}, and {factor}",
             )
 
 

@@ -12,6 +12,9 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
+from mmtool.plan.words import counted
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+
 VERSION = 1
 
 
@@ -224,6 +227,7 @@ class PositionRecord(Document):
         observed_ms: When this was true, by the pump's clock, for display only.
         behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
         at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
+        dead_letters: Records that are beside the target topic instead, of whichever owner.
     """
 
     PREFIX = "position/"
@@ -244,10 +248,20 @@ class PositionRecord(Document):
     observed_ms: int
     behind_since_ms: int
     at_end_ms: int = 0
+    dead_letters: int = 0
 
     @property
     def key(self) -> bytes:
         return position_key(self.topic_id, self.partition)
+
+    @property
+    def letters_said(self) -> str:
+        """Where records are that the target takes in no batch; empty where there are none."""
+        if not self.dead_letters:
+            return ""
+        are = "is" if self.dead_letters == 1 else "are"
+        where = f"{self.target_topic}{DEAD_LETTER_SUFFIX}"
+        return f"{counted(self.dead_letters, 'record')} too large for the target {are} in {where}"
 
     @property
     def lag_records(self) -> int:

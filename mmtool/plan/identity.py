@@ -58,6 +58,10 @@ class FlowIdentity:
     def transactional_id(self, shard: int) -> str:
         return f"mmtool.{self.flow}.{shard}"
 
+    def letters_id(self, shard: int) -> str:
+        """The transactional id under which a shard's dead letters are written."""
+        return f"{self.transactional_id(shard)}.dead-letters"
+
 
 def owner_client(host: str, pid: int) -> str:
     """How the client id ends by which a member of the ownership group says where it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.documents import State
+from mmtool.plan.words import joined
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import PositionRecord
@@ -59,7 +60,7 @@ class PartitionRow(NamedTuple):
             lag_records=position.lag_records if followed else None,
             lag_seconds=lag_seconds(position, now_ms) if followed else None,
             state=position.state,
-            reason=position.reason,
+            reason=joined(position.reason, position.letters_said),
         )
 
 

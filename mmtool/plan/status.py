@@ -17,7 +17,7 @@ from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import PartitionRow
-from mmtool.plan.words import moment
+from mmtool.plan.words import joined, moment
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Standing:
         row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
         if oldest_ms is None or retention_ms is None or now_ms - oldest_ms < retention_ms / 2:
             return row
-        return row._replace(reason=_joined(row.reason, _passing(oldest_ms + retention_ms)))
+        return row._replace(reason=joined(row.reason, _passing(oldest_ms + retention_ms)))
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
@@ -252,6 +252,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
     word = facts.positions.get((about.topic_id, about.partition))
     mine = word if word is not None and facts.is_of_owner(word) else None
     state, reason = _resting(facts, block, mine)
+    reason = joined(reason, word.letters_said if word is not None else "")
     lag = None if end is None else max(end - tail.upstream_frontier, 0)
     row = PartitionRow(
         facts.source,
@@ -277,9 +278,9 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if gone and (hold is None or hold.state is State.PAUSED):
         return State.HALTED, gone
     if mine is not None and mine.state in _FOR_GOOD:
-        return mine.state, _joined(mine.reason, gone)
+        return mine.state, joined(mine.reason, gone)
     if hold is not None or facts.holder is None:
-        return (State.WAITING, NOBODY) if hold is None else (hold.state, _joined(hold.reason, gone))
+        return (State.WAITING, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
     if not facts.announced:
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
@@ -289,10 +290,6 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
 
 def _passing(from_ms: int) -> str:
     return f"from {moment(from_ms)} on the source may delete what is not mirrored yet (retention.ms)"
-
-
-def _joined(*reasons: str) -> str:
-    return "; ".join(filter(None, reasons))
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:

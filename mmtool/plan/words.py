@@ -27,6 +27,11 @@ def few(things: Sequence[object], most: int = 5) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
+def joined(*sentences: str) -> str:
+    """Those that say something, one after the other."""
+    return "; ".join(filter(None, sentences))
+
+
 def moment(ms: int) -> str:
     """A time as ISO-8601 in UTC, to the second."""
     return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")

@@ -26,6 +26,7 @@ class PartitionAssignment:
         records, bytes: Mirrored by this owner in earlier rounds.
         halted: Why this partition cannot go on; empty when it can.
         at_end_ms: When it was last seen at the source's end; 0 when it never was.
+        dead_letters: How many of its records are beside the target topic.
     """
 
     topic: str
@@ -42,6 +43,7 @@ class PartitionAssignment:
     bytes: int = 0
     halted: str = ""
     at_end_ms: int = 0
+    dead_letters: int = 0
 
     @property
     def place(self) -> TopicPartition:

@@ -1,4 +1,4 @@
-"""What is refused before anything starts: what this version does not do yet, and flows that would repeat records."""
+"""What is refused before anything starts: flows that would repeat records, or write into one topic."""
 
 from __future__ import annotations
 
@@ -16,20 +16,6 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
 
 _LITERAL = re.compile(r"[\w.-]+", re.ASCII)
-
-
-def refuse_unsupported(flows: Sequence[FlowSettings]) -> None:
-    """Refuses settings that would do harm if they were passed over.
-
-    Raises:
-        UsageError: a dead-letter topic is asked for.
-    """
-    for flow in flows:
-        if flow.on_oversize == "dead-letter":
-            raise UsageError(
-                f"{flow.name}: mmtool.on.oversize = dead-letter is not supported by this version",
-                remedy="remove it",
-            )
 
 
 def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:

@@ -40,6 +40,7 @@ class PositionsWatch:
         self._owner = owner
         self._halted = halted
         self._noted: dict[Place, tuple[str, int]] = {}
+        self._letters: dict[Place, int] = {}
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -58,6 +59,7 @@ class PositionsWatch:
         """Follows from where ``control`` was read to."""
         self.stop()
         self.holds, self.moved = control.holds, control.moved
+        self._letters = {(TopicId(at[0]), at[1]): p.dead_letters for at, p in control.positions.items()}
         self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
@@ -92,6 +94,9 @@ class PositionsWatch:
         halted = position.state == State.HALTED
         if halted:
             self._halted[place] = position.reason
+        if position.dead_letters > self._letters.get(place, 0):
+            self._letters[place] = position.dead_letters
+            self.news.append(f"{position.topic}-{position.partition}: {position.letters_said}")
         said = (position.reason, position.upstream_position)
         if position.reason and self._noted.get(place) != said:
             self._noted[place] = said
@@ -123,4 +128,5 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
         reason=partition.halted,
         observed_ms=0,
         behind_since_ms=0,
+        dead_letters=partition.dead_letters,
     )

@@ -162,7 +162,7 @@ def mirror_of(
     read_committed: bool = True,
     syncs: SyncEmitter | None = None,
     left_out: Container[int] = (),
-    dead_letters: bool = False,
+    with_letters: bool = False,
 ) -> PartitionMirror:
     """A mirror at its beginning."""
     return PartitionMirror(
@@ -171,5 +171,5 @@ def mirror_of(
         read_committed=read_committed,
         syncs=syncs,
         left_out=left_out,
-        dead_letters=dead_letters,
+        with_letters=with_letters,
     )

@@ -67,9 +67,8 @@ replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPo
         (RING, "would come to a again"),
         (RING.replace("c->a", "a->c").replace("replication.policy.class", "mmtool.topic.rename.format").replace(
             "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "dr.${topic}"), "would both write to"),
-        (GOOD + "mmtool.on.oversize = dead-letter\n", "is not supported by this version"),
     ],
-    ids=["a ring of identical names", "names that meet", "what is not built yet"],
+    ids=["a ring of identical names", "names that meet"],
 )  # fmt: skip
 def test_check_refuses_what_replicate_would_refuse(text, says, mmtool, written):
     ended = mmtool("config", "check", "-c", written(text))

@@ -15,6 +15,7 @@ import pytest
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop
@@ -153,10 +154,55 @@ async def test_a_record_above_the_target_s_limit_halts_at_its_offset_until_the_l
     await scene.write(record(3), record(4, b"x" * 5000), record(5))
     halted = await scene.run()
     assert ("offset 4" in halted, "2000" in halted) == (True, True), halted
-    assert (scene.read(), scene.others()) == (values(0, 1, 2), 3)
+    assert (scene.read(), scene.others()) == (values(0, 1, 2, 3), 3)
     alter_topic(scene.down, scene.mirrored, max_message_bytes="10000")
     assert await scene.run() == ""
     assert scene.read() == [*values(0, 1, 2, 3), b"x" * 5000, b"5"]
+
+
+async def made_small(scene):
+    """The same flow with dead letters, to a topic that takes 2,000 bytes, whose source has one record of 5,000."""
+    await scene.write(*records(0, 2))
+    assert await scene.run() == ""
+    alter_topic(scene.down, scene.mirrored, max_message_bytes="2000")
+    await scene.write(record(2), record(3, b"x" * 5000), record(4))
+    return scene.with_policy(on_oversize="dead-letter")
+
+
+def letters(scene):
+    found = read_topic(scene.down, f"{scene.mirrored}.mmtool-dlq")
+    return [
+        (one.key, len(one.value), one.timestamp_ms, dict(one.headers)["mmtool.source.offset"])
+        for one in found
+    ]
+
+
+@on_loop
+async def test_a_dead_letter_is_the_record_beside_its_topic_and_all_others_go_on(scene):
+    small = await made_small(scene)
+    assert await small.run() == ""
+    assert (small.read(), letters(small)) == (values(0, 1, 2, 4), [(b"k", 5000, NOW_MS + 3, b"3")])
+    owner = await Owner.take(small.settings)
+    assert owner.runs(small.topic) == [(0, 0, 3), (4, 3, 1)]
+    await owner.close()
+
+
+@on_loop
+async def test_a_dead_letter_comes_once_though_its_writer_dies_before_it_is_booked(scene, monkeypatch):
+    small = await made_small(scene)
+
+    def dies(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionMirror, "posted", dies)
+        owner = await Owner.take(small.settings)
+        with pytest.raises(MemoryError):
+            await owner.catch_up()
+        await owner.kill()
+    assert len(letters(small)) == 1
+    assert await small.run() == ""
+    assert (small.read(), len(letters(small))) == (values(0, 1, 2, 4), 1)
 
 
 @on_loop

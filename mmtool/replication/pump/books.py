@@ -194,4 +194,5 @@ class PositionsBook:
             observed_ms=observed_ms,
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
+            dead_letters=mirror.dead_letters,
         )

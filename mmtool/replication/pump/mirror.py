@@ -11,7 +11,7 @@ from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.leader_epochs import LeaderEpochs, cut
-from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk
+from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk, why
 from mmtool.replication.pump.sent import Fate, Sent
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -61,11 +61,11 @@ class PartitionMirror:
         syncs: SyncEmitter | None = None,
         left_out: Container[int] = (),
         round_trips: RoundTrips | None = None,
-        dead_letters: bool = False,
+        with_letters: bool = False,
     ) -> None:
         self.assignment = assignment
         self._left_out = left_out
-        self._dead_letters = dead_letters
+        self._with_letters = with_letters
         self._round_trips = round_trips
         self.syncs = syncs
         self.shard = shard
@@ -84,6 +84,7 @@ class PartitionMirror:
         self.held_bytes = 0
         self.records = assignment.records
         self.bytes = assignment.bytes
+        self.dead_letters = assignment.dead_letters
         self.source_end = 0
         self.log_start = 0
         self.high_watermark = 0
@@ -124,7 +125,7 @@ class PartitionMirror:
         try:
             self._take(fetched)
         except BatchError as error:
-            self._then_halt = f"{error.message}: {error.remedy}" if error.remedy else error.message
+            self._then_halt = why(error)
             self._settle()
         self.note_lag(now_ms)
         return self.held_bytes - before
@@ -149,7 +150,7 @@ class PartitionMirror:
             position=self.fetch_position,
             max_batch_bytes=self.assignment.max_batch_bytes,
             goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
-            dead_letters=self._dead_letters,
+            dead_letters=self._with_letters,
         )
 
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
@@ -212,12 +213,12 @@ class PartitionMirror:
         """A record that is to go beside the topic now: all before it is booked, and nothing behind it under way."""
         return None if self._in_flight or self.state == State.HALTED else self._unsent.letter
 
-    def posted(self, said: str) -> None:
-        """The ``letter`` is beside the topic, which is said until something else is: the frontier passes it."""
+    def posted(self) -> None:
+        """The ``letter`` is beside the topic: the frontier passes it."""
         letter = self._unsent.popleft()
         self.held_bytes -= letter.size
         self._advance(letter.upstream_next)
-        self.reason, self.dirty = said, True
+        self.dead_letters += 1
         self._settle()
 
     @property
@@ -313,9 +314,9 @@ class PartitionMirror:
         sent.fate = Fate.MISSING
         try:
             limit = self.assignment.max_batch_bytes
-            pieces = shrunk(sent.batch, max_batch_bytes=limit, dead_letters=self._dead_letters)
+            pieces = shrunk(sent.batch, max_batch_bytes=limit, dead_letters=self._with_letters)
         except BatchError as error:
-            self.halt(error.message)
+            self.halt(why(error))
             return
         # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
         while (last := self._in_flight.pop()) is not sent:

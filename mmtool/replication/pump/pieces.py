@@ -80,6 +80,13 @@ def shrunk(batch: ReadyBatch, *, max_batch_bytes: int, dead_letters: bool) -> li
     return split(batch, max_batch_bytes=max_batch_bytes)
 
 
+def why(error: BatchError) -> str:
+    """A sentence for the operator of a flow."""
+    if isinstance(error, OversizeRecordError):
+        return f"{error.message}: {error.remedy}, or set mmtool.on.oversize = dead-letter"
+    return f"{error.message}: {error.remedy}" if error.remedy else error.message
+
+
 def _joined(views: Sequence[BatchView], position: UpstreamOffset, limit: int, goal: int) -> list[ReadyBatch]:
     """Where it pays: batches of a few records cost more to send than to join."""
     few = sum(view.header.record_count for view in views) <= _FEW_RECORDS * len(views)

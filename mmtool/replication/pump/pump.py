@@ -12,6 +12,7 @@ from mmtool.replication.aside import to_its_end
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.control import until_told
+from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
@@ -95,6 +96,7 @@ class FlowPump:
                 syncs=_emitter(flow, p),
                 left_out=left_out,
                 round_trips=self.round_trips,
+                with_letters=settings.on_oversize == "dead-letter",
             )
             for p in flow.partitions
         ]
@@ -109,6 +111,8 @@ class FlowPump:
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
         self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed, self.round_trips)
+        with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
+        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake)
         self.reader = SourceReader(
             self.source,
             self.mirrors,
@@ -181,7 +185,7 @@ class FlowPump:
         await self.positions.flush(self.reader.heard_ms(int(time.time() * 1000)))
 
     async def _until(self, end: RoundEnd) -> None:
-        endless = (self.reader.run(), self.keep_books(), _failure(self.failure))
+        endless = (self.reader.run(), self.keep_books(), self.letters.run(), _failure(self.failure))
         tasks = [asyncio.ensure_future(c) for c in (end.wait(), self._listen(end), *map(_never, endless))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

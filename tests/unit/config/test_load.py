@@ -394,3 +394,9 @@ def test_an_example_of_kafkas_own_kind_loads_without_a_warning(load):
     assert settings.warnings == ()
     assert [flow.source.bootstrap_servers for flow in settings.flows] == ["p1:9092,p2:9092", "b1:9092"]
     assert isinstance(settings.path, Path)
+
+
+def test_dead_letters_are_no_records_of_a_flow(load):
+    flow = only_flow(load("topics = .*\n"))
+    assert not flow.mirrors_topic("orders.mmtool-dlq")
+    assert flow.unmirrored("orders.mmtool-dlq") == "an internal topic"

@@ -175,6 +175,15 @@ def test_a_halted_partition_stays_halted_when_its_pump_has_gone():
     assert (row.state, row.reason) == (State.HALTED, "too large")
 
 
+@pytest.mark.parametrize(
+    ("members", "before"),
+    [((HOLDER,), ""), ((), "nobody runs the flow; ")],
+)
+def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, before):
+    row = only(facts(position(dead_letters=2), blocks=[block()], members=members))
+    assert row.reason == f"{before}2 records too large for the target are in a.orders.mmtool-dlq"
+
+
 @pytest.mark.parametrize(("members", "reason"), [((), "nobody runs the flow"), ((HOLDER,), "takes it up")])
 def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
     row = only(facts(members=members))

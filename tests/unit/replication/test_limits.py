@@ -1,4 +1,4 @@
-"""What this version cannot do is said, or refused where silence would do harm."""
+"""Flows that would repeat records, or write into one topic, are refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import refuse_meeting, refuse_repetition, refuse_unsupported
+from mmtool.replication.limits import refuse_meeting, refuse_repetition
 
 _BASE = """
 clusters = a, b
@@ -27,11 +27,6 @@ def flows(tmp_path):
         return load_settings(path, {}).flows
 
     return of
-
-
-def test_a_setting_that_would_be_passed_over_is_refused_by_name(flows):
-    with pytest.raises(UsageError, match=r"mmtool\.on\.oversize = dead-letter"):
-        refuse_unsupported(flows("mmtool.on.oversize = dead-letter"))
 
 
 def test_a_pair_may_keep_names_both_ways(flows):

@@ -149,24 +149,24 @@ def test_what_is_good_before_a_record_in_its_own_batch_still_goes():
 
 
 def test_a_record_that_is_too_large_waits_for_all_before_it_and_everything_behind_waits_for_it():
-    mirror, log = mirror_of(assigned(max_batch_bytes=200), dead_letters=True), FakeLog()
+    mirror, log = mirror_of(assigned(max_batch_bytes=200), with_letters=True), FakeLog()
     mirror.offer(fetched(mixed(2, 3), end=5), now_ms=1)
     assert mirror.letter is None
     settle(mirror, log)
     assert (landed(log), mirror.letter.upstream_start, mirror.frontier) == ([b"v0", b"v1"], 2, 2)
-    mirror.posted("orders.mmtool-dlq holds it")
+    mirror.posted()
     assert (mirror.letter.upstream_start, mirror.frontier, mirror.sendable) == (3, 3, False)
-    mirror.posted("orders.mmtool-dlq holds it")
+    mirror.posted()
     settle(mirror, log)
     assert (landed(log)[-1], mirror.frontier, mirror.held_bytes) == (b"v4", 5, 0)
-    assert (mirror.letter, mirror.reason) == (None, "orders.mmtool-dlq holds it")
+    assert (mirror.letter, mirror.dead_letters) == (None, 2)
 
 
 def test_a_letter_alone_carries_the_frontier_over_what_holds_no_data_behind_it():
-    mirror = mirror_of(assigned(max_batch_bytes=200), dead_letters=True)
+    mirror = mirror_of(assigned(max_batch_bytes=200), with_letters=True)
     big = batch_of([PlainRecord(0, value=b"x" * 500)]).write()
     mirror.offer(fetched(big, marker(1, 9, 0), end=2), now_ms=1)
-    mirror.posted("orders.mmtool-dlq holds it")
+    mirror.posted()
     mirror.note_lag(2)
     assert (mirror.frontier, mirror.state) == (2, State.CAUGHT_UP)
 
@@ -323,7 +323,7 @@ def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
 
 
 def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_behind_it_goes_again():
-    mirror, log = mirror_of(dead_letters=True), FakeLog()
+    mirror, log = mirror_of(with_letters=True), FakeLog()
     mirror.offer(fetched(data(0), end=1), now_ms=1)
     settle(mirror, log)
     log.limit = 150
@@ -334,7 +334,7 @@ def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_b
     for one in sent:
         mirror.answered(one, log.append(bytes(one.batch.payload)))
     assert (mirror.letter.upstream_start, mirror.sendable) == (1, False)
-    mirror.posted("orders.mmtool-dlq holds it")
+    mirror.posted()
     settle(mirror, log)
     assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v2"], 3, 0)
 

@@ -44,7 +44,7 @@ class MirrorMachine(RuleBasedStateMachine):
             self.target.mark(SHARD.producer_id, SHARD.epoch - 1)
         self.before = self.target.end
         begin = assigned(upstream=START, downstream=self.before, max_batch_bytes=LIMIT)
-        self.mirror = mirror_of(begin, dead_letters=True)
+        self.mirror = mirror_of(begin, with_letters=True)
         self.large, self.letters = [], []
         self.requests = deque()  # on their way, in order: (sent, bytes)
         self.answers = deque()  # on their way back, in order: (sent, answer)
@@ -89,7 +89,7 @@ class MirrorMachine(RuleBasedStateMachine):
     @rule()
     def a_letter_is_posted(self):
         self.letters.append(self.mirror.letter.upstream_start)
-        self.mirror.posted("in orders.mmtool-dlq")
+        self.mirror.posted()
 
     @rule(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=6), rest=st.integers(0, 3))
     def source_was_compacted(self, gaps, rest):

@@ -98,11 +98,6 @@ def test_a_file_that_cannot_be_used_is_said_once_in_one_line_and_nothing_changes
     assert scene.warned == [warned] * 3
 
 
-def test_what_a_start_would_refuse_is_refused(scene):
-    scene.reload("mmtool.on.oversize = dead-letter")
-    assert "not supported by this version; the old configuration stays in force" in scene.warned[0]
-
-
 def test_whatever_happens_while_a_file_is_read_the_flow_goes_on(scene):
     def fails():
         raise ValueError("hush")

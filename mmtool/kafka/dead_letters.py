@@ -1,0 +1,144 @@
+"""Records that a target takes in no batch, kept beside their topic (``mmtool.on.oversize = dead-letter``).
+
+A letter is the record as it was, with headers that tell where it comes from. Each is there once, whoever is killed: the
+newest letters of the partition are looked at before one is written, and who claims after a process that hangs fences it
+with its own first letter. Only a process that hung between its look and its write, and woke up before that, can have
+written one twice: both tell the same place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.batches import decode, view_of
+from mmtool.kafka.batches.encode import encode
+from mmtool.kafka.batches.records import body_of, fields_of, read_columns
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.numbered_append import KafkaAppender
+from mmtool.kafka.own_log import known_everywhere
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.plan.topics import CreateTopic, GrowTopic
+from mmtool.threads import in_thread
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import ClusterId, TopicId, UpstreamOffset
+
+_PREFIX = b"mmtool.source."
+_SECONDS = 15.0
+_NEWEST = 100
+"""So many letters are looked at: they are written in the order of their offsets, one partition by one process."""
+
+_CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes": str((1 << 31) - 1)}
+"""Whatever the source took fits, and nothing goes before somebody has dealt with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One record.
+
+    Attributes:
+        cluster: The source's id.
+        place: On the source.
+        target: The topic that would not take it, on the target.
+        batch: Of this record alone.
+    """
+
+    cluster: ClusterId
+    topic_id: TopicId
+    place: TopicPartition
+    target: str
+    batch: ReadyBatch
+
+    @property
+    def offset(self) -> UpstreamOffset:
+        """On the source."""
+        return self.batch.upstream_start
+
+    @property
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """What tells its place."""
+        told = {
+            "cluster": self.cluster,
+            "topic": self.place.topic,
+            "topic.id": self.topic_id,
+            "partition": self.place.partition,
+            "offset": self.offset,
+        }
+        return tuple((_PREFIX + name.encode(), str(value).encode()) for name, value in told.items())
+
+    def written(self) -> ReadyBatch:
+        """The record with those headers behind its own."""
+        view = view_of(self.batch.payload)
+        columns = read_columns(view)
+        key, value, headers = fields_of(columns.bodies[0])
+        columns.bodies = [body_of(key, value, (*headers, *self.headers))]
+        columns.offsets = [self.offset]
+        return encode(columns, view.header.codec, self.batch.upstream_next)
+
+
+class KafkaDeadLetters:
+    """A `LetterPort`. Blocking.
+
+    Args:
+        target: The cluster.
+        transactional_id: One for each shard of a flow.
+        replication_factor: Of topics that are made.
+    """
+
+    def __init__(self, target: ClusterSettings, transactional_id: str, replication_factor: int) -> None:
+        self._target = target
+        self._factor = replication_factor
+        self._appender = KafkaAppender(target, transactional_id, _SECONDS)
+        self._wire = WireBeside(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
+        self._ready: set[TopicPartition] = set()
+
+    def post(self, letter: Letter) -> None:
+        place = TopicPartition(letter.target + DEAD_LETTER_SUFFIX, letter.place.partition)
+        if place not in self._ready:
+            self._wire.ask(lambda cluster: self._make(cluster, letter.target, place), f"topic {place.topic}")
+            if self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"a look at {place}"):
+                return
+        self._ready.discard(place)
+        self._appender.append(place, letter.written())
+        self._ready.add(place)
+
+    async def _make(self, cluster: WireCluster, target: str, place: TopicPartition) -> None:
+        """With as many partitions as the topic that it is beside."""
+        found = await cluster.refresh([target, place.topic])
+        wanted = len(found[target].partitions)
+        known = found.get(place.topic)
+        have = len(known.partitions) if known is not None and known.error_code == Code.NONE else 0
+        if have > place.partition:
+            return
+        admin = TopicAdmin(self._target)
+        if have:
+            await in_thread(admin.grow, [GrowTopic("", place.topic, have, wanted)])
+        else:
+            topic = CreateTopic("", place.topic, wanted, self._factor, _CONFIGS)
+            await in_thread(admin.create_needed, [topic], f"*{DEAD_LETTER_SUFFIX}", "replication.factor")
+        await known_everywhere(cluster, [place.topic])
+
+
+async def _holds(cluster: WireCluster, place: TopicPartition, letter: Letter) -> bool:
+    """Whether a process before us has written it."""
+    topic_id = cluster.topic_id(place.topic)
+    start, end = (await log_bounds(cluster, [place])).get(place, (0, 0))
+    if topic_id is None or start == end:
+        return False
+    since = max(start, end - _NEWEST)
+    views = read_range(cluster, place.topic, topic_id, place.partition, since, end, read_committed=False)
+    async for view in views:
+        if not view.header.is_control and any(
+            set(letter.headers) <= set(record.headers) for record in decode(view)
+        ):
+            return True
+    return False

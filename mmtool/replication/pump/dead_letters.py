@@ -1,0 +1,93 @@
+"""The pump's way for records that the target takes in no batch: beside their topic, and the mirror goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
+from mmtool.replication.aside import to_its_end
+from mmtool.threads import in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.replication.assignment import FlowAssignment
+    from mmtool.replication.pump.mirror import PartitionMirror
+
+_PAUSE_SECONDS = 0.2
+
+
+class LetterPort(Protocol):
+    """Where letters go."""
+
+    def post(self, letter: Letter) -> None:
+        """The letter is on all in-sync replicas; one that was there already is not written again.
+
+        Raises:
+            UnreachableError: The target does not answer: to be tried again.
+            MmtoolError: It will not take it.
+        """
+
+
+class DeadLetters:
+    """Posts what the mirrors of one flow hand over, one after the other.
+
+    Args:
+        flow: What is mirrored.
+        mirrors: Whose letters.
+        freed: Called with the bytes that went.
+        wake: Called for a mirror that may go on.
+        ports: To the target, by shard; opened at the first letter.
+    """
+
+    def __init__(
+        self,
+        flow: FlowAssignment,
+        mirrors: Sequence[PartitionMirror],
+        freed: Callable[[int], None],
+        wake: Callable[[PartitionMirror], None],
+        ports: Callable[[int], LetterPort] | None = None,
+    ) -> None:
+        self._flow = flow
+        self._mirrors = mirrors
+        self._freed = freed
+        self._wake = wake
+        self._open = ports or self._to_kafka
+        self._ports: dict[int, LetterPort] = {}
+
+    async def run(self) -> None:
+        """Until cancelled; a letter under way is brought to its end, one way or the other."""
+        while True:
+            for mirror in self._mirrors:
+                if mirror.letter is not None:
+                    await to_its_end(self._post(mirror))
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _post(self, mirror: PartitionMirror) -> None:
+        batch, about = mirror.letter, mirror.assignment
+        assert batch is not None
+        letter = Letter(self._flow.identity.source_id, about.topic_id, about.place, about.target_topic, batch)
+        before = mirror.held_bytes
+        try:
+            await in_thread(self._port(about.shard).post, letter)
+        except UnreachableError:
+            return
+        except MmtoolError as error:
+            mirror.halt(
+                f"the record at upstream offset {letter.offset} cannot be kept beside its topic: {error.message}"
+            )
+        else:
+            mirror.posted()
+        self._freed(before - mirror.held_bytes)
+        self._wake(mirror)
+
+    def _port(self, shard: int) -> LetterPort:
+        if shard not in self._ports:
+            self._ports[shard] = self._open(shard)
+        return self._ports[shard]
+
+    def _to_kafka(self, shard: int) -> LetterPort:
+        settings, identity = self._flow.settings, self._flow.identity
+        return KafkaDeadLetters(settings.target, identity.letters_id(shard), settings.replication_factor)
