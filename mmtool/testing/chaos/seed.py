@@ -16,6 +16,7 @@ from mmtool.testing.chaos.group import Watcher
 from mmtool.testing.chaos.judge import judge
 from mmtool.testing.chaos.schedule import Side, schedule_of
 from mmtool.testing.chaos.sides import Sides, first_unread
+from mmtool.testing.exactness import stored_maps
 from mmtool.testing.replicating import Bench
 from mmtool.testing.writers import RunningWriter
 from mmtool.translation.types import TopicPartition
@@ -171,7 +172,14 @@ class SeedRun:
             return False
         logs = self._sides.logs()
         expected = {at: first_unread(logs[at], offset) for at, offset in home.items() if at in logs}
-        return there == expected and all(len(one.source) <= len(one.target) for one in logs.values())
+        even = there == expected and all(len(one.source) <= len(one.target) for one in logs.values())
+        return even and self._is_booked()
+
+    def _is_booked(self) -> bool:
+        """Up to the last marker: what the stop books in any case, where it was fetched by then."""
+        maps = stored_maps(self._flow, self._source, self._target)
+        ends = self._sides.source_ends()
+        return all(place in maps and maps[place].upstream_frontier >= end for place, end in ends.items())
 
     def _ended(self, code: int, stop_seconds: float, said: Sequence[str]) -> list[str]:
         failures = []

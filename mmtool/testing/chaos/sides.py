@@ -33,6 +33,14 @@ class Sides:
         """Every partition of the source, without what the mirror claims."""
         return {place: one for topic in self._remotes for place, one in self._of(topic).items()}
 
+    def source_ends(self) -> dict[TopicPartition, int]:
+        """As they were at the last look, markers included."""
+        return {
+            TopicPartition(topic, p): end
+            for topic in self._remotes
+            for p, end in self._kept[self._source, topic, "read_uncommitted"][0].items()
+        }
+
     def _of(self, topic: str) -> dict[TopicPartition, BothLogs]:
         home = partial(self._read, self._source, topic)
         committed, everything = home("read_committed"), home("read_uncommitted")
