@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Self
 from zlib import crc32
 
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, joined
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 
 VERSION = 1
@@ -228,6 +228,7 @@ class PositionRecord(Document):
         behind_since_ms: Since when ``upstream_position`` has been below the end; 0 when it is not.
         at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
         dead_letters: Records that are beside the target topic instead, of whichever owner.
+        foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
     """
 
     PREFIX = "position/"
@@ -249,10 +250,25 @@ class PositionRecord(Document):
     behind_since_ms: int
     at_end_ms: int = 0
     dead_letters: int = 0
+    foreign: int = 0
+    foreign_end: int = 0
 
     @property
     def key(self) -> bytes:
         return position_key(self.topic_id, self.partition)
+
+    @property
+    def notes(self) -> str:
+        """What is to be known of it whatever its state is; empty where there is nothing."""
+        return joined(self.letters_said, self.foreign_said)
+
+    @property
+    def foreign_said(self) -> str:
+        """Where somebody else wrote into the mirror; empty where nobody did."""
+        if not self.foreign:
+            return ""
+        offsets = f"{counted(self.foreign, 'offset')}, the last one {self.foreign_end - 1}"
+        return f"somebody else wrote into {self.target_topic}-{self.partition}: {offsets}"
 
     @property
     def letters_said(self) -> str:

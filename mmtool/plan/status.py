@@ -252,7 +252,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> Standing:
     word = facts.positions.get((about.topic_id, about.partition))
     mine = word if word is not None and facts.is_of_owner(word) else None
     state, reason = _resting(facts, block, mine)
-    reason = joined(reason, word.letters_said if word is not None else "")
+    reason = joined(reason, word.notes if word is not None else "")
     lag = None if end is None else max(end - tail.upstream_frontier, 0)
     row = PartitionRow(
         facts.source,

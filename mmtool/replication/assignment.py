@@ -27,6 +27,7 @@ class PartitionAssignment:
         halted: Why this partition cannot go on; empty when it can.
         at_end_ms: When it was last seen at the source's end; 0 when it never was.
         dead_letters: How many of its records are beside the target topic.
+        foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
     """
 
     topic: str
@@ -44,6 +45,8 @@ class PartitionAssignment:
     halted: str = ""
     at_end_ms: int = 0
     dead_letters: int = 0
+    foreign: int = 0
+    foreign_end: int = 0
 
     @property
     def place(self) -> TopicPartition:

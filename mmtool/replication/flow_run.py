@@ -256,6 +256,8 @@ class FlowRun:
             halted=self.halted.get(place, ""),
             at_end_ms=position.at_end_ms if position is not None else 0,
             dead_letters=position.dead_letters if position is not None else 0,
+            foreign=position.foreign if position is not None else 0,
+            foreign_end=position.foreign_end if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 

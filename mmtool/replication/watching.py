@@ -41,6 +41,7 @@ class PositionsWatch:
         self._halted = halted
         self._noted: dict[Place, tuple[str, int]] = {}
         self._letters: dict[Place, int] = {}
+        self._foreign: dict[Place, int] = {}
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -59,7 +60,9 @@ class PositionsWatch:
         """Follows from where ``control`` was read to."""
         self.stop()
         self.holds, self.moved = control.holds, control.moved
-        self._letters = {(TopicId(at[0]), at[1]): p.dead_letters for at, p in control.positions.items()}
+        before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
+        self._letters = {place: position.dead_letters for place, position in before.items()}
+        self._foreign = {place: position.foreign for place, position in before.items()}
         self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
@@ -94,14 +97,20 @@ class PositionsWatch:
         halted = position.state == State.HALTED
         if halted:
             self._halted[place] = position.reason
+        name = f"{position.topic}-{position.partition}"
         if position.dead_letters > self._letters.get(place, 0):
             self._letters[place] = position.dead_letters
-            self.news.append(f"{position.topic}-{position.partition}: {position.letters_said}")
+            self.news.append(f"{name}: {position.letters_said}")
+        if (
+            position.foreign >= 2 * self._foreign.get(place, 0) + 1
+        ):  # who goes on writing is not told of each time
+            self._foreign[place] = position.foreign
+            self.news.append(f"{name}: {position.foreign_said}")
         said = (position.reason, position.upstream_position)
         if position.reason and self._noted.get(place) != said:
             self._noted[place] = said
             how = "is halted: " if halted else "is "
-            self.news.append(f"{position.topic}-{position.partition} {how}{position.reason}")
+            self.news.append(f"{name} {how}{position.reason}")
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:
@@ -129,4 +138,6 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
         observed_ms=0,
         behind_since_ms=0,
         dead_letters=partition.dead_letters,
+        foreign=partition.foreign,
+        foreign_end=partition.foreign_end,
     )

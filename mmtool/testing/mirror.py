@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from mmtool.kafka.batches import BatchHeader
+    from mmtool.replication.pump.foreign import Foreign
     from mmtool.translation.sync_emission import SyncEmitter
 
 _REMEMBERED = 5
@@ -163,6 +164,7 @@ def mirror_of(
     syncs: SyncEmitter | None = None,
     left_out: Container[int] = (),
     with_letters: bool = False,
+    foreign: Foreign | None = None,
 ) -> PartitionMirror:
     """A mirror at its beginning."""
     return PartitionMirror(
@@ -172,4 +174,5 @@ def mirror_of(
         syncs=syncs,
         left_out=left_out,
         with_letters=with_letters,
+        foreign=foreign,
     )

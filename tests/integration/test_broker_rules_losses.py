@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import create_topic, read_topic
@@ -217,6 +218,25 @@ async def test_a_timestamp_that_the_target_refuses_halts_at_its_batch_until_the_
     alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=FOR_EVER)
     assert await scene.run() == ""
     assert scene.read() == values(0, 1, 2)
+
+
+@on_loop
+async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_restart_too(scene):
+    await scene.write(*records(0, 3))
+    assert await scene.run() == ""
+    wire = Wire(scene.settings.target, scene.down)
+    log = await wire.log(scene.mirrored)
+    assert (await log.produce(batch_of([record(0, b"theirs")]).write())).error_code == Code.NONE
+    for number in (3, 4):
+        await scene.write(record(number))
+        owner = await Owner.take(scene.settings)
+        await owner.catch_up()
+        stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
+        said = {position.topic: position.foreign_said for position in stored.positions.values()}
+        assert said[scene.topic] == f"somebody else wrote into {scene.mirrored}-0: 1 offset, the last one 3"
+        assert said[scene.other] == ""
+        await owner.close()
+    await wire.close()
 
 
 @on_loop

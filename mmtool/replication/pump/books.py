@@ -195,4 +195,6 @@ class PositionsBook:
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
             dead_letters=mirror.dead_letters,
+            foreign=mirror.foreign.count if mirror.foreign is not None else 0,
+            foreign_end=mirror.foreign.end if mirror.foreign is not None else 0,
         )

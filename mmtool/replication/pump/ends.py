@@ -1,8 +1,8 @@
-"""How far the target's log is known to hold nothing of ours that is not booked, where others write there as well.
+"""How far the target's log is known to hold nothing of ours that is not booked.
 
 The offset runs end with our last record. What others have written behind it could hide a record of ours that is not
 booked yet, for all that a reader of the runs can tell; so the pump looks at the log's end while nothing is under way,
-and books that.
+and books that. Where nobody else may write, it is told that somebody did.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ _PARTITIONS_A_SECOND = 500  # more are looked at less often than each second
 
 
 class TargetEnds:
-    """Looks at the ends of the logs of partitions that are at rest."""
+    """Looks at the ends of the logs of partitions that are at rest, as often as ``every_seconds`` allows."""
 
-    def __init__(self, cluster: WireCluster, mirrors: Iterable[PartitionMirror]) -> None:
+    def __init__(
+        self, cluster: WireCluster, mirrors: Iterable[PartitionMirror], every_seconds: float
+    ) -> None:
         self._cluster = cluster
         self._mirrors = list(mirrors)
+        self._every = every_seconds
         self._next = 0.0
 
     async def look(self) -> None:
@@ -37,7 +40,7 @@ class TargetEnds:
         if now < self._next:
             return
         resting = {_place(m): (m, mark) for m in self._mirrors if (mark := m.mark) is not None}
-        self._next = now + len(resting) / _PARTITIONS_A_SECOND
+        self._next = now + max(self._every, len(resting) / _PARTITIONS_A_SECOND)
         ends = await ends_now(self._cluster, resting, _PATIENCE_SECONDS)
         for place, end in ends.items():
             mirror, mark = resting[place]

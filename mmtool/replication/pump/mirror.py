@@ -12,7 +12,7 @@ from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.leader_epochs import LeaderEpochs, cut
 from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk, why
-from mmtool.replication.pump.sent import Fate, Sent
+from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
+    from mmtool.replication.pump.foreign import Foreign
     from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.translation.blocks import Block
     from mmtool.translation.sync_emission import SyncEmitter
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
-_NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 _REMEMBERED_MS = 3_600_000
-_PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 _MAX_RUNS = 1024
 """Runs of a sealed block: an open one is rewritten whole each second that it changes."""
 
@@ -62,10 +61,12 @@ class PartitionMirror:
         left_out: Container[int] = (),
         round_trips: RoundTrips | None = None,
         with_letters: bool = False,
+        foreign: Foreign | None = None,
     ) -> None:
         self.assignment = assignment
         self._left_out = left_out
         self._with_letters = with_letters
+        self.foreign = foreign
         self._round_trips = round_trips
         self.syncs = syncs
         self.shard = shard
@@ -90,8 +91,7 @@ class PartitionMirror:
         self.high_watermark = 0
         self.behind_since_ms = 0
         self.at_end_ms = assignment.at_end_ms
-        self.queued = False
-        self.dirty = True
+        self.queued, self.dirty = False, True
         self._remembered = False
         self._offered_ms = 0
         self._diverged = False
@@ -241,8 +241,12 @@ class PartitionMirror:
 
         Nothing was under way then, so every record of ours below is booked.
         """
-        if mark is not None and mark == self.mark and self.state != State.HALTED:
+        if mark is None or mark != self.mark or self.state == State.HALTED:
+            return
+        if self.foreign is None:
             self._recorder.checked(log_end)
+        elif self.foreign.reached(log_end):
+            self.dirty = True
 
     @property
     def settled(self) -> bool:
@@ -284,13 +288,13 @@ class PartitionMirror:
         too_large = code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
         if too_large and sent.unsure:
             raise InDoubtError(f"{self.name}: a batch whose answer was lost is too large by now")
-        sent.unsure |= code in _PERHAPS_APPENDED
+        sent.unsure |= code in PERHAPS_APPENDED
         if code == Code.NONE:
             sent.fate, sent.unsure = Fate.APPENDED, False
             sent.base_offset = DownstreamOffset(answer.base_offset)
         elif code in FENCED:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
-        elif code in _NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_oldest(sent)):
+        elif code in NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_oldest(sent)):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
         elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             sent.fate = Fate.MISSING
@@ -349,6 +353,8 @@ class PartitionMirror:
             self.halt(f"diverged: the target answered offset {sent.base_offset} for new records ({broken})")
             return
         self._in_flight.popleft()
+        if self.foreign is not None:
+            self.foreign.appended(sent.base_offset, downstream)
         self._remembered = True
         self.downstream_end = downstream
         self._advance(batch.upstream_next)
@@ -389,7 +395,6 @@ class PartitionMirror:
 
     def drop_unsent(self) -> int:
         """Forgets what was fetched and never sent; the number of bytes freed."""
-        freed = sum(batch.size for batch in self._unsent)
-        self._unsent.clear()
+        freed = self._unsent.drop()
         self.held_bytes -= freed
         return freed

@@ -37,6 +37,12 @@ class Unsent(deque[ReadyBatch]):
         """Whether the next one may be sent."""
         return bool(self) and not isinstance(self[0], DeadLetter)
 
+    def drop(self) -> int:
+        """Forgets all of it; how many bytes that were."""
+        freed = sum(batch.size for batch in self)
+        self.clear()
+        return freed
+
     @property
     def letter(self) -> DeadLetter | None:
         """The next one, if it is one."""

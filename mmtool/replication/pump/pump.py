@@ -15,6 +15,7 @@ from mmtool.replication.pump.control import until_told
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.errors import InDoubtError
+from mmtool.replication.pump.foreign import Foreign
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.report import ReportRow
 
 _BOOKS_SECONDS = 1.0
+_FOREIGN_SECONDS = 10.0
 _DRAIN_SECONDS = 30.0
 _LOOKS_AT_THE_WAY = 3
 
@@ -97,6 +99,7 @@ class FlowPump:
                 left_out=left_out,
                 round_trips=self.round_trips,
                 with_letters=settings.on_oversize == "dead-letter",
+                foreign=None if settings.keeps_names else Foreign.of(p),
             )
             for p in flow.partitions
         ]
@@ -107,7 +110,8 @@ class FlowPump:
         self.runs = RunsBook(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
         self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
-        self.ends = TargetEnds(self.target, self.mirrors) if settings.keeps_names else None
+        every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
+        self.ends = TargetEnds(self.target, self.mirrors, every)
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
         self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed, self.round_trips)
@@ -179,8 +183,7 @@ class FlowPump:
         self.syncs.flush()
 
     async def _flush_books(self) -> None:
-        if self.ends is not None:
-            await self.ends.look()
+        await self.ends.look()
         await self.runs.flush()
         await self.positions.flush(self.reader.heard_ms(int(time.time() * 1000)))
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.wire.codes import Code
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
 
-
 _SEQUENCES = 1 << 31
+
+NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
+"""The batch is there, or was, and the broker has forgotten where."""
+
+PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+"""The leader has it, and followers may not: it may stay or go."""
 
 
 class Fate(Enum):

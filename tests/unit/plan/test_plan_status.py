@@ -184,6 +184,11 @@ def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, b
     assert row.reason == f"{before}2 records too large for the target are in a.orders.mmtool-dlq"
 
 
+def test_who_wrote_into_a_mirror_is_told_with_the_place():
+    row = only(facts(position(foreign=3, foreign_end=18)))
+    assert row.reason == "somebody else wrote into a.orders-0: 3 offsets, the last one 17"
+
+
 @pytest.mark.parametrize(("members", "reason"), [((), "nobody runs the flow"), ((HOLDER,), "takes it up")])
 def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
     row = only(facts(members=members))

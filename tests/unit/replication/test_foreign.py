@@ -1,0 +1,87 @@
+"""Offsets of a mirror that somebody else wrote are counted, once, and told of."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mmtool.replication.pump.foreign import Foreign
+from mmtool.testing.batches import PlainRecord, batch_of, data
+from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
+from mmtool.translation.types import DownstreamOffset
+
+STEPS = st.lists(st.tuples(st.sampled_from(["ours", "theirs", "look"]), st.integers(1, 5)), max_size=30)
+
+
+@given(STEPS, st.integers(0, 3))
+def test_a_every_offset_is_ours_or_foreign_or_not_seen_yet(steps, start):
+    foreign, end, theirs, last = Foreign(start), start, [], 0
+    for what, count in steps:
+        if what == "theirs":
+            theirs += range(end, end + count)
+            end += count
+        elif what == "ours":
+            foreign.appended(end, end + count)
+            end += count
+            last = len(theirs)
+        else:
+            foreign.reached(end)
+            last = len(theirs)
+    assert foreign.count == last
+    assert foreign.end == (theirs[last - 1] + 1 if last else 0)
+
+
+def settle(mirror, log):
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
+def stranger(log, value=b"theirs"):
+    log.append(batch_of([PlainRecord(0, value=value)], producer=(99, 0, 0)).write())
+
+
+def test_what_lies_between_two_batches_is_somebody_else_s():
+    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
+    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    stranger(log)
+    mirror.offer(fetched(data(2, 2), end=4), now_ms=1)
+    settle(mirror, log)
+    assert (mirror.foreign.count, mirror.foreign.end) == (1, 3)
+
+
+def test_at_rest_the_log_s_end_tells_it_and_no_offset_is_moved_by_it():
+    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
+    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    known_to = mirror.take_blocks()[-1].tail.known_to
+    stranger(log)
+    mirror.dirty = False
+    mirror.looked(mirror.mark, DownstreamOffset(log.end))
+    assert (mirror.foreign.count, mirror.foreign.end, mirror.dirty) == (1, 3, True)
+    assert (mirror.take_blocks(), known_to) == ([], 2)
+
+
+def test_a_look_that_began_before_a_batch_of_ours_tells_nothing():
+    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
+    mark = mirror.mark
+    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
+    settle(mirror, log)
+    mirror.looked(mark, DownstreamOffset(2))
+    assert mirror.foreign.count == 0
+
+
+def test_who_begins_behind_what_was_there_before_finds_nothing_foreign():
+    """Its own fence, and a mirror that begins in a topic with records of its own."""
+    begun = assigned(upstream=5, downstream=7)
+    mirror = mirror_of(begun, foreign=Foreign.of(begun))
+    mirror.looked(mirror.mark, DownstreamOffset(7))
+    assert mirror.foreign.count == 0
+
+
+def test_where_others_may_write_nothing_is_foreign():
+    mirror, log = mirror_of(), FakeLog()
+    stranger(log)
+    mirror.looked(mirror.mark, DownstreamOffset(1))
+    assert (mirror.foreign, mirror.take_blocks()[-1].tail.known_to) == (None, 1)
