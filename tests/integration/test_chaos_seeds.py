@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.testing.chaos.__main__ import REPLAY
+from mmtool.testing.chaos.__main__ import replay
 from mmtool.testing.chaos.place import Place
 from mmtool.testing.chaos.seed import SeedRun
 
@@ -25,5 +25,5 @@ def test_a_seed_loses_nothing_repeats_nothing_and_recovers_by_itself(place, tmp_
     outcome = SeedRun(place, tmp_path, seed).run()
     measured(f"seed {seed}: {outcome.row()}")
     verdict = outcome.verdict
-    assert outcome.passed, f"{outcome.row()}\nagain: {REPLAY.format(seed=seed)}"
+    assert outcome.passed, f"{outcome.row()}\nagain: {replay(outcome)}"
     assert (verdict.records > 0, verdict.offsets_proven > 0, verdict.glances > 0) == (True, True, True)

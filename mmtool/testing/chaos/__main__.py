@@ -9,10 +9,11 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mmtool.testing.chaos.moves import MoveOutcome, MoveRun
 from mmtool.testing.chaos.place import Place
 from mmtool.testing.chaos.seed import Outcome, SeedRun
 
-REPLAY = ".venv/bin/python -m mmtool.testing.chaos --seed {seed}"
+REPLAY = ".venv/bin/python -m mmtool.testing.chaos{moves} --seed {seed}"
 
 
 def main(arguments: list[str]) -> int:
@@ -24,7 +25,8 @@ def main(arguments: list[str]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder, Place(Path(folder)) as place:
         for seed in todo:
-            outcome = SeedRun(place, Path(folder) / f"seed-{seed}", seed).run()
+            kind = MoveRun if asked.moves else SeedRun
+            outcome = kind(place, Path(folder) / f"seed-{seed}", seed).run()
             failed += not outcome.passed
             _tell(outcome, asked.log)
     _say(f"{len(todo) - failed} of {len(todo)} seeds passed, {len(passed)} had before")
@@ -35,6 +37,9 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="mmtool.testing.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--seeds", type=int, default=50, help="how many")
+    parser.add_argument(
+        "--moves", action="store_true", help="operations on groups instead of a flow under load"
+    )
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument(
         "--log", type=Path, help="a line is added for each seed; those that passed are not run again"
@@ -49,7 +54,7 @@ def _passed(log: Path) -> set[int]:
     return {row["seed"] for row in rows if row["passed"]}
 
 
-def _tell(outcome: Outcome, log: Path | None) -> None:
+def _tell(outcome: Outcome | MoveOutcome, log: Path | None) -> None:
     row = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **outcome.row()}
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +62,12 @@ def _tell(outcome: Outcome, log: Path | None) -> None:
             file.write(json.dumps(row) + "\n")
     _say(json.dumps(row))
     if not outcome.passed:
-        _say(f"again: {REPLAY.format(seed=outcome.seed)}")
+        _say(f"again: {replay(outcome)}")
+
+
+def replay(outcome: Outcome | MoveOutcome) -> str:
+    """What runs it alone."""
+    return REPLAY.format(seed=outcome.seed, moves=" --moves" if isinstance(outcome, MoveOutcome) else "")
 
 
 def _say(line: str) -> None:
