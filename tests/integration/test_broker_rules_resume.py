@@ -367,6 +367,25 @@ async def test_an_owner_that_was_replaced_cannot_begin_a_new_partition(scene, up
     assert read_topic(scene.down, mirrored, isolation="read_uncommitted") == []
 
 
+@on_loop
+async def test_ten_thousand_equal_records_are_as_many_after_owners_were_killed_between_them(scene, upstream):
+    """Nothing but their numbers tells them apart."""
+    chance, log, lives = random.Random(5), await upstream.log(scene.topic), 5
+    equal = batch_of([PlainRecord(at, NOW_MS, b"k", b"same") for at in range(100)]).write()
+    owner = await scene.take()
+    for _ in range(lives):
+        owner.start()
+        for _ in range(100 // lives):
+            assert (await log.produce(equal)).error_code == Code.NONE
+        await asyncio.sleep(chance.uniform(0.0, 0.3))
+        await owner.kill()
+        owner = await scene.take(in_doubt=True)
+    await owner.catch_up()
+    assert (scene.read() == [b"same"] * 10_000, owner.halted(scene.topic)) == (True, "")
+    assert sum(count for _, _, count in owner.runs(scene.topic)) == 10_000
+    await owner.close()
+
+
 LIVES = [pytest.param(1, 4), *(pytest.param(seed, 15, marks=pytest.mark.chaos) for seed in range(2, 8))]
 
 

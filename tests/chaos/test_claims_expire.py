@@ -1,0 +1,127 @@
+"""Claims that a target forgets: transactional ids and producer ids that expire, and epochs that are used up.
+
+Brokers forget a transactional id after a week and a producer id after a day without use; these do after seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from mmtool.kafka.wire.codes import Code
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication.claims import claim
+from mmtool.testing.batches import PlainRecord, batch_of
+from mmtool.testing.mirror_flow import Owner, flow_of
+from mmtool.testing.wire import NOW_MS, Wire, on_loop
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
+
+FORGETFUL = {
+    "transactional.id.expiration.ms": "3000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "1000",
+    "producer.id.expiration.ms": "3000",
+    "producer.id.expiration.check.interval.ms": "1000",
+}
+FORGOTTEN_SECONDS = 8.0
+EPOCHS = 32_767
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("expire")
+    shapes = {"source": Shape(), "target": Shape(properties=FORGETFUL)}
+    made = Fleet([Cluster(name, directory / name, shape) for name, shape in shapes.items()])
+    with made:
+        yield made
+    made.remove_data()
+
+
+@pytest.fixture
+def topic(clusters, topic_name):
+    name = topic_name("expires")
+    create_topic(clusters["source"].bootstrap, name)
+    return name
+
+
+@pytest.fixture
+def settings(clusters, tmp_path, topic):
+    return flow_of(clusters, tmp_path, "source", "target", topic)
+
+
+def numbered(first, count):
+    return batch_of([PlainRecord(n, NOW_MS, b"k", b"%d" % (first + n)) for n in range(count)])
+
+
+async def written(clusters, settings, topic, first, count):
+    log = await Wire(settings.source, clusters["source"].bootstrap).log(topic)
+    assert (await log.produce(numbered(first, count).write())).error_code == Code.NONE
+
+
+def mirrored(clusters, settings, topic):
+    remote = settings.remote_topic(topic)
+    return [
+        int(r.value) for r in read_topic(clusters["target"].bootstrap, remote, isolation="read_uncommitted")
+    ]
+
+
+@on_loop
+async def test_an_owner_that_was_forgotten_goes_on_without_gap_or_repetition(clusters, settings, topic):
+    await written(clusters, settings, topic, 0, 10)
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    await asyncio.sleep(FORGOTTEN_SECONDS)
+    await written(clusters, settings, topic, 10, 10)
+    await owner.catch_up()
+    assert (mirrored(clusters, settings, topic), owner.halted(topic)) == (list(range(20)), "")
+    await owner.close()
+
+
+@on_loop
+async def test_a_successor_with_another_producer_id_finds_what_was_appended_and_never_booked(
+    clusters, settings, topic
+):
+    await written(clusters, settings, topic, 0, 10)
+    first = await Owner.take(settings)
+    await first.catch_up()
+    await written(clusters, settings, topic, 10, 5)
+    twin = replace(numbered(10, 5), producer=(*first.signature(topic), 10))
+    assert (await (await first.target_log(topic)).produce(twin.write())).error_code == Code.NONE
+    before = first.shard(topic).producer_id
+    await first.kill()
+    await asyncio.sleep(FORGOTTEN_SECONDS)
+    second = await Owner.take(settings)
+    assert second.shard(topic).producer_id != before
+    assert second.runs(topic) == [(0, 0, 15)]
+    await written(clusters, settings, topic, 15, 5)
+    await second.catch_up()
+    assert (mirrored(clusters, settings, topic), second.halted(topic)) == (list(range(20)), "")
+    await second.close()
+
+
+@on_loop
+async def test_a_claim_whose_epochs_are_used_up_goes_on_under_another_producer_id(
+    clusters, settings, topic, measured
+):
+    await written(clusters, settings, topic, 0, 10)
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    shard = owner.shard(topic)
+    name = owner.run.flow.identity.transactional_id(shard.shard)
+    await owner.kill()
+    wire, claims, producers = await Wire(settings.target, clusters["target"].bootstrap).cluster(), 0, set()
+    while len(producers) < 2:
+        producers.add((await claim(wire, name)).producer_id)
+        claims += 1
+        assert claims <= EPOCHS
+    measured(f"{claims} claims used up the epochs of a producer id")
+    second = await Owner.take(settings)
+    assert second.shard(topic).producer_id != shard.producer_id
+    await written(clusters, settings, topic, 10, 10)
+    await second.catch_up()
+    assert (mirrored(clusters, settings, topic), second.halted(topic)) == (list(range(20)), "")
+    await second.close()
