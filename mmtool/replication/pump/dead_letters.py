@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.aside import to_its_end
 from mmtool.threads import in_thread
 
@@ -26,7 +27,7 @@ class LetterPort(Protocol):
         """The letter is on all in-sync replicas; one that was there already is not written again.
 
         Raises:
-            UnreachableError: The target does not answer: to be tried again.
+            UnreachableError, ConnectionLostError: The target does not answer: to be tried again.
             MmtoolError: It will not take it.
         """
 
@@ -72,8 +73,8 @@ class DeadLetters:
         before = mirror.held_bytes
         try:
             await in_thread(self._port(about.shard).post, letter)
-        except UnreachableError:
-            return
+        except (UnreachableError, ConnectionLostError):
+            return  # it is still the mirror's letter
         except MmtoolError as error:
             mirror.halt(
                 f"the record at upstream offset {letter.offset} cannot be kept beside its topic: {error.message}"

@@ -10,6 +10,7 @@ import pytest
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import decode, view_of
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import State
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.pump.dead_letters import DeadLetters
@@ -85,7 +86,7 @@ def test_the_letter_is_the_record_as_it_was_and_tells_its_place(mirror):
 
 
 def test_while_the_target_is_away_it_is_tried_again_and_nothing_passes_it(mirror):
-    box = Box(UnreachableError("west does not answer"), UnreachableError("west does not answer"))
+    box = Box(UnreachableError("west does not answer"), ConnectionLostError("west-0 has no leader"))
     run(mirror, box, lambda: not box.answers)
     assert (mirror.frontier, mirror.state == State.HALTED) == (0, False)
     run(mirror, box, lambda: mirror.letter is None)
