@@ -13,7 +13,7 @@ def python_files(tracked, *, tests):
 
 
 def longer_than(paths, lines):
-    counted = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    counted = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
     return {name: number for name, number in counted.items() if number > lines}
 
 

@@ -80,7 +80,7 @@ class DeadLetters:
                 f"the record at upstream offset {letter.offset} cannot be kept beside its topic: {error.message}"
             )
         else:
-            mirror.posted()
+            mirror.posted(batch)
         self._freed(before - mirror.held_bytes)
         self._wake(mirror)
 

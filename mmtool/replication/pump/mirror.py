@@ -213,13 +213,14 @@ class PartitionMirror:
         """A record that is to go beside the topic now: all before it is booked, and nothing behind it under way."""
         return None if self._in_flight or self.state == State.HALTED else self._unsent.letter
 
-    def posted(self) -> None:
-        """The ``letter`` is beside the topic: the frontier passes it."""
-        letter = self._unsent.popleft()
-        self.held_bytes -= letter.size
-        self._advance(letter.upstream_next)
-        self.dead_letters += 1
-        self._settle()
+    def posted(self, letter: DeadLetter) -> None:
+        """It is beside the topic: the frontier passes it, unless it was let go meanwhile."""
+        if self.letter is letter:
+            self._unsent.popleft()
+            self.held_bytes -= letter.size
+            self._advance(letter.upstream_next)
+            self.dead_letters += 1
+            self._settle()
 
     @property
     def read_epoch(self) -> int | Unknown:
@@ -317,8 +318,7 @@ class PartitionMirror:
         """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
         sent.fate = Fate.MISSING
         try:
-            limit = self.assignment.max_batch_bytes
-            pieces = shrunk(sent.batch, max_batch_bytes=limit, dead_letters=self._with_letters)
+            pieces = shrunk(sent.batch, self.assignment.max_batch_bytes, dead_letters=self._with_letters)
         except BatchError as error:
             self.halt(why(error))
             return

@@ -79,7 +79,7 @@ def prepared(
         yield from batches
 
 
-def shrunk(batch: ReadyBatch, *, max_batch_bytes: int, dead_letters: bool) -> list[ReadyBatch]:
+def shrunk(batch: ReadyBatch, max_batch_bytes: int, *, dead_letters: bool) -> list[ReadyBatch]:
     """The same records for a target whose limit is lower than it said; raises as `split`."""
     if batch.record_count == 1 and dead_letters:
         return [DeadLetter.of(batch)]

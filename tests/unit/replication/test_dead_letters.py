@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -63,7 +64,8 @@ def run(mirror, box, until):
                 break
             await asyncio.sleep(0.01)
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await running
 
     asyncio.run(go())
     return freed, woken
@@ -91,6 +93,18 @@ def test_while_the_target_is_away_it_is_tried_again_and_nothing_passes_it(mirror
     assert (mirror.frontier, mirror.state == State.HALTED) == (0, False)
     run(mirror, box, lambda: mirror.letter is None)
     assert len(box.posted) == 1
+
+
+def test_a_partition_that_halts_while_it_is_written_stays_before_it(mirror):
+    class Slow(Box):
+        def post(self, letter):
+            mirror.halt("topic orders was deleted on the source")
+            super().post(letter)
+
+    box = Slow()
+    run(mirror, box, lambda: box.posted)
+    assert (mirror.frontier, mirror.held_bytes, mirror.dead_letters) == (0, 0, 0)
+    assert mirror.reason == "topic orders was deleted on the source"
 
 
 def test_where_it_cannot_be_kept_the_partition_halts_and_frees_what_it_held(mirror):

@@ -154,9 +154,9 @@ def test_a_record_that_is_too_large_waits_for_all_before_it_and_everything_behin
     assert mirror.letter is None
     settle(mirror, log)
     assert (landed(log), mirror.letter.upstream_start, mirror.frontier) == ([b"v0", b"v1"], 2, 2)
-    mirror.posted()
+    mirror.posted(mirror.letter)
     assert (mirror.letter.upstream_start, mirror.frontier, mirror.sendable) == (3, 3, False)
-    mirror.posted()
+    mirror.posted(mirror.letter)
     settle(mirror, log)
     assert (landed(log)[-1], mirror.frontier, mirror.held_bytes) == (b"v4", 5, 0)
     assert (mirror.letter, mirror.dead_letters) == (None, 2)
@@ -166,7 +166,7 @@ def test_a_letter_alone_carries_the_frontier_over_what_holds_no_data_behind_it()
     mirror = mirror_of(assigned(max_batch_bytes=200), with_letters=True)
     big = batch_of([PlainRecord(0, value=b"x" * 500)]).write()
     mirror.offer(fetched(big, marker(1, 9, 0), end=2), now_ms=1)
-    mirror.posted()
+    mirror.posted(mirror.letter)
     mirror.note_lag(2)
     assert (mirror.frontier, mirror.state) == (2, State.CAUGHT_UP)
 
@@ -334,7 +334,7 @@ def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_b
     for one in sent:
         mirror.answered(one, log.append(bytes(one.batch.payload)))
     assert (mirror.letter.upstream_start, mirror.sendable) == (1, False)
-    mirror.posted()
+    mirror.posted(mirror.letter)
     settle(mirror, log)
     assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v2"], 3, 0)
 

@@ -89,7 +89,7 @@ class MirrorMachine(RuleBasedStateMachine):
     @rule()
     def a_letter_is_posted(self):
         self.letters.append(self.mirror.letter.upstream_start)
-        self.mirror.posted()
+        self.mirror.posted(self.mirror.letter)
 
     @rule(gaps=st.lists(st.integers(1, 4), min_size=1, max_size=6), rest=st.integers(0, 3))
     def source_was_compacted(self, gaps, rest):
