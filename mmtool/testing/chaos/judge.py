@@ -63,18 +63,22 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
     glances = sum(len(seen.get(place, ())) for place in logs)
     failures = [
         *_told([one for each in claims.values() for one in of_records(each)]),
-        *_told([one for place, each in logs.items() for one in _of_group(place, each, seen)]),
+        *_told(wrong_places(logs, seen)),
         *(f"translated wrongly: {one}" for one in wrong[:_SHOWN]),
         *([] if glances else ["the group was never seen on the target"]),
     ]
     return Verdict(failures, sum(len(one.source) for one in logs.values()), asked, glances)
 
 
-def _of_group(place: TopicPartition, logs: BothLogs, seen: Glances) -> list[Anomaly]:
-    glances = seen.get(place, ())
-    return of_group(
-        place, [Committed(one.offset, first_unread(logs, one.upstream), one.end) for one in glances]
-    )
+def wrong_places(logs: Logs, seen: Glances) -> list[Anomaly]:
+    """What was wrong with a group on the target at any moment, both by the source's partitions."""
+    return [
+        anomaly
+        for place, glances in seen.items()
+        for anomaly in of_group(
+            place, [Committed(g.offset, first_unread(logs[place], g.upstream), g.end) for g in glances]
+        )
+    ]
 
 
 def _told(found: Sequence[Anomaly]) -> Iterator[str]:

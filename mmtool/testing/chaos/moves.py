@@ -17,21 +17,17 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered
-from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.lab.worker import Worker
 from mmtool.plan.group_facts import Commit
-from mmtool.testing.chaos.anomalies import Committed, of_group
 from mmtool.testing.chaos.doing import Doing, Keeper
-from mmtool.testing.chaos.group import Watcher
-from mmtool.testing.chaos.schedule import Side, schedule_of
-from mmtool.testing.chaos.sides import Sides, first_unread
-from mmtool.testing.exactness import stored_maps
+from mmtool.testing.chaos.judge import wrong_places
+from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow
+from mmtool.testing.chaos.schedule import schedule_of
+from mmtool.testing.chaos.sides import first_unread
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
-from mmtool.testing.replicating import Bench
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,8 +37,9 @@ if TYPE_CHECKING:
     from mmtool.testing.chaos.place import Place
     from mmtool.testing.chaos.schedule import Schedule
     from mmtool.testing.processes import Answer
+    from mmtool.translation.types import TopicPartition
 
-PARTITIONS, RECORDS, GROUPS = 3, 900, 6
+RECORDS, GROUPS = 900, 6
 START_SECONDS = 60.0
 _A_SECOND = 3_000.0  # a throttled load is dealt out evenly
 PATIENCE_SECONDS = 90.0
@@ -120,14 +117,7 @@ class MoveRun:
         self._place, self._directory = place, directory
         self.outcome = MoveOutcome(seed, tuple(Move)[seed % len(Move)], schedule_of(seed))
         self.topic = f"move-{seed}-{time.monotonic_ns()}"
-        self._source, self._target = (place.cluster(side) for side in (Side.SOURCE, Side.TARGET))
-        directory.mkdir(parents=True, exist_ok=True)
-        self._bench = Bench(place.fleet, directory)
-        links = {f"{side}.bootstrap.servers": place.bootstrap(side) for side in (Side.SOURCE, Side.TARGET)}
-        self._properties = self._bench.properties(self.topic, **_SETTINGS, **links)
-        self._flow = self._bench.flow(self._bench.properties(self.topic))  # past the links, for who judges
-        self._remote = self._flow.remote_topic(self.topic)
-        self._sides = Sides(self._source.bootstrap, self._target.bootstrap, {self.topic: self._remote})
+        self._flow = LinkedFlow(place, directory, self.topic, [self.topic], _SETTINGS)
         self._healed_at: float | None = None
 
     @cached_property
@@ -135,45 +125,42 @@ class MoveRun:
         """What each has read of each partition."""
         return {f"{self.topic}-{n}": n * RECORDS // PARTITIONS // GROUPS for n in range(1, GROUPS + 1)}
 
-    @cached_property
-    def _places(self) -> dict[TopicPartition, TopicPartition]:
-        return {TopicPartition(self.topic, p): TopicPartition(self._remote, p) for p in range(PARTITIONS)}
-
     def run(self) -> MoveOutcome:
         """From the first record to the verdict; at its end everything is well again."""
         began = time.monotonic()
         self._fill()
         group = max(self.groups, key=self.groups.__getitem__)
-        with Keeper(lambda: self._bench.start(self._properties)) as keeper:
+        with Keeper(self._flow.start) as keeper:
             wait_until(self._is_mirrored, "the mirror", START_SECONDS)
             wait_until(self._is_told, "checkpoints of every group", START_SECONDS)
-            watcher = Watcher(self._source.bootstrap, self._target.bootstrap, group, self._places)
-            with watcher, Worker("faults", lambda: self._faults(keeper)):
+            with self._flow.watcher(group) as watcher, Worker("faults", lambda: self._faults(keeper)):
                 self._until_done()
-        logs = self._sides.logs()
-        self.outcome.failures += [*self._seen_wrong(logs, watcher), *self._stands_wrong(logs)]
+        logs = self._flow.sides.logs()
+        self.outcome.failures += [*map(str, wrong_places(logs, watcher.seen)), *self._stands_wrong(logs)]
         self.outcome.failures += self._read_wrong(logs, group)
         self.outcome.seconds = time.monotonic() - began
         return self.outcome
 
     def _fill(self) -> None:
-        create_topic(self._source.bootstrap, self.topic, PARTITIONS)
+        self._flow.create_topics()
         load = Load(self.topic, RECORDS, PARTITIONS, 200, records_per_second=_A_SECOND)
-        produce(self._source.bootstrap, load)
-        here = groups_of(self._source.bootstrap)
+        produce(self._flow.source.bootstrap, load)
+        here = groups_of(self._flow.source.bootstrap)
         for group, read in self.groups.items():
-            assert here.alter(group, {place: Commit(read) for place in self._places}) == {}
+            assert here.alter(group, {place: Commit(read) for place in self._flow.places}) == {}
 
     def _is_mirrored(self) -> bool:
-        maps = stored_maps(self._flow, self._source, self._target)
+        maps = self._flow.maps()
         return all(
-            place in maps and maps[place].upstream_frontier * PARTITIONS >= RECORDS for place in self._places
+            place in maps and maps[place].upstream_frontier * PARTITIONS >= RECORDS
+            for place in self._flow.places
         )
 
     def _is_told(self) -> bool:
         """What an emergency goes by."""
-        topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
-        found = [decode_checkpoint(record.key, record.value) for record in read_log(self._flow.target, topic)]
+        flow = self._flow.settings
+        topic = flow.policy.checkpoints_topic(flow.source.alias)
+        found = [decode_checkpoint(record.key, record.value) for record in read_log(flow.target, topic)]
         return self.groups.keys() <= {one.group for one in found if isinstance(one, Checkpoint)}
 
     def _faults(self, keeper: Keeper) -> None:
@@ -185,7 +172,7 @@ class MoveRun:
         words: Sequence[str] = line
         while True:
             number = len(self.outcome.tries)
-            more = ("-c", str(self._properties), "--timeout", "8s", "-o", "json")
+            more = ("-c", str(self._flow.properties), "--timeout", "8s", "-o", "json")
             answer = run_mmtool(self._directory / f"try-{number}", *words, *more)
             self.outcome.tries.append(f"{answer.code} after {answer.seconds:.1f} s{_why(answer)}")
             healed = self._healed_at
@@ -207,21 +194,11 @@ class MoveRun:
         return late
 
     def _wanted(self, logs: Mapping[TopicPartition, BothLogs], read: int) -> dict[TopicPartition, int]:
-        return {remote: first_unread(logs[place], read) for place, remote in self._places.items()}
-
-    def _seen_wrong(self, logs: Mapping[TopicPartition, BothLogs], watcher: Watcher) -> list[str]:
-        """At no moment it stood ahead of what its group had read, or went back."""
-        return [
-            str(anomaly)
-            for place, glances in watcher.seen.items()
-            for anomaly in of_group(
-                place, [Committed(g.offset, first_unread(logs[place], g.upstream), g.end) for g in glances]
-            )
-        ]
+        return {remote: first_unread(logs[place], read) for place, remote in self._flow.places.items()}
 
     def _stands_wrong(self, logs: Mapping[TopicPartition, BothLogs]) -> list[str]:
         """Every group in every partition where it had stopped: none moved in part."""
-        there = groups_of(self._target.bootstrap).commits(list(self.groups))
+        there = groups_of(self._flow.target.bootstrap).commits(list(self.groups))
         failures = []
         for group, read in self.groups.items():
             found = {place: commit.offset for place, commit in there[group].items()}
@@ -232,20 +209,17 @@ class MoveRun:
 
     def _read_wrong(self, logs: Mapping[TopicPartition, BothLogs], group: str) -> list[str]:
         """An application goes on where it stopped: it reads what it had not read, once."""
-        after = sorted(
-            numbered(record.value or b"") for record in consume(self._target.bootstrap, group, [self._remote])
-        )
+        there = consume(self._flow.target.bootstrap, group, [self._flow.remotes[self.topic]])
+        after = sorted(numbered(record.value or b"") for record in there)
         left = sorted(
             one.identity
             for each in logs.values()
             for one in each.source
             if one.offset >= self.groups[group]  # type: ignore[type-var]  # pairs of numbers, as the lab writes them
         )
-        return (
-            []
-            if after == left
-            else [f"{group} read {len(after)} records then, not the {len(left)} that were left"]
-        )
+        if after == left:
+            return []
+        return [f"{group} read {len(after)} records then, not the {len(left)} that were left"]
 
 
 def _why(answer: Answer) -> str:

@@ -8,28 +8,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import GateError, UnreachableError
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import end_offsets
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.lab.working_group import WorkingGroup
 from mmtool.testing.chaos.doing import Doing, Keeper
-from mmtool.testing.chaos.group import Watcher
 from mmtool.testing.chaos.judge import judge
-from mmtool.testing.chaos.schedule import Side, schedule_of
-from mmtool.testing.chaos.sides import Sides, first_unread
-from mmtool.testing.exactness import stored_maps
-from mmtool.testing.replicating import Bench
+from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow
+from mmtool.testing.chaos.schedule import schedule_of
+from mmtool.testing.chaos.sides import first_unread
 from mmtool.testing.writers import RunningWriter
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mmtool.testing.chaos.group import Watcher
     from mmtool.testing.chaos.judge import Verdict
     from mmtool.testing.chaos.place import Place
     from mmtool.testing.chaos.schedule import Schedule
 
-PARTITIONS = 3
 RECORDS_PER_SECOND = 150.0
 READ_PER_SECOND = 60.0
 TRANSACTION = 12
@@ -99,25 +96,18 @@ class SeedRun:
 
     def __init__(self, place: Place, directory: Path, seed: int) -> None:
         self._place, self._seed = place, seed
-        stem = f"seed-{seed}-{time.monotonic_ns()}"
-        self.topics, self.group = [f"{stem}-plain", f"{stem}-tx"], f"{stem}-app"
-        self._source, self._target = (place.cluster(side) for side in (Side.SOURCE, Side.TARGET))
-        self._bench = Bench(place.fleet, directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        links = {f"{side}.bootstrap.servers": place.bootstrap(side) for side in (Side.SOURCE, Side.TARGET)}
-        self._properties = self._bench.properties(f"{stem}-.*", **_SETTINGS, **links)
-        self._flow = self._bench.flow(self._bench.properties(f"{stem}-.*"))  # past the links, for who judges
-        remotes = {topic: self._flow.remote_topic(topic) for topic in self.topics}
-        self._sides = Sides(self._source.bootstrap, self._target.bootstrap, remotes)
+        stem = f"seed-{seed}-{time.monotonic_ns()}-"
+        topics, self.group = [f"{stem}plain", f"{stem}tx"], f"{stem}app"
+        self._flow = LinkedFlow(place, directory, stem, topics, _SETTINGS)
 
     def run(self) -> Outcome:
         """From the first record to the verdict; at its end everything is well again."""
         began = time.monotonic()
         schedule = schedule_of(self._seed)
-        for topic in self.topics:
-            create_topic(self._source.bootstrap, topic, PARTITIONS)
-        with Keeper(lambda: self._bench.start(self._properties)) as keeper, self._watcher() as watcher:
-            with self._load():
+        flow = self._flow
+        flow.create_topics()
+        with Keeper(flow.start) as keeper, flow.watcher(self.group) as watcher:
+            with _Load(flow.source.bootstrap, tuple(flow.remotes), self.group):
                 if not schedule.from_the_start:
                     self._wait_until_it_moves()
                 Doing(schedule.faults, self._place, keeper).run()
@@ -125,7 +115,7 @@ class SeedRun:
             failures, recovered = self._recovered(watcher, healed)
             code, stop_seconds = keeper.stop()
         failures += self._ended(code, stop_seconds, keeper.said)
-        verdict = judge(self._flow, self._source, self._target, self._sides.logs(), watcher.seen)
+        verdict = judge(flow.settings, flow.source, flow.target, flow.sides.logs(), watcher.seen)
         return Outcome(
             self._seed,
             schedule,
@@ -138,23 +128,12 @@ class SeedRun:
         )
 
     def _wait_until_it_moves(self) -> None:
-        remotes = [self._flow.remote_topic(topic) for topic in self.topics]
+        target, remotes = self._flow.target.bootstrap, self._flow.remotes.values()
 
         def moves() -> bool:
-            return all(any(end_offsets(self._target.bootstrap, remote).values()) for remote in remotes)
+            return all(any(end_offsets(target, remote).values()) for remote in remotes)
 
         wait_until(moves, "the first records", START_SECONDS)
-
-    def _watcher(self) -> Watcher:
-        remotes = {
-            TopicPartition(topic, p): TopicPartition(self._flow.remote_topic(topic), p)
-            for topic in self.topics
-            for p in range(PARTITIONS)
-        }
-        return Watcher(self._source.bootstrap, self._target.bootstrap, self.group, remotes)
-
-    def _load(self) -> _Load:
-        return _Load(self._source.bootstrap, self.topics, self.group)
 
     def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
         """Until the target holds all, and the group is where it is at home."""
@@ -170,15 +149,14 @@ class SeedRun:
             there, home = watcher.now()
         except UnreachableError:  # a coordinator that has just come back loads its groups first
             return False
-        logs = self._sides.logs()
+        logs = self._flow.sides.logs()
         expected = {at: first_unread(logs[at], offset) for at, offset in home.items() if at in logs}
         even = there == expected and all(len(one.source) <= len(one.target) for one in logs.values())
         return even and self._is_booked()
 
     def _is_booked(self) -> bool:
         """Up to the last marker: what the stop books in any case, where it was fetched by then."""
-        maps = stored_maps(self._flow, self._source, self._target)
-        ends = self._sides.source_ends()
+        maps, ends = self._flow.maps(), self._flow.sides.source_ends()
         return all(place in maps and maps[place].upstream_frontier >= end for place, end in ends.items())
 
     def _ended(self, code: int, stop_seconds: float, said: Sequence[str]) -> list[str]:

@@ -1,0 +1,80 @@
+"""A seed's flow between the place's clusters: its command goes through the links, and whoever judges past them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.lab.topics import create_topic
+from mmtool.testing.chaos.group import Watcher
+from mmtool.testing.chaos.place import SIDES
+from mmtool.testing.chaos.sides import Sides
+from mmtool.testing.exactness import stored_maps
+from mmtool.testing.replicating import Bench
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from mmtool.testing.chaos.place import Place
+    from mmtool.testing.processes import MmtoolProcess
+    from mmtool.translation.partition_map import PartitionMap
+
+PARTITIONS = 3
+
+
+class LinkedFlow:
+    """Of topics that are its own.
+
+    Args:
+        place: The clusters, all well.
+        directory: For files of this run.
+        stem: What the names of its topics begin with, and of nobody else's.
+        topics: By their whole names.
+        settings: More lines of the properties file.
+
+    Attributes:
+        properties: The file of whoever goes through the links.
+        settings: Past them.
+        sides: What is in both clusters' logs.
+        places: The target's partitions by the source's.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        directory: Path,
+        stem: str,
+        topics: Sequence[str],
+        settings: Mapping[str, str],
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self.source, self.target = (place.cluster(side) for side in SIDES)
+        self._bench = Bench(place.fleet, directory)
+        links = {f"{side}.bootstrap.servers": place.bootstrap(side) for side in SIDES}
+        self.properties = self._bench.properties(f"{stem}.*", **settings, **links)
+        self.settings = self._bench.flow(self._bench.properties(f"{stem}.*"))
+        self.remotes = {topic: self.settings.remote_topic(topic) for topic in topics}
+        self.sides = Sides(self.source.bootstrap, self.target.bootstrap, self.remotes)
+        self.places = {
+            TopicPartition(topic, p): TopicPartition(remote, p)
+            for topic, remote in self.remotes.items()
+            for p in range(PARTITIONS)
+        }
+
+    def create_topics(self) -> None:
+        """On the source."""
+        for topic in self.remotes:
+            create_topic(self.source.bootstrap, topic, PARTITIONS)
+
+    def start(self) -> MmtoolProcess:
+        """Its ``replicate``."""
+        return self._bench.start(self.properties)
+
+    def maps(self) -> dict[tuple[str, int], PartitionMap]:
+        """As they are stored now."""
+        return stored_maps(self.settings, self.source, self.target)
+
+    def watcher(self, group: str) -> Watcher:
+        """Of a group that works on the source."""
+        return Watcher(self.source.bootstrap, self.target.bootstrap, group, self.places)
