@@ -101,9 +101,8 @@ class PositionsWatch:
         if position.dead_letters > self._letters.get(place, 0):
             self._letters[place] = position.dead_letters
             self.news.append(f"{name}: {position.letters_said}")
-        if (
-            position.foreign >= 2 * self._foreign.get(place, 0) + 1
-        ):  # who goes on writing is not told of each time
+        told = self._foreign.get(place, 0)
+        if position.foreign > 2 * told:  # who goes on writing is not told of each time
             self._foreign[place] = position.foreign
             self.news.append(f"{name}: {position.foreign_said}")
         said = (position.reason, position.upstream_position)

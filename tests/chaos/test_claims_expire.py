@@ -62,6 +62,14 @@ async def written(clusters, settings, topic, first, count):
     assert (await log.produce(numbered(first, count).write())).error_code == Code.NONE
 
 
+async def begun(clusters, settings, topic):
+    """An owner that has mirrored ten records."""
+    await written(clusters, settings, topic, 0, 10)
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    return owner
+
+
 def mirrored(clusters, settings, topic):
     remote = settings.remote_topic(topic)
     return [
@@ -71,9 +79,7 @@ def mirrored(clusters, settings, topic):
 
 @on_loop
 async def test_an_owner_that_was_forgotten_goes_on_without_gap_or_repetition(clusters, settings, topic):
-    await written(clusters, settings, topic, 0, 10)
-    owner = await Owner.take(settings)
-    await owner.catch_up()
+    owner = await begun(clusters, settings, topic)
     await asyncio.sleep(FORGOTTEN_SECONDS)
     await written(clusters, settings, topic, 10, 10)
     await owner.catch_up()
@@ -85,9 +91,7 @@ async def test_an_owner_that_was_forgotten_goes_on_without_gap_or_repetition(clu
 async def test_a_successor_with_another_producer_id_finds_what_was_appended_and_never_booked(
     clusters, settings, topic
 ):
-    await written(clusters, settings, topic, 0, 10)
-    first = await Owner.take(settings)
-    await first.catch_up()
+    first = await begun(clusters, settings, topic)
     await written(clusters, settings, topic, 10, 5)
     twin = replace(numbered(10, 5), producer=(*first.signature(topic), 10))
     assert (await (await first.target_log(topic)).produce(twin.write())).error_code == Code.NONE
@@ -107,9 +111,7 @@ async def test_a_successor_with_another_producer_id_finds_what_was_appended_and_
 async def test_a_claim_whose_epochs_are_used_up_goes_on_under_another_producer_id(
     clusters, settings, topic, measured
 ):
-    await written(clusters, settings, topic, 0, 10)
-    owner = await Owner.take(settings)
-    await owner.catch_up()
+    owner = await begun(clusters, settings, topic)
     shard = owner.shard(topic)
     name = owner.run.flow.identity.transactional_id(shard.shard)
     await owner.kill()

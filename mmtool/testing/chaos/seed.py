@@ -169,6 +169,8 @@ class SeedRun:
             failures.append("a traceback was shown")
         if any("diverged" in one for one in said):
             failures.append("a partition was taken for diverged")
+        if any("somebody else wrote" in one for one in said):
+            failures.append("records of the mirror were taken for somebody else's")
         return failures
 
 
