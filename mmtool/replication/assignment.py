@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.translation.types import TopicPartition
 
@@ -12,6 +12,25 @@ if TYPE_CHECKING:
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
+
+
+class Tally(NamedTuple):
+    """What is counted of a partition from round to round.
+
+    Attributes:
+        records, bytes: Mirrored by this owner.
+        dead_letters: Records that are beside the target topic, of whichever owner.
+        foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
+    """
+
+    records: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    foreign: int = 0
+    foreign_end: int = 0
+
+
+NOTHING_YET = Tally()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +42,9 @@ class PartitionAssignment:
         next_sequence: What the next batch under the shard's claim is numbered.
         stored: Whether ``block`` is on the target already. No batch is sent before it is.
         max_batch_bytes: The target topic's ``max.message.bytes``.
-        records, bytes: Mirrored by this owner in earlier rounds.
+        tally: Of earlier rounds.
         halted: Why this partition cannot go on; empty when it can.
         at_end_ms: When it was last seen at the source's end; 0 when it never was.
-        dead_letters: How many of its records are beside the target topic.
-        foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
     """
 
     topic: str
@@ -40,13 +57,9 @@ class PartitionAssignment:
     next_sequence: int
     stored: bool
     max_batch_bytes: int
-    records: int = 0
-    bytes: int = 0
+    tally: Tally = NOTHING_YET
     halted: str = ""
     at_end_ms: int = 0
-    dead_letters: int = 0
-    foreign: int = 0
-    foreign_end: int = 0
 
     @property
     def place(self) -> TopicPartition:

@@ -13,7 +13,7 @@ from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
-from mmtool.replication.assignment import FlowAssignment, PartitionAssignment
+from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
@@ -29,7 +29,7 @@ from mmtool.replication.stateful import (
     write_documents,
 )
 from mmtool.replication.taking_over import Predecessor
-from mmtool.replication.watching import PositionsWatch, booked_position
+from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all
 from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.marks import FailedOverRecord
+    from mmtool.replication.assignment import Tally
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
@@ -74,7 +75,7 @@ class FlowRun:
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
         self._sequences: dict[Place, int] = {}
-        self._mirrored: dict[Place, tuple[int, int]] = {}
+        self._tallies: dict[Place, Tally] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._weights: dict[int, float] = {}
         self._planned = Holds()
@@ -242,7 +243,6 @@ class FlowRun:
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
         place = topic.topic_id, partition
         position = self.watch.positions.get(place) or self._positions.get(place)
-        records, mirrored_bytes = self._mirrored.get(place, (0, 0))
         return PartitionAssignment(
             topic=topic.name,
             topic_id=topic.topic_id,
@@ -251,13 +251,9 @@ class FlowRun:
             target_topic_id=topic.target_id,
             shard=shard_of(*place, self.shard_count),
             max_batch_bytes=topic.max_batch_bytes,
-            records=records,
-            bytes=mirrored_bytes,
+            tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position),
             halted=self.halted.get(place, ""),
             at_end_ms=position.at_end_ms if position is not None else 0,
-            dead_letters=position.dead_letters if position is not None else 0,
-            foreign=position.foreign if position is not None else 0,
-            foreign_end=position.foreign_end if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 
@@ -351,9 +347,9 @@ class FlowRun:
             )
             if row.state == State.HALTED:
                 self.halted[place] = row.reason
-            before = self._mirrored.get(place, (0, 0))[1]
+            before = self._tallies.get(place, NOTHING_YET).bytes
             carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
-            self._mirrored[place] = (row.records, row.bytes)
+            self._tallies[place] = row.tally
         self._weights.update(carried)
 
     def retry_halted(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.holds import Holds, news
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
+from mmtool.replication.assignment import Tally
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
@@ -130,13 +131,26 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
         downstream_position=tail.downstream_end.position,
         source_end=end,
         source_log_start=start,
-        records=partition.records,
-        mirrored_bytes=partition.bytes,
+        records=partition.tally.records,
+        mirrored_bytes=partition.tally.bytes,
         state=State.HALTED if partition.halted else state,
         reason=partition.halted,
         observed_ms=0,
         behind_since_ms=0,
-        dead_letters=partition.dead_letters,
-        foreign=partition.foreign,
-        foreign_end=partition.foreign_end,
+        dead_letters=partition.tally.dead_letters,
+        foreign=partition.tally.foreign,
+        foreign_end=partition.tally.foreign_end,
     )
+
+
+def tally_of_all(folded: Tally, position: PositionRecord | None) -> Tally:
+    """What is counted so far: by rounds that were told to their end, and by the last word of one that was not.
+
+    Args:
+        folded: Of this owner's rounds.
+        position: By whichever owner. What it tells of letters and of others only grows.
+    """
+    if position is None:
+        return folded
+    foreign = max((folded.foreign, folded.foreign_end), (position.foreign, position.foreign_end))
+    return Tally(folded.records, folded.bytes, max(folded.dead_letters, position.dead_letters), *foreign)

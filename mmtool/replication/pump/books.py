@@ -16,6 +16,7 @@ from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import runs_partition_of
 from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.report import tally_of
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ class PositionsBook:
             )
 
     def _position(self, mirror: PartitionMirror, observed_ms: int) -> PositionRecord:
-        a = mirror.assignment
+        a, tally = mirror.assignment, tally_of(mirror)
         return PositionRecord(
             owner=self._flow.owner,
             topic=a.topic,
@@ -187,14 +188,14 @@ class PositionsBook:
             downstream_position=mirror.downstream_end,
             source_end=mirror.source_end,
             source_log_start=mirror.log_start,
-            records=mirror.records,
-            mirrored_bytes=mirror.bytes,
+            records=tally.records,
+            mirrored_bytes=tally.bytes,
             state=mirror.state,
             reason=mirror.reason,
             observed_ms=observed_ms,
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
-            dead_letters=mirror.dead_letters,
-            foreign=mirror.foreign.count if mirror.foreign is not None else 0,
-            foreign_end=mirror.foreign.end if mirror.foreign is not None else 0,
+            dead_letters=tally.dead_letters,
+            foreign=tally.foreign,
+            foreign_end=tally.foreign_end,
         )

@@ -25,7 +25,8 @@ class Foreign:
     @classmethod
     def of(cls, assignment: PartitionAssignment) -> Foreign:
         """Goes on where earlier rounds were. What its own fence wrote lies below, as does what was read behind that."""
-        return cls(assignment.block.tail.known_to, assignment.foreign, assignment.foreign_end)
+        tally = assignment.tally
+        return cls(assignment.block.tail.known_to, tally.foreign, tally.foreign_end)
 
     def appended(self, base: int, end: int) -> None:
         """The mirror's next batch is there."""

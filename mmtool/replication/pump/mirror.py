@@ -83,9 +83,7 @@ class PartitionMirror:
         self.state = State.HALTED if assignment.halted else State.STARTING
         self.reason = assignment.halted
         self.held_bytes = 0
-        self.records = assignment.records
-        self.bytes = assignment.bytes
-        self.dead_letters = assignment.dead_letters
+        self.records, self.bytes, self.dead_letters, *_ = assignment.tally
         self.source_end = 0
         self.log_start = 0
         self.high_watermark = 0

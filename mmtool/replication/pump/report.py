@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.replication.assignment import NOTHING_YET, Tally
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -31,7 +33,22 @@ class ReportRow(NamedTuple):
     block: bytes
     records: int
     bytes: int
+    dead_letters: int
+    foreign: int
+    foreign_end: int
     told: str
+
+    @property
+    def tally(self) -> Tally:
+        """What is counted from round to round."""
+        return Tally(self.records, self.bytes, self.dead_letters, self.foreign, self.foreign_end)
+
+
+def tally_of(mirror: PartitionMirror) -> Tally:
+    """What it has counted so far."""
+    foreign = mirror.foreign
+    others = (foreign.count, foreign.end) if foreign is not None else ()
+    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others)
 
 
 def rows_of(
@@ -54,8 +71,7 @@ def rows_of(
             next_sequence=m.writer.next_sequence,
             runs_sequence=runs_sequences[m.shard.shard],
             block=encode_block(m.open_block),
-            records=m.records,
-            bytes=m.bytes,
+            **tally_of(m)._asdict(),
             told=told,
         )
         for m in mirrors
@@ -70,4 +86,4 @@ AWAY = "away"
 
 def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
     """What is told of a flow of which nothing that the task knows counts any more."""
-    return [ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", 0, 0, told)]
+    return [ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", *NOTHING_YET, told)]

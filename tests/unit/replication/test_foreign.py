@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmtool.replication.assignment import NOTHING_YET, Tally
 from mmtool.replication.pump.foreign import Foreign
+from mmtool.replication.watching import booked_position, tally_of_all
 from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.types import DownstreamOffset
@@ -78,6 +80,15 @@ def test_who_begins_behind_what_was_there_before_finds_nothing_foreign():
     mirror = mirror_of(begun, foreign=Foreign.of(begun))
     mirror.looked(mirror.mark, DownstreamOffset(7))
     assert mirror.foreign.count == 0
+
+
+def test_what_is_counted_goes_on_from_round_to_round_and_from_owner_to_owner():
+    """The word of the round that has just ended may reach its driver before the pump's last position does."""
+    told = booked_position(assigned(tally=Tally(7, 70, 1, 3, 18)), "owner-1")
+    assert tally_of_all(NOTHING_YET, told) == Tally(0, 0, 1, 3, 18)
+    assert tally_of_all(Tally(9, 90, 2, 5, 30), told) == Tally(9, 90, 2, 5, 30)
+    assert tally_of_all(Tally(9, 90), told) == Tally(9, 90, 1, 3, 18)
+    assert tally_of_all(Tally(9, 90), None) == Tally(9, 90)
 
 
 def test_where_others_may_write_nothing_is_foreign():
