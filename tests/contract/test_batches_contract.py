@@ -68,7 +68,8 @@ class OnBroker:
         self._produce(2)
 
     def _produce(self, count, producer=None):
-        producer = producer or Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 50})
+        # one batch, however slow the machine is: a flush does not wait for the linger, a batch does
+        producer = producer or Producer({"bootstrap.servers": self.bootstrap, "linger.ms": SECONDS * 1000})
         for _ in range(count):
             producer.produce(self.place.topic, b"v", partition=0)
         assert producer.flush(SECONDS) == 0
