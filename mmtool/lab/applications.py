@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import GateError
+from mmtool.lab.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def consume(
     """
     consumer, found, ended = consumer_of(bootstrap, group), list[Read](), set[tuple[str, int]]()
     consumer.subscribe(list(topics))
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + patience(seconds)
     while (at_most is None or len(found) < at_most) and not _at_the_ends(consumer, topics, ended):
         if time.monotonic() > deadline:
             consumer.close()

@@ -20,6 +20,7 @@ from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, W
 from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.waiting import patience
 from mmtool.lab.worker import end_together
 from mmtool.signals import ended_by_signals
 
@@ -321,7 +322,7 @@ class _Story:
         Raises:
             GateError: It did not come to pass in time.
         """
-        deadline = time.monotonic() + _WAIT_SECONDS
+        deadline = time.monotonic() + patience(_WAIT_SECONDS)
         while not done():
             for look in self.watched:
                 look()

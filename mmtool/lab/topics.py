@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import GateError, MmtoolError
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -120,7 +120,7 @@ def _until_the_ends(consumer: Consumer, partitions: int, timeout: float) -> Iter
     from confluent_kafka import KafkaError
 
     ended: set[int] = set()
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + patience(timeout)
     while len(ended) < partitions:
         messages = consumer.consume(10_000, _CONSUME_SECONDS)
         if not messages and time.monotonic() > deadline:

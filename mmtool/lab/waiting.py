@@ -16,12 +16,13 @@ def wait_until(done: Callable[[], bool], what: str, timeout: float, poll: float 
     """Ask ``done`` every ``poll`` seconds; the seconds it took. ``what`` names the awaited in the error.
 
     Raises:
-        GateError: ``timeout`` seconds were not enough.
+        GateError: ``timeout`` seconds, with `patience`, were not enough.
     """
     started = time.monotonic()
     while not done():
-        if time.monotonic() - started > timeout:
-            raise GateError(f"waited {timeout:.0f} s for {what}", code="timeout")
+        waited = time.monotonic() - started
+        if waited > patience(timeout):
+            raise GateError(f"waited {waited:.0f} s for {what}", code="timeout")
         time.sleep(poll)
     return time.monotonic() - started
 

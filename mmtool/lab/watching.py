@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import end_offsets
+from mmtool.lab.waiting import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +45,7 @@ def wait_for_new_records(bootstrap: str, topics: Sequence[str], timeout: float) 
     ends = {topic: end_offsets(bootstrap, topic) for topic in topics}
     assigned: set[str] = set()
     try:
-        while time.monotonic() - started < timeout:
+        while time.monotonic() - started < patience(timeout):
             for topic in silent.keys() - assigned:
                 known = ends[topic] or dict.fromkeys(end_offsets(bootstrap, topic), 0)
                 if known:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.errors import GateError
+from mmtool.lab.waiting import patience
 from mmtool.plan.identity import shard_of
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.context import connect
@@ -93,7 +94,7 @@ class Owner:
         Raises:
             GateError: a minute was not enough.
         """
-        goal, deadline = await self.run.goal(), time.monotonic() + _CATCH_UP_SECONDS
+        goal, deadline = await self.run.goal(), time.monotonic() + patience(_CATCH_UP_SECONDS)
         while not self.run.reached(goal):
             if time.monotonic() > deadline:
                 raise GateError(f"the mirror does not reach {goal}", code="timeout")

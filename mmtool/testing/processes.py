@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from mmtool.errors import GateError
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -109,7 +109,7 @@ class MmtoolProcess:
         Raises:
             subprocess.TimeoutExpired: It did not.
         """
-        code = self._process.wait(timeout)
+        code = self._process.wait(patience(timeout))
         seconds = time.monotonic() - self.started_at
         return Answer(code, self._stdout.read_text(), self.stderr, seconds)
 

@@ -137,11 +137,10 @@ class SeedRun:
 
     def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
         """Until the target holds all, and the group is where it is at home."""
-        seconds = patience(PATIENCE_SECONDS)
         try:
-            wait_until(lambda: self._is_even(watcher), "both sides are even", seconds)
+            wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS)
         except GateError:
-            return [f"not even {seconds:.0f} s after the last fault"], None
+            return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault"], None
         return [], round(time.monotonic() - healed, 1)
 
     def _is_even(self, watcher: Watcher) -> bool:
