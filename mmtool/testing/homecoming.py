@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from mmtool.testing.pairs import HERE, THERE, ModelPair
+from mmtool.testing.pairs import HERE, MARKER, THERE, ModelPair
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.diverged import (
     DivergedTail,
@@ -46,7 +46,7 @@ class ModelHomecoming:
         """Looks at home, as it is."""
         flow, home = self.map_of(HOME), self.pair.logs[HOME]
         behind = [at for at in range(flow.upstream_frontier, len(home)) if isinstance(home[at], tuple)]
-        behind = [at for at in behind if home[at] != ("marker", 0)]
+        behind = [at for at in behind if home[at] != MARKER]
         parts = [list(run) for own, run in groupby(behind, lambda at: home[at] == (HOME, at)) if own]
         brought = [at + 1 for at, record in enumerate(home) if record[0] == AWAY]  # type: ignore[index]
         from_home = {at for at, record in enumerate(self.pair.logs[AWAY]) if record[0] == HOME}  # type: ignore[index]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block, BlockKey
 
 HERE, THERE = 0, 1
-_MARKER = ("marker", 0)
+MARKER = ("marker", 0)
 Record = tuple[int, int]
 """Where it was born, and its offset there."""
 
@@ -48,7 +48,7 @@ class ModelPair:
 
     def marker(self, side: int, _: int) -> None:
         """A transaction marker takes an offset."""
-        self.logs[side].append(_MARKER)
+        self.logs[side].append(MARKER)
 
     def mirror(self, side: int, count: int) -> None:
         """The flow from ``side`` passes ``count`` offsets."""
@@ -85,11 +85,11 @@ class ModelPair:
 
     def read(self, commit: int) -> set[Record]:
         """The records below ``commit`` here."""
-        return {record for record in self.logs[HERE][:commit] if record != _MARKER}  # type: ignore[misc]
+        return {record for record in self.logs[HERE][:commit] if record != MARKER}  # type: ignore[misc]
 
     def at_or_after(self, offset: int) -> set[Record]:
         """The records at or after ``offset`` there."""
-        return {record for record in self.logs[THERE][offset:] if record != _MARKER}  # type: ignore[misc]
+        return {record for record in self.logs[THERE][offset:] if record != MARKER}  # type: ignore[misc]
 
 
 _STEPS = (

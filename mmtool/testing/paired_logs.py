@@ -1,0 +1,204 @@
+"""One partition that two clusters share, in memory: logs of real batches, to fetch from, to compact and to cut."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmtool.kafka.batches import decode, view_of
+from mmtool.kafka.wire.codes import Code
+from mmtool.testing.batches import ABORT, TRANSACTIONAL, PlainRecord, batch_of, marker
+from mmtool.testing.mirror import FakeLog, fetched
+from mmtool.testing.pairs import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Coroutine
+
+    from mmtool.kafka.batches import Record as StoredRecord
+    from mmtool.kafka.wire.fetch import FetchedPartition, FetchRequest
+    from mmtool.kafka.wire.produce import ProducedPartition
+    from mmtool.testing.pairs import Record
+
+_BASE_OFFSET, _LEADER_EPOCH = struct.Struct(">q"), struct.Struct(">i")  # a broker's, not under the checksum
+_ACTIVE = 2
+"""The last batches, which no cleaner touches: they are in the active segment."""
+_TRANSACTIONS = 1000  # their producer ids begin here
+
+
+def known_as(record: Record) -> bytes:
+    """The value of a record: where it was born, and its offset there."""
+    return b"%d:%d" % record
+
+
+def named(record: StoredRecord) -> Record:
+    """Which one it is."""
+    assert record.value is not None
+    side, offset = record.value.split(b":")
+    return int(side), int(offset)
+
+
+class _Kept(NamedTuple):
+    base: int
+    stop: int
+    payload: bytes
+
+
+@dataclass
+class PairedLog(FakeLog):
+    """The partition on one side.
+
+    Attributes:
+        side: Which one; records that are born here say so.
+        start: The log start.
+        kept: The batches, as they lie there.
+        history: What each offset ever held, whatever became of it.
+        aborted: Transactions: producer id, first offset, the marker's offset.
+    """
+
+    side: int = 0
+    start: int = 0
+    kept: list[_Kept] = field(default_factory=list)
+    history: dict[int, Record] = field(default_factory=dict)
+    aborted: list[tuple[int, int, int]] = field(default_factory=list)
+
+    # --- what is written ----------------------------------------------------------------------------------
+
+    def append(self, batch: bytes) -> ProducedPartition:
+        base = self.end
+        answer = super().append(batch)
+        if self.end > base:
+            self._keep_batch(base, batch)
+            self.history |= {at: named(self.records[at]) for at in range(base, self.end)}
+        return answer
+
+    def mark(self, producer_id: int, epoch: int) -> None:
+        self._keep_batch(self.end, marker(self.end, producer_id, ABORT), 1)
+        super().mark(producer_id, epoch)
+
+    def _keep_batch(self, base: int, batch: bytes, count: int = 0) -> None:
+        payload = _BASE_OFFSET.pack(base) + batch[8:12] + _LEADER_EPOCH.pack(0) + batch[16:]
+        self.kept.append(_Kept(base, base + count if count else self.end, payload))
+
+    def _write(self, count: int, **batch: Any) -> None:
+        born = [(self.side, at) for at in range(self.end, self.end + count)]
+        records = [PlainRecord(at, 1000 + at, b"key", known_as((self.side, at))) for _, at in born]
+        payload = batch_of(records, **batch).write()
+        base = self._keep(list(decode(view_of(payload))))
+        self._keep_batch(base, payload)
+        self.history |= {record[1]: record for record in born}
+
+    def born(self, count: int, codec: str = "none") -> None:
+        """Producers write so many records."""
+        self._write(count, codec=codec)
+
+    def abort(self, count: int) -> None:
+        """A producer aborts a transaction of so many records."""
+        producer_id, first = _TRANSACTIONS + len(self.aborted), self.end
+        self._write(count, flags=TRANSACTIONAL, producer=(producer_id, 0, 0))
+        self.aborted.append((producer_id, first, self.end))
+        self._keep_batch(self.end, marker(self.end, producer_id, ABORT), 1)
+        self.end += 1
+
+    # --- what goes ----------------------------------------------------------------------------------------
+
+    def compact(self, dropped: Collection[int]) -> None:
+        """A newer record of its key has come for each of these offsets, and the cleaner has been here."""
+        last = {view_of(kept.payload).header.producer_id: kept.base for kept in self.kept}
+        cleaned = [self._cleaned(kept, dropped) for kept in self.kept[:-_ACTIVE]]
+        left = [kept for kept in cleaned if _count(kept) or last[_producer(kept)] == kept.base]
+        self.kept[:-_ACTIVE] = left
+
+    def _cleaned(self, kept: _Kept, dropped: Collection[int]) -> _Kept:
+        view = view_of(kept.payload)
+        head = view.header
+        records = [] if head.is_control else list(decode(view))
+        stay = [record for record in records if record.offset not in dropped]
+        if len(stay) == len(records):
+            return kept  # markers, too, which tell the end of a transaction
+        for record in records:
+            if record not in stay:
+                self.records.pop(record.offset, None)
+        again = batch_of(
+            [PlainRecord(r.offset, r.timestamp, r.key, r.value, ()) for r in records],
+            flags=TRANSACTIONAL if head.is_transactional else 0,
+            producer=(head.producer_id, head.producer_epoch, head.base_sequence),
+        )
+        left = replace(
+            again,
+            base_offset=head.base_offset,
+            last_offset=head.next_offset - 1,
+            records=tuple(record for record in again.records if record.offset not in dropped),
+        )
+        return _Kept(kept.base, kept.stop, left.write())
+
+    def trim(self, start: int) -> None:
+        """Retention, or DeleteRecords: nothing below is left."""
+        self.start = max(self.start, min(start, self.end))
+        self.kept = [kept for kept in self.kept if kept.stop > self.start]
+        for at in [at for at in self.records if at < self.start]:
+            del self.records[at]
+
+    # --- what is read -------------------------------------------------------------------------------------
+
+    def fetch(self, offset: int, most: int = 1 << 20) -> FetchedPartition:
+        """The answer to a fetch from there, of so many batches."""
+        if not self.start <= offset <= self.end:
+            return fetched(end=self.end, log_start=self.start)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)
+        found = [kept.payload for kept in self.kept if kept.stop > offset][:most]
+        aborted = [(pid, first) for pid, first, ended in self.aborted if ended >= offset]
+        return fetched(*found, end=self.end, log_start=self.start, aborted=aborted)
+
+    def entries(self) -> list[Record | tuple[str, int]]:
+        """What a consumer finds at each offset from 0 on; a marker where it finds nothing."""
+        return [self.history[at] if at in self.records else MARKER for at in range(self.end)]
+
+
+def _producer(kept: _Kept) -> int:
+    return view_of(kept.payload).header.producer_id
+
+
+def _count(kept: _Kept) -> int:
+    return view_of(kept.payload).header.record_count
+
+
+@dataclass(frozen=True, slots=True)
+class LogOnWire:
+    """As much of a `WireCluster` as reading one partition's log takes."""
+
+    log: PairedLog
+    alias: str
+
+    async def send_to_leader(self, topic: str, partition: int, request: FetchRequest, **_: str) -> Any:
+        """One fetch, answered at once."""
+        del topic, partition
+        return _Answer([self.log.fetch(request.partitions[0].offset)])
+
+    async def refresh(self, topics: Collection[str]) -> None:
+        """Nothing ever moves."""
+
+    def check_denied(self, code: int, what: str) -> None:
+        """Everything is allowed."""
+
+
+class _Answer(NamedTuple):
+    partitions: list[FetchedPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """What of a log somebody else's flow brought, by its producer id: an `Origins` that knows."""
+
+    left_out: frozenset[int]
+
+    async def leaves_out(self, producer_id: int) -> bool:
+        return producer_id in self.left_out
+
+
+def at_once(work: Coroutine[Any, Any, Any]) -> Any:
+    """Runs what never really waits, without an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits for something")
