@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mmtool.kafka.batches import BatchError
-from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow_moves import Action, FlowRow
+from mmtool.replication.record_prints import RecordPrints
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
-from mmtool.translation.derive import AmbiguousError, Logged, derive, gaps_between, next_record
+from mmtool.translation.derive import AmbiguousError, derive, gaps_between, next_record
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 
     Bounds = tuple[int, int]
 
-_SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 _MAX_RUNS = 1024  # as pumps do
 _UNNAMED = WriterState(0, 0, 0)
 """Until the shard's claim is known, which is before anything is stored."""
@@ -126,34 +122,6 @@ async def derive_partition(
     return Derived(about, before, recorder, mapped=runs.records)
 
 
-@dataclass(slots=True)
-class _Log:
-    """Surviving records by column: 24 bytes each.
-
-    Attributes:
-        keeps_time: No batch has its broker's time instead of its producer's.
-    """
-
-    offsets: array[int] = field(default_factory=lambda: array("q"))
-    times: array[int] = field(default_factory=lambda: array("q"))
-    bodies: array[int] = field(default_factory=lambda: array("q"))
-    keeps_time: bool = True
-
-    def take(self, view: BatchView) -> None:
-        records = read_columns(view)
-        self.offsets.extend(records.offsets)
-        self.times.extend(records.timestamps)
-        self.bodies.extend(map(hash, map(bytes, records.bodies)))
-        self.keeps_time &= not view.header.is_log_append_time
-
-    def logged(self, *, timed: bool) -> Logged:
-        """With fingerprints of 64 bits, the times among them or not."""
-        prints = np.array(self.bodies, dtype=np.int64)
-        if timed:
-            prints ^= np.array(self.times, dtype=np.int64) * _SPREAD
-        return Logged(np.array(self.offsets, dtype=np.int64), prints)
-
-
 async def _read(
     cluster: WireCluster,
     place: TopicPartition,
@@ -163,13 +131,13 @@ async def _read(
     ours: Collection[int] | None = None,
     origins: Origins | None = None,
     read_committed: bool = False,
-) -> _Log:
+) -> RecordPrints:
     """The records of a log within its bounds: of some producers, or those that are not left out by their origin.
 
     Raises:
         ConnectionLostError: it could not be read, or not understood.
     """
-    log = _Log()
+    log = RecordPrints()
     views: AsyncIterator[BatchView] = read_range(
         cluster, place.topic, topic_id, place.partition, *bounds, read_committed=read_committed
     )

@@ -3,34 +3,44 @@
 The stored offset runs are at most a second old. Behind them the target may hold records that were appended and
 never booked. They carry our producer id, so they are counted, and as many surviving source records are walked
 beside them and compared. When both agree, the walk itself is the missing piece of the offset runs, and nothing is
-lost or sent twice. When they do not, the partition halts: it is never guessed.
+lost or sent twice. Where compaction has been at one of them since, what is left is matched. When they do not agree,
+the partition halts: it is never guessed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.batches import BatchError, MatchedRange, same_records
+from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import read_range
+from mmtool.replication.compacted import match_compacted
 from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.batches import BatchView, MatchedRange
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.claims import Claim
     from mmtool.replication.origins import Origins
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition
+    from mmtool.translation.runs import Run
     from mmtool.translation.types import TopicId
 
 _FOREVER = 1 << 62
+
+
+class _Found(NamedTuple):
+    """The missing piece of the runs, and where the mirror goes on behind it."""
+
+    runs: Iterable[MatchedRange | Run]
+    frontier: UpstreamOffset
 
 
 class DivergedError(Exception):
@@ -96,12 +106,13 @@ async def resume(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
             f" before they were booked: delete that topic and {BEGIN_AGAIN}"
         )
-    matched = await _walk(source, block, tail)
-    for piece in matched:
+    found = await _walk(source, target, block, tail, target_topic_id, bounds)
+    for piece in found.runs:
         writer = block.tail.writer
         if writer is UNKNOWN:
             raise AssertionError("a stored block names its writer before the first record is sent")
         recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
+    recorder.passed(found.frontier)
     recorder.checked(log_end)
     return recorder
 
@@ -142,24 +153,31 @@ async def _own_tail(
     ]
 
 
-async def _walk(source: Upstream, block: Block, tail: Sequence[BatchView]) -> Sequence[MatchedRange]:
-    """As many surviving source records as the tail holds, matched one by one."""
-    if not tail:
-        return []
+async def _walk(
+    source: Upstream,
+    target: WireCluster,
+    block: Block,
+    tail: Sequence[BatchView],
+    target_topic_id: TopicId,
+    bounds: TargetLog,
+) -> _Found:
+    """What the tail holds, matched with the source's surviving records one by one."""
     about, frontier = block.about, block.tail.upstream_frontier
+    if not tail:
+        return _Found((), frontier)
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
         views = await surviving(source, about, frontier, count)
-        compacted = any(view.header.last_offset_delta + 1 != view.header.record_count for view in tail)
-        if compacted:
-            return _by_count(views, frontier, tail)
-        end = block.tail.known_to
-        comparison = same_records(views, frontier, tail, count, target_position=end)
+        comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
+        if comparison.is_complete:
+            last = comparison.matched[-1]
+            return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
+        found = await match_compacted(source.cluster, target, block, views, tail, target_topic_id, bounds)
     except (BatchError, ConnectionLostError) as error:
         raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error
-    if not comparison.is_complete:
+    if found is None:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
-    return comparison.matched
+    return _Found(found.runs, found.frontier)
 
 
 async def surviving(
@@ -200,29 +218,3 @@ def _difference(block: Block, compared: int, count: int, difference: object) -> 
     )
     where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
     return f"{where} ({difference})" if difference else where
-
-
-def _by_count(
-    views: Sequence[BatchView], frontier: UpstreamOffset, tail: Sequence[BatchView]
-) -> list[MatchedRange]:
-    """The target compacted its tail: records are matched by their number, for their bytes are gone.
-
-    Every batch of ours was dense when it was appended, so its header still tells how many records it held and
-    at which offsets.
-    """
-    from mmtool.kafka.batches import raw_records
-
-    upstream = [r.offset for view in views for r in raw_records(view) if r.offset >= frontier]
-    downstream = [o for view in tail for o in range(view.header.base_offset, view.header.next_offset)]
-    if len(upstream) < len(downstream):
-        raise DivergedError(
-            f"the target holds {len(downstream)} unbooked records, the source {len(upstream)}"
-        )
-    matched: list[MatchedRange] = []
-    for up, down in zip(upstream, downstream, strict=False):
-        last = matched[-1] if matched else None
-        if last and last.upstream_start + last.count == up and last.downstream_start + last.count == down:
-            matched[-1] = MatchedRange(last.upstream_start, last.downstream_start, last.count + 1)
-        else:
-            matched.append(MatchedRange(UpstreamOffset(up), DownstreamOffset(down), 1))
-    return matched

@@ -55,7 +55,8 @@ class PairMachine(RuleBasedStateMachine):
             PairedFlow(self.logs[HERE], self.logs[THERE]),
             PairedFlow(self.logs[THERE], self.logs[HERE]),
         )
-        self.gone = set()  # compacted, or deleted
+        self.gone = set()  # compacted where they were born, or deleted there
+        self.superseded = set()  # of them, those that nobody misses: a newer one of the key has come
         self.aborted = set()
         self.at, self.place = HERE, 0  # where the group is
         self.read, self.exported = set(), set()
@@ -81,7 +82,9 @@ class PairMachine(RuleBasedStateMachine):
         log = self.logs[side]
         before = set(log.records)
         log.compact(sorted(before)[-youngest:][first::every])
-        self.gone |= {log.history[at] for at in before - set(log.records) if log.history[at][0] == side}
+        taken = {log.history[at] for at in before - set(log.records) if log.history[at][0] == side}
+        self.gone |= taken
+        self.superseded |= taken
 
     @rule(side=SIDES, data=st.data())
     def retention_deletes(self, side, data):
@@ -239,8 +242,10 @@ class PairMachine(RuleBasedStateMachine):
             return
         read = {record for at, record in here.history.items() if at < commit}
         passed_over = self._readable(1 - side, range(answer.offset))
-        assert passed_over <= read | self.exported, "N: it skips what the group has not read"
-        again = read & self._readable(1 - side, range(answer.offset, there.end))
+        assert passed_over <= read | self.exported | self.superseded, (
+            "N: it skips what the group has not read"
+        )
+        again = (read - self.superseded) & self._readable(1 - side, range(answer.offset, there.end))
         assert len(again) <= (answer.reread_max if isinstance(answer, Bounded) else 0), "R: it says less"
 
     # --- promises -----------------------------------------------------------------------------------------
@@ -278,7 +283,7 @@ class PairMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_unread_lies_behind_the_group(self):
         behind = self._readable(self.at, range(self.place))
-        assert behind <= self.read | self.exported
+        assert behind <= self.read | self.exported | self.superseded
 
 
 EFFORT = settings(stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -1,0 +1,178 @@
+"""What an owner appended before it vanished, where compaction has been at one of the logs since, or at both.
+
+A mirror ships in order and leaves nothing out. So what lies behind the stored runs on the target, and behind their
+frontier on the source, are two remains of one sequence of records, each with holes where compaction took some. The
+batches on the target are numbered, so it is known how many records there were, and mostly where:
+
+E  explained: between two records that belong together, no log holds a record without a like unless an offset is gone
+   from the other one for it, and where the source holds any, as many were appended there as it may have held: logs of
+   which that is not so are no remains of one sequence
+F  the frontier is behind the last record that was appended, and before the first one that was not: where both may be
+   among records without a like, it is told where the source has no holes, by the numbers of the batches
+P  a record that is gone has the place that it had, where the numbers on both sides tell it
+W  down to twins: of records alike in timestamp, key, value and headers, one that is left stands for one that is gone
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from mmtool.translation.derive import AmbiguousError, derive
+from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.runs import RunBuilder
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mmtool.translation.derive import Logged
+    from mmtool.translation.runs import Offsets, RunMap
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remains:
+    """One log behind what is booked.
+
+    Attributes:
+        start, end: The offsets that were looked at.
+        records: The mirror's, or what the mirror ships; 16 bytes each.
+        present: Offsets of whatever is there, whoever wrote it, ascending.
+    """
+
+    start: int
+    end: int
+    records: Logged
+    present: Offsets
+
+    def unlike(self, start: int, stop: int) -> int:
+        """How many of the records lie there."""
+        return len(_within(self.records.offsets, start, stop))
+
+    def gone(self, start: int, stop: int) -> int:
+        """How many offsets there hold nothing."""
+        return stop - start - len(_within(self.present, start, stop))
+
+    def candidates(self, start: int, stop: int) -> Offsets:
+        """Offsets there that hold one of the records, or may have held one."""
+        others = np.setdiff1d(_within(self.present, start, stop), self.records.offsets, assume_unique=True)
+        return np.setdiff1d(np.arange(start, stop, dtype=np.int64), others, assume_unique=True)
+
+    def next_record(self, offset: int) -> int:
+        """Where the first record at or behind ``offset`` lies; the end without any."""
+        index = int(np.searchsorted(self.records.offsets, offset))
+        return int(self.records.offsets[index]) if index < len(self.records.offsets) else self.end
+
+
+class Appended(NamedTuple):
+    """All that was appended behind the stored runs, in order, whatever is left of it.
+
+    Attributes:
+        places: The offset of each record; UNKNOWN where its whole batch is gone.
+        doubts: Before which of them, by number, there may have been more, and nobody knows how many.
+    """
+
+    places: Sequence[int | Unknown]
+    doubts: Sequence[int]
+
+
+class FoundTail(NamedTuple):
+    """What belongs together, and the next offset to mirror."""
+
+    runs: RunMap
+    frontier: UpstreamOffset
+
+
+class _NoRemainsError(Exception):
+    """The two are no remains of one sequence, or it cannot be told how they belong together."""
+
+
+def match_remains(source: Remains, target: Remains, appended: Appended) -> FoundTail | None:
+    """The runs behind the stored ones, and their frontier; None where E or F does not hold.
+
+    Args:
+        source: From the stored frontier on.
+        target: From the end of the stored runs on.
+        appended: What the target's batches tell.
+    """
+    try:
+        runs = derive(source.records, target.records)
+        return _Match(source, target, appended).found(runs)
+    except (AmbiguousError, _NoRemainsError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    source: Remains
+    target: Remains
+    appended: Appended
+
+    def found(self, runs: RunMap) -> FoundTail:
+        numbers = {at: number for number, at in enumerate(self.appended.places) if at is not UNKNOWN}
+        pairs: list[tuple[int, int]] = []
+        up, down, number = self.source.start, self.target.start, 0
+        for run in runs:
+            first = numbers[run.downstream_start]
+            pairs += self._between(
+                (up, run.upstream_start), (down, run.downstream_start), range(number, first)
+            )
+            pairs += ((run.upstream_start + i, run.downstream_start + i) for i in range(run.count))
+            up, down, number = run.upstream_end, run.downstream_end, first + run.count
+        behind, frontier = self._behind(up, down, number)
+        return FoundTail(_runs_of(pairs + behind), UpstreamOffset(frontier))
+
+    def _between(self, up: tuple[int, int], down: tuple[int, int], numbers: range) -> list[tuple[int, int]]:
+        """What lies between two records that belong together: their offsets, where numbers tell them."""
+        passed = self.source.unlike(*up)
+        if self.target.unlike(*down) > self.source.gone(*up) or passed > self.target.gone(*down):
+            raise _NoRemainsError
+        found = None if self._doubted(numbers) else self._by_number(self.source.candidates(*up), numbers)
+        if passed and found is None:
+            raise _NoRemainsError
+        return found or []
+
+    def _behind(self, up: int, down: int, number: int) -> tuple[list[tuple[int, int]], int]:
+        """What lies behind the last records that belong together, and the frontier."""
+        numbers = range(number, len(self.appended.places))
+        if self.target.unlike(down, self.target.end) > self.source.gone(up, self.source.end):
+            raise _NoRemainsError
+        if not self.target.gone(down, self.target.end):  # what the source holds there was not appended
+            origins = self.source.candidates(up, self.source.next_record(up))
+            found = self._by_number(origins, numbers)
+            return (found, int(origins[-1]) + 1) if found else ([], up)
+        if self._doubted(range(len(self.appended.places) + 1)):
+            raise _NoRemainsError
+        count = len(self.appended.places)
+        end = (
+            int(self.source.records.offsets[:count][-1]) + 1
+            if count <= len(self.source.records.offsets)
+            else -1
+        )
+        if not count or end < up or self.source.gone(self.source.start, end):
+            raise _NoRemainsError
+        return self._by_number(self.source.records.offsets[number:count], numbers) or [], end
+
+    def _doubted(self, numbers: range) -> bool:
+        return any(numbers.start <= doubt <= numbers.stop for doubt in self.appended.doubts)
+
+    def _by_number(self, origins: Offsets, numbers: range) -> list[tuple[int, int]] | None:
+        """The one by one, where there are as many; the place of some is not known."""
+        if len(origins) != len(numbers):
+            return None
+        places = [self.appended.places[number] for number in numbers]
+        return [(int(up), down) for up, down in zip(origins, places, strict=True) if down is not UNKNOWN]
+
+
+def _runs_of(pairs: Iterable[tuple[int, int]]) -> RunMap:
+    builder = RunBuilder()
+    for up, down in pairs:
+        builder.append(UpstreamOffset(up), DownstreamOffset(down), 1)
+    return builder.snapshot()
+
+
+def _within(offsets: Offsets, start: int, stop: int) -> Offsets:
+    low, high = np.searchsorted(offsets, (start, stop))
+    return offsets[low:high]
