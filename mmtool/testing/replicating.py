@@ -13,7 +13,7 @@ from mmtool.config import load_settings
 from mmtool.errors import GateError
 from mmtool.lab.checker import compare_topics
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 from mmtool.lab.watching import group_members, wait_for_new_records
 from mmtool.testing.exactness import flow_identity, wrong_translations
 from mmtool.testing.processes import Answer, MmtoolProcess, run_mmtool
@@ -159,7 +159,7 @@ class Stage:
         Raises:
             GateError: It did not; the message tells how the partitions differ.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + patience(timeout)
         while differences := self.differences():
             if time.monotonic() > deadline:
                 raise GateError(f"after {timeout:.0f} s the mirror differs: {differences}")

@@ -33,6 +33,13 @@ def chance(request, measured) -> random.Random:
     return random.Random(f"{request.config.stash[_SEED]} {request.node.name}")
 
 
+@pytest.fixture
+def own(tmp_path):
+    """Two clusters of a test's own, to be taken down."""
+    with Fleet.of(tmp_path, "source", "target") as clusters:
+        yield clusters
+
+
 @pytest.fixture(scope="module")
 def threes(tmp_path_factory):
     """Two clusters of three brokers, which miss a dead one after 3 s instead of 9."""

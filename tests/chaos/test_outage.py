@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.waiting import wait_until
@@ -19,13 +18,6 @@ MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
 AWAY_SECONDS = 35  # requests of the driver and of pumps give up after 30
-
-
-@pytest.fixture
-def own(tmp_path):
-    """Two clusters of our own, to be taken down."""
-    with Fleet.of(tmp_path, "source", "target") as clusters:
-        yield clusters
 
 
 def ends(own, stage):

@@ -1,0 +1,46 @@
+"""Brokers that hold mmtool back by a quota: it is slow meanwhile, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from mmtool.lab.topics import end_offsets
+from mmtool.testing.quotas import quota
+from mmtool.testing.replicating import Bench, Stage
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
+
+BYTES_PER_SECOND, HELD_SECONDS = 20_000, 45.0
+RECOVERY_SECONDS = 30.0
+PATIENCE_SECONDS = 90.0
+
+
+def mirrored(fleet, stage):
+    return sum(sum(end_offsets(fleet["target"].bootstrap, topic).values()) for topic in stage.targets)
+
+
+@pytest.mark.parametrize(
+    ("side", "key"), [("source", "consumer_byte_rate"), ("target", "producer_byte_rate")]
+)
+def test_a_flow_that_is_throttled_by_a_broker_goes_on_and_catches_up_afterwards(
+    own, tmp_path, measured, side, key
+):
+    """Far less than is written, for longer than any request waits."""
+    with Stage(Bench(own, tmp_path), f"quota-{os.getpid()}", records_per_second=400.0) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        with quota(own[side].bootstrap, key, BYTES_PER_SECOND):
+            before, began = mirrored(own, stage), time.monotonic()
+            time.sleep(HELD_SECONDS)
+            rate = (mirrored(own, stage) - before) / (time.monotonic() - began)
+            assert process.alive, process.wait(5).stderr
+        seconds = stage.wait_until_every_partition_moves(RECOVERY_SECONDS)
+        asked = stage.prove_exact(process)
+        measured(
+            f"{key} of {BYTES_PER_SECOND}: {rate:.0f} records/s meanwhile; every partition moved {seconds:.1f} s"
+            f" after it was taken away; {asked} offsets translated exactly: {process.stderr[-1500:]}"
+        )
+    assert rate > 0
