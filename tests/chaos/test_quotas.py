@@ -39,8 +39,8 @@ def test_a_flow_that_is_throttled_by_a_broker_goes_on_and_catches_up_afterwards(
             assert process.alive, process.wait(5).stderr
         seconds = stage.wait_until_every_partition_moves(RECOVERY_SECONDS)
         asked = stage.prove_exact(process)
-        measured(
-            f"{key} of {BYTES_PER_SECOND}: {rate:.0f} records/s meanwhile; every partition moved {seconds:.1f} s"
-            f" after it was taken away; {asked} offsets translated exactly: {process.stderr[-1500:]}"
-        )
+    measured(
+        f"{key} of {BYTES_PER_SECOND}: {rate:.0f} records/s meanwhile; every partition moved {seconds:.1f} s after"
+        f" it was taken away; {asked} offsets translated exactly"
+    )
     assert rate > 0
