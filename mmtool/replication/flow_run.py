@@ -14,7 +14,7 @@ from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
-from mmtool.replication.beginning import first_blocks
+from mmtool.replication.beginning import first_blocks, refused_at_first
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated
@@ -238,6 +238,7 @@ class FlowRun:
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )
+        self.warnings += await refused_at_first(self.flow, first)
         return bool(first)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
@@ -250,7 +251,7 @@ class FlowRun:
             target_topic=topic.target_name,
             target_topic_id=topic.target_id,
             shard=shard_of(*place, self.shard_count),
-            max_batch_bytes=topic.max_batch_bytes,
+            max_batch_bytes=topic.limits.max_batch_bytes,
             tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position),
             halted=self.halted.get(place, ""),
             at_end_ms=position.at_end_ms if position is not None else 0,

@@ -14,6 +14,7 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
+from mmtool.replication.target_limits import TargetLimits
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
-_DEFAULT_MAX_BATCH = 1 << 20  # a broker's own default less its overhead, where the topic cannot be described
 _LOOK_SECONDS = 0.2
 
 
@@ -38,7 +38,7 @@ class MirroredTopic:
 
     Attributes:
         partitions: How many are mirrored: as many as the source has; the target may have more.
-        max_batch_bytes: The target topic's ``max.message.bytes``.
+        limits: What the target topic takes.
     """
 
     name: str
@@ -46,7 +46,7 @@ class MirroredTopic:
     partitions: int
     target_name: str
     target_id: TopicId
-    max_batch_bytes: int
+    limits: TargetLimits
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class MirrorTopics:
         self._source = source
         self._target = target
         self._settle_seconds = settle_seconds
-        self._limits: dict[str, int] = {}
+        self._limits: dict[str, TargetLimits] = {}
         self._known_gone: frozenset[str] = frozenset()
 
     async def matched(self) -> list[str]:
@@ -236,8 +236,7 @@ class MirrorTopics:
         except NotAuthorisedError:
             configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
         for name in names:
-            entry = configs.get(name, {}).get("max.message.bytes")
-            self._limits[name] = int(entry.value) if entry and entry.value else _DEFAULT_MAX_BATCH
+            self._limits[name] = TargetLimits.of(configs.get(name, {}))
 
     def _view(
         self,
@@ -267,7 +266,7 @@ class MirrorTopics:
                 want,
                 remote,
                 there.topic_id,
-                self._limits.get(remote, _DEFAULT_MAX_BATCH),
+                self._limits.get(remote, TargetLimits()),
             )
         return view
 

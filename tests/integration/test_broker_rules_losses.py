@@ -221,6 +221,30 @@ async def test_a_timestamp_that_the_target_refuses_halts_at_its_batch_until_the_
 
 
 @on_loop
+async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_told_of_before_they_are_mirrored(
+    scene,
+):
+    limits = {
+        "message.timestamp.before.max.ms": str(24 * HOUR_MS),
+        "message.timestamp.after.max.ms": str(HOUR_MS),
+    }
+    await asyncio.to_thread(create_topic, scene.down, scene.mirrored, 1, 1, **limits)
+    for number, ahead in enumerate((-48, 0, 0, 48)):
+        await scene.write(record(number, timestamp=NOW_MS + ahead * HOUR_MS))
+    owner = await Owner.take(scene.settings)
+    said = owner.run.warnings
+    await owner.close()
+    assert said == [
+        f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and their"
+        f" mirror halts there; raise message.timestamp.{key}.max.ms on it"
+        for what, key in (
+            ("older than 1d 0h, from offset 0", "before"),
+            ("more than 1h 0m ahead of its clock, from offset 3", "after"),
+        )
+    ]
+
+
+@on_loop
 async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_restart_too(scene):
     await scene.write(*records(0, 3))
     assert await scene.run() == ""

@@ -13,9 +13,10 @@ from mmtool.replication.establish import Standing
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
+from mmtool.replication.target_limits import TargetLimits
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 
-TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, 1 << 20)
+TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())
 
 
 @pytest.fixture
@@ -32,7 +33,8 @@ def run():
         return begun
 
     run = FlowRun.__new__(FlowRun)
-    run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt"))
+    run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt", name="a->b"), source=None)
+    run.warnings = []
     run._topics = SimpleNamespace(refresh=refresh)
     run._predecessor = SimpleNamespace(starts=nothing_left, record=as_begun)
     run.is_away = False
