@@ -112,7 +112,8 @@ async def resume(
         if writer is UNKNOWN:
             raise AssertionError("a stored block names its writer before the first record is sent")
         recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
-    recorder.passed(found.frontier)
+    if found.frontier > recorder.tail.upstream_frontier:
+        recorder.passed(found.frontier)
     recorder.checked(log_end)
     return recorder
 
@@ -172,6 +173,8 @@ async def _walk(
         if comparison.is_complete:
             last = comparison.matched[-1]
             return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
+        # batches that are gone altogether are not in that count: no more were appended than there are offsets
+        views = await surviving(source, about, frontier, bounds.log_end - block.tail.known_to)
         found = await match_compacted(source.cluster, target, block, views, tail, target_topic_id, bounds)
     except (BatchError, ConnectionLostError) as error:
         raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error

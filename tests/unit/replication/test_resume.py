@@ -1,0 +1,71 @@
+"""Who follows an owner that died finds out where the mirror stands, on logs in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.testing.paired_flow import PairedFlow
+from mmtool.testing.paired_logs import PairedLog
+from mmtool.testing.pairs import HERE, THERE
+
+
+def died(batches, *, unseen=3, stored=0):
+    """An owner has mirrored so many records in batches of that many each, and booked nothing of it."""
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    for count in batches:
+        flow.source.born(count)
+    flow.work(500)
+    flow.die(landed=0, ghosts=False, stored=stored)
+    for _ in range(unseen):
+        flow.source.born(1)
+        flow.target.born(1)
+    return flow
+
+
+def runs(flow):
+    return [(run.upstream_start, run.downstream_start, run.count) for run in flow.map().runs]
+
+
+def came(flow):
+    """What is on the other side of this one, whatever a cleaner took."""
+    return [offset for side, offset in flow.target.history.values() if side == HERE]
+
+
+def test_an_owner_with_nothing_unbooked_leaves_the_leader_epoch_that_it_read():
+    flow = died([3, 3], unseen=0, stored=1)
+    before = flow.newest.tail
+    flow.take()
+    assert (before.source_leader_epoch, flow.newest.tail.source_leader_epoch) == (0, 0)
+    assert flow.newest.tail.upstream_frontier == before.upstream_frontier == 6
+
+
+@pytest.mark.parametrize("batches", [[1] * 12, [3] * 4], ids=["batches of one", "batches of three"])
+@pytest.mark.parametrize("here", [[], [1], [1, 2], [0, 3]])
+@pytest.mark.parametrize("there", [[], [2], [1, 2], [0, 4]])
+def test_what_cleaners_took_since_from_either_log_loses_and_repeats_nothing(batches, here, there):
+    flow = died(batches)
+    flow.source.compact(here)
+    flow.target.compact(there)
+    flow.take()
+    assert flow.halted == ""
+    assert flow.newest.tail.upstream_frontier == 12
+    flow.catch_up()
+    assert came(flow) == list(range(15))
+
+
+def test_where_other_records_lie_in_the_place_of_those_that_were_mirrored_it_halts():
+    flow = died([3, 3], unseen=0)
+    flow.source = PairedLog(side=THERE)
+    flow.source.born(6)
+    flow.take()
+    assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
+
+
+def test_whose_end_nobody_can_tell_halts():
+    """The last records are gone from the target, and the source has holes there as well."""
+    flow = died([1] * 6, unseen=4)
+    flow.source.compact([4, 5])
+    flow.target.compact([3, 4, 5])
+    flow.take()
+    assert "diverged" in flow.halted
