@@ -90,7 +90,8 @@ class PairMachine(RuleBasedStateMachine):
     def retention_deletes(self, side, data):
         log = self.logs[side]
         start = data.draw(st.integers(log.start, min(log.start + 4, log.end)))
-        self.gone |= {(side, at) for at in log.records if at < start}
+        deleted = {log.history[at] for at in log.records if at < start}
+        self.gone |= {record for record in deleted if record[0] == side}
         log.trim(start)
 
     # --- what owners do -----------------------------------------------------------------------------------
@@ -202,8 +203,8 @@ class PairMachine(RuleBasedStateMachine):
         return bool(log.start or there.start) or answer.reason is Reason.NOT_MIRRORED
 
     @precondition(lambda self: self.failed_over)
-    @rule(exports=st.booleans())
-    def the_group_comes_home(self, exports):
+    @rule()
+    def the_group_comes_home(self):
         if self.at != THERE or not self.flows[THERE].catch_up():
             return
         out, back = self.flows
