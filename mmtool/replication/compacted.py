@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,24 @@ if TYPE_CHECKING:
 _SEQUENCES = 1 << 31
 
 
+class SourceRemains(NamedTuple):
+    """What is left of the source behind the last stored block.
+
+    Attributes:
+        cluster: Where it lies.
+        begin: The block's frontier, or where the log begins by now.
+        views: What the flow carries from there on, as far as the tail may reach.
+    """
+
+    cluster: WireCluster
+    begin: int
+    views: Sequence[BatchView]
+
+
 async def match_compacted(
-    source: WireCluster,
+    source: SourceRemains,
     target: WireCluster,
     block: Block,
-    views: Sequence[BatchView],
     tail: Sequence[BatchView],
     target_topic_id: TopicId,
     bounds: TargetLog,
@@ -39,10 +52,9 @@ async def match_compacted(
     """See `match_remains`.
 
     Args:
-        source: Where ``views`` came from.
+        source: What may have been mirrored.
         target: Where ``tail`` lies.
         block: The last stored one.
-        views: What the flow carries of the source behind the block, as far as the tail may reach.
         tail: This flow's batches on the target behind the block.
         target_topic_id: The target topic's own id.
         bounds: The target partition's log.
@@ -52,15 +64,17 @@ async def match_compacted(
         ConnectionLostError: A log cannot be read.
     """
     about, start = block.about, block.tail.upstream_frontier
-    stop = views[-1].header.next_offset if views else start
+    stop = source.views[-1].header.next_offset if source.views else source.begin
     here, there = RecordPrints(), RecordPrints()
     begin = max(bounds.log_start, block.tail.known_to)
-    for view in views:
+    for view in source.views:
         here.take(view, start)
     for view in tail:
         there.take(view, begin)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
-    on_source = await _present(source, (about.source_topic, about.topic_id, about.partition), start, stop)
+    on_source = await _present(
+        source.cluster, (about.source_topic, about.topic_id, about.partition), source.begin, stop
+    )
     on_target = await _present(
         target, (about.target_topic, target_topic_id, about.partition), begin, bounds.log_end
     )

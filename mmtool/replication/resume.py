@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import read_range
-from mmtool.replication.compacted import match_compacted
+from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.replication.compacted import SourceRemains, match_compacted
 from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -168,19 +169,30 @@ async def _walk(
         return _Found((), frontier)
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
-        views = await surviving(source, about, frontier, count)
+        begin = await _still_there(source.cluster, about, frontier)
+        views = await surviving(source, about, begin, count)
         comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
         if comparison.is_complete:
             last = comparison.matched[-1]
             return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
         # batches that are gone altogether are not in that count: no more were appended than there are offsets
-        views = await surviving(source, about, frontier, bounds.log_end - block.tail.known_to)
-        found = await match_compacted(source.cluster, target, block, views, tail, target_topic_id, bounds)
+        views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to)
+        known = SourceRemains(source.cluster, begin, views)
+        found = await match_compacted(known, target, block, tail, target_topic_id, bounds)
     except (BatchError, ConnectionLostError) as error:
         raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error
     if found is None:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
     return _Found(found.runs, found.frontier)
+
+
+async def _still_there(
+    source: WireCluster, about: MirroredPartition, frontier: UpstreamOffset
+) -> UpstreamOffset:
+    """Where the source's log goes on behind the frontier: retention may have passed that."""
+    place = TopicPartition(about.source_topic, about.partition)
+    starts = await list_offsets(source, {place: EARLIEST}, read_committed=False)
+    return UpstreamOffset(max(frontier, starts.get(place, 0)))
 
 
 async def surviving(

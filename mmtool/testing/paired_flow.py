@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.resume import DivergedError, Upstream, resume
 from mmtool.testing.mirror import TARGET_ID, assigned
-from mmtool.testing.paired_logs import Brought, LogOnWire, at_once
+from mmtool.testing.paired_logs import Brought, LogOnWire
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import WriterState
@@ -164,7 +165,7 @@ class PairedFlow:
     def _resumed(self, block: Block, unbooked: int | Unknown) -> Block:
         bounds = TargetLog(DownstreamOffset(self.target.start), DownstreamOffset(self.target.end))
         source = Upstream(LogOnWire(self.source, "source"), True, Brought(frozenset({self.brought_here})))  # type: ignore[arg-type]
-        recorder: MapRecorder = at_once(
+        recorder: MapRecorder = asyncio.run(
             resume(
                 source,
                 LogOnWire(self.target, "target"),  # type: ignore[arg-type]

@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import ListedOffset
 from mmtool.testing.batches import ABORT, TRANSACTIONAL, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import FakeLog, fetched
 from mmtool.testing.pairs import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
+    from collections.abc import Collection
 
     from mmtool.kafka.batches import Record as StoredRecord
     from mmtool.kafka.wire.fetch import FetchedPartition, FetchRequest
+    from mmtool.kafka.wire.offsets import ListOffsetsRequest
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.testing.pairs import Record
+    from mmtool.translation.types import TopicPartition
 
 _BASE_OFFSET, _LEADER_EPOCH = struct.Struct(">q"), struct.Struct(">i")  # a broker's, not under the checksum
 _ACTIVE = 2
@@ -180,6 +183,22 @@ class LogOnWire:
     def check_denied(self, code: int, what: str) -> None:
         """Everything is allowed."""
 
+    def leader(self, topic: str, partition: int) -> int:
+        """There is one broker."""
+        del topic, partition
+        return 0
+
+    def topic_id(self, topic: str) -> str:
+        """Every topic is there."""
+        return topic
+
+    async def send(
+        self, node: int, request: ListOffsetsRequest, **_: str
+    ) -> dict[TopicPartition, ListedOffset]:
+        """Where the log begins, of whatever is asked."""
+        del node
+        return {place: ListedOffset(Code.NONE, self.log.start) for place in request.timestamps}
+
 
 class _Answer(NamedTuple):
     partitions: list[FetchedPartition]
@@ -193,12 +212,3 @@ class Brought:
 
     async def leaves_out(self, producer_id: int) -> bool:
         return producer_id in self.left_out
-
-
-def at_once(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs what never really waits, without an event loop."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        return done.value
-    raise AssertionError("it waits for something")

@@ -154,6 +154,17 @@ async def test_records_that_were_appended_and_never_booked_are_found_and_booked(
 
 
 @on_loop
+async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene, upstream):
+    await vanished(scene, upstream, booked=5, unbooked=5)
+    await asyncio.to_thread(delete_records, scene.up, scene.topic, 8)
+    owner = await scene.take()
+    await owner.catch_up()
+    runs = owner.runs(scene.topic)
+    await owner.close()
+    assert (owner.halted(scene.topic), scene.read(), runs) == ("", values(0, 10), [(0, 0, 10)])
+
+
+@on_loop
 async def test_an_owner_that_died_with_nothing_unbooked_is_followed_at_its_frontier(scene, upstream):
     log = await vanished(scene, upstream, booked=5, unbooked=0)
     await log.produce(numbered(5, 5).write())

@@ -69,3 +69,23 @@ def test_whose_end_nobody_can_tell_halts():
     flow.target.compact([3, 4, 5])
     flow.take()
     assert "diverged" in flow.halted
+
+
+@pytest.mark.parametrize("start", [1, 5, 6])
+def test_what_retention_took_since_that_was_mirrored_is_no_loss(start):
+    flow = died([3, 3], unseen=2)
+    flow.source.trim(start)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier, runs(flow)) == ("", 6, [(0, 0, 6)])
+    flow.catch_up()
+    assert (came(flow), flow.newest.gaps) == (list(range(8)), ())
+
+
+def test_what_retention_took_behind_that_is_a_loss_that_is_told_by_whoever_mirrors_on():
+    """How far the mirror was nobody can tell any more: its last records were among those that are gone."""
+    flow = died([3, 3], unseen=4)
+    flow.source.trim(8)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 0)
+    flow.catch_up()
+    assert came(flow) == [*range(6), 8, 9]
