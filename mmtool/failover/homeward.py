@@ -116,7 +116,7 @@ def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> s
 
 
 def _counted(found: list[FoundTail]) -> str:
-    up_to = any(one.kind is TailKind.AT_MOST for one in found)
+    up_to = any(one.kind is TailKind.AT_MOST or not one.tail.is_final for one in found)
     return "up to " * up_to + counted(sum(one.tail.records for one in found), "record")
 
 

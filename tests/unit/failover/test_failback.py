@@ -1,5 +1,7 @@
 """The way home on clusters in memory: what diverged is exported, nobody skips what was mirrored or born away."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.errors import GateError, RefusedError, UsageError
@@ -7,9 +9,12 @@ from mmtool.failover.failback import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.failover.tail_file import exported_records, read_export
+from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.batches import data
 from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
+from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import TopicPartition
 
 BOTH = GroupSelection(("app", "late"))
@@ -74,6 +79,17 @@ def test_the_rehearsal_says_what_diverged_and_what_is_known_after_the_drain(scen
     assert row_of(row, "app", "west.orders")["reason"] == "known after drain"
     assert any("5 records of east never reached west (orders-0)" in warning for warning in rehearsal.warnings)
     assert any("5 records of them are still to be read" in warning for warning in rehearsal.warnings)
+
+
+def test_where_the_mirror_was_killed_before_its_last_books_fewer_may_have_diverged(scene):
+    """Two records of the flow are on the target that are in no book: what they are, the mirror's next owner tells."""
+    ((place, known),) = scene.state.stored.items()
+    scene.state.stored[place] = replace(known, tail=replace(known.tail, writer=WriterState(77, 0, 10)))
+    scene.target.logs[AWAY] = Bounds(0, 12)
+    scene.away.registered[77] = scene.source.cluster_id
+    scene.away.logs[AWAY] = data(0, 12, pid=77)
+    rehearsal = rehearse(scene.both, BOTH)
+    assert any("up to 5 records of east never reached west" in warning for warning in rehearsal.warnings)
 
 
 def test_a_rehearsal_changes_nothing(scene, tmp_path):
