@@ -20,9 +20,10 @@ from mmtool.lab.waiting import patience, wait_until
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Role = Literal["driver", "jvm", "daemon", "worker", "helper"]
-"""The command itself; Spark's JVM (for a moment the script that becomes it); the process that forks Python
-workers; a Python worker, in which the pump runs; what else it started, such as ``java -version``."""
+Role = Literal["driver", "jvm", "executor", "daemon", "worker", "helper"]
+"""The command itself; Spark's JVM (for a moment the script that becomes it), and those of its executors where it has a
+cluster; the process that forks Python workers; a Python worker, in which the pump runs; what else it started, such as
+``java -version``."""
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 120.0
 
@@ -166,14 +167,17 @@ class MmtoolProcess:
         """Until no process of the session lives; the seconds it took.
 
         Raises:
-            GateError: Something outlived the command.
+            GateError: Something outlived the command, or ended later than that, however busy the machine is.
         """
         try:
-            return wait_until(
+            seconds = wait_until(
                 lambda: not (self.alive or self._members()), "mmtool and its parts to end", timeout
             )
         except GateError as error:
             raise GateError(f"{error.message}: {self._members()} live on", code=error.code) from None
+        if seconds > timeout:
+            raise GateError(f"parts of mmtool lived for {seconds:.1f} s, not {timeout:g}", code="timeout")
+        return seconds
 
     def peak_rss(self, pid: int) -> int:
         """The largest resident set that a process has had, in bytes; 0 when it is gone."""
@@ -209,6 +213,8 @@ def _stat(folder: Path) -> tuple[str, int, int]:
 
 
 def _role(command: bytes, parent: int) -> Role:
+    if b"CoarseGrainedExecutorBackend" in command:
+        return "executor"
     if b"pyspark.daemon" not in command and b"pyspark/daemon" not in command:
         return "jvm" if b"spark" in command else "helper"
     with suppress(OSError):

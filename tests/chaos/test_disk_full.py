@@ -88,4 +88,5 @@ def test_a_flow_outlives_a_target_whose_disk_is_full_and_goes_on_by_itself(fleet
         f" {seconds:.1f} s after the broker's return; {asked} offsets translated exactly"
     )
     assert there
+    assert seconds < RECOVERY_SECONDS
     assert " of target has no leader" in process.stderr

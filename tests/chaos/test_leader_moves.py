@@ -38,3 +38,4 @@ def test_the_flow_goes_on_while_leaders_move_and_every_offset_is_exact(threes, t
             f" {slowest:.1f} s meanwhile; {asked} offsets translated exactly"
         )
     assert min(moves) >= MOVES
+    assert slowest < RECOVERY_SECONDS

@@ -44,3 +44,4 @@ def test_a_flow_that_is_throttled_by_a_broker_goes_on_and_catches_up_afterwards(
         f" it was taken away; {asked} offsets translated exactly"
     )
     assert rate > 0
+    assert seconds < RECOVERY_SECONDS

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from mmtool.lab.waiting import patience
 from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -18,7 +17,7 @@ def test_a_kill_of_any_part_loses_nothing_and_repeats_nothing(bench, measured):
     """Under running producers, one of them transactional; then every offset translates exactly, both ways."""
 
     def moves_again(after):
-        seconds = stage.wait_for_new_records(patience(FIRST_RECORD_SECONDS))
+        seconds = stage.wait_for_new_records(FIRST_RECORD_SECONDS)
         measured(f"{after}: first new records after {seconds:.1f} s")
 
     with Stage(bench, f"kill-{os.getpid()}") as stage:
