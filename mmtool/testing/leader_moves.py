@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Self
 
-from mmtool.lab.artifacts import mirror_classpath
-from mmtool.lab.java import java_binary
 from mmtool.lab.waiting import wait_until
+from mmtool.testing.java_source import java_source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,9 +34,7 @@ class LeaderMoves:
         return sum(int(line.split()[1]) for line in lines if line.startswith("moved "))
 
     def __enter__(self) -> Self:
-        jars = os.pathsep.join(map(str, mirror_classpath()))
-        with as_file(files("mmtool.testing") / "java" / "MoveLeaders.java") as source:
-            command = [str(java_binary()), "-Xmx96m", "-cp", jars, str(source), *self._arguments]
+        with java_source("MoveLeaders", *self._arguments) as command:
             with self._said.open("wb") as said:
                 self._process = subprocess.Popen(command, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
             try:

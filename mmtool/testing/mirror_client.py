@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-from importlib.resources import as_file, files
 
-from mmtool.lab.artifacts import mirror_classpath
-from mmtool.lab.java import java_binary
+from mmtool.testing.java_source import java_source
 
 
 def ask_mirror_client(bootstrap: str, *questions: str) -> dict[str, str]:
@@ -34,8 +31,6 @@ def mirror_defaults() -> dict[str, str]:
 
 
 def _printed(program: str, *arguments: str) -> dict[str, str]:
-    jars = os.pathsep.join(map(str, mirror_classpath()))
-    with as_file(files("mmtool.testing") / "java" / f"{program}.java") as source:
-        command = [str(java_binary()), "-cp", jars, str(source), *arguments]
+    with java_source(program, *arguments) as command:
         ran = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
     return dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)

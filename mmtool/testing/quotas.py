@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from contextlib import contextmanager
-from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from mmtool.lab.artifacts import mirror_classpath
-from mmtool.lab.java import java_binary
+from mmtool.testing.java_source import java_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +25,6 @@ def quota(bootstrap: str, key: str, value: float) -> Iterator[None]:
 
 
 def _set(*arguments: str) -> None:
-    jars = os.pathsep.join(map(str, mirror_classpath()))
-    with as_file(files("mmtool.testing") / "java" / "SetQuota.java") as source:
-        command = [str(java_binary()), "-Xmx96m", "-cp", jars, str(source), *arguments]
+    with java_source("SetQuota", *arguments) as command:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
