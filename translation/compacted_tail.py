@@ -143,17 +143,13 @@ class _Match:
             origins = self.source.candidates(up, self.source.next_record(up))
             found = self._by_number(origins, numbers)
             return (found, int(origins[-1]) + 1) if found else ([], up)
-        if self._doubted(range(len(self.appended.places) + 1)):
+        origins = self.source.records.offsets[: numbers.stop]
+        if self.appended.doubts or not len(origins) == numbers.stop > 0:
             raise _NoRemainsError
-        count = len(self.appended.places)
-        end = (
-            int(self.source.records.offsets[:count][-1]) + 1
-            if count <= len(self.source.records.offsets)
-            else -1
-        )
-        if not count or end < up or self.source.gone(self.source.start, end):
+        end = int(origins[-1]) + 1
+        if end < up or self.source.gone(self.source.start, end):
             raise _NoRemainsError
-        return self._by_number(self.source.records.offsets[number:count], numbers) or [], end
+        return self._by_number(origins[number:], numbers) or [], end
 
     def _doubted(self, numbers: range) -> bool:
         return any(numbers.start <= doubt <= numbers.stop for doubt in self.appended.doubts)

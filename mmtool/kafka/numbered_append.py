@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.own_log import append
 from mmtool.kafka.wire.beside import WireBeside
@@ -96,7 +97,7 @@ class KafkaAppender:
         code = self._asked(self._wire, send, f"writing to {place}")
         if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             raise self._refusal(place, code)
-        self._next[place] = (sequence + batch.record_count) % (1 << 31)
+        self._next[place] = (sequence + batch.record_count) % SEQUENCES
 
     def _refusal(self, place: TopicPartition, code: int) -> MmtoolError:
         if code in FENCED:

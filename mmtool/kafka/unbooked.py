@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.active_producers import active_producers
+from mmtool.kafka.batches import SEQUENCES
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
 
@@ -32,4 +33,4 @@ async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> in
         return UNKNOWN
     if states[0].epoch < writer.epoch:
         return 0
-    return (states[0].last_sequence + 1 - writer.next_sequence) % (1 << 31)
+    return (states[0].last_sequence + 1 - writer.next_sequence) % SEQUENCES

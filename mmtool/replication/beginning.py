@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.replication.target_limits import Beginning, refused_times
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -61,23 +59,6 @@ async def first_blocks(
             block = MapRecorder.begin(partition_of(flow, topic, partition), start).take()[0]
             found.append((topic, partition, block))
     return found
-
-
-async def refused_at_first(
-    flow: FlowContext, first: Collection[tuple[MirroredTopic, int, Block]]
-) -> list[str]:
-    """Sentences about records that the target is going to refuse for their timestamps; see `refused_times`."""
-    begun = [
-        Beginning(
-            TopicPartition(topic.name, partition),
-            block.mirror_start.upstream,
-            topic.target_name,
-            topic.limits,
-        )
-        for topic, partition, block in first
-    ]
-    said = await refused_times(flow.source, begun, int(time.time() * 1000))
-    return [f"{flow.settings.name}: {sentence}" for sentence in said]
 
 
 async def starts_at(

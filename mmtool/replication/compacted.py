@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
 from mmtool.replication.record_prints import RecordPrints
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from mmtool.translation.compacted_tail import FoundTail
     from mmtool.translation.runs import Offsets
     from mmtool.translation.types import TopicId
-
-_SEQUENCES = 1 << 31
 
 
 class SourceRemains(NamedTuple):
@@ -112,10 +111,10 @@ def _appended(tail: Sequence[BatchView], writer: WriterState | Unknown, there: R
             if last is None or last[:2] != (header.producer_id, header.producer_epoch):
                 doubts.append(len(places))
             else:
-                places += [UNKNOWN] * ((header.base_sequence - last[2]) % _SEQUENCES)
+                places += [UNKNOWN] * ((header.base_sequence - last[2]) % SEQUENCES)
         places += range(begin, header.next_offset)
         end = header.next_offset
-        following = (header.base_sequence + header.last_offset_delta + 1) % _SEQUENCES
+        following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
         last = (header.producer_id, header.producer_epoch, following)
     if there.gone(end, there.end):
         doubts.append(len(places))

@@ -14,7 +14,7 @@ from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
-from mmtool.replication.beginning import first_blocks, refused_at_first
+from mmtool.replication.beginning import first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated
@@ -29,6 +29,7 @@ from mmtool.replication.stateful import (
     write_documents,
 )
 from mmtool.replication.taking_over import Predecessor
+from mmtool.replication.target_limits import refused_times
 from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all
 from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
@@ -238,7 +239,8 @@ class FlowRun:
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )
-        self.warnings += await refused_at_first(self.flow, first)
+        said = await refused_times(self.flow.source, first, int(time.time() * 1000))
+        self.warnings += [f"{self.name}: {sentence}" for sentence in said]
         return bool(first)
 
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.batches import BatchError, same_records
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.compacted import SourceRemains, match_compacted
@@ -169,8 +169,7 @@ async def _walk(
         return _Found((), frontier)
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
-        begin = await _still_there(source.cluster, about, frontier)
-        views = await surviving(source, about, begin, count)
+        begin, views = await _still_there(source, about, frontier, count)
         comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
         if comparison.is_complete:
             last = comparison.matched[-1]
@@ -187,12 +186,16 @@ async def _walk(
 
 
 async def _still_there(
-    source: WireCluster, about: MirroredPartition, frontier: UpstreamOffset
-) -> UpstreamOffset:
-    """Where the source's log goes on behind the frontier: retention may have passed that."""
-    place = TopicPartition(about.source_topic, about.partition)
-    starts = await list_offsets(source, {place: EARLIEST}, read_committed=False)
-    return UpstreamOffset(max(frontier, starts.get(place, 0)))
+    source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int
+) -> tuple[UpstreamOffset, list[BatchView]]:
+    """`surviving` from the frontier on, or from where the source begins by now: retention may have passed that."""
+    try:
+        return frontier, await surviving(source, about, frontier, count)
+    except OutOfRangeError:
+        place = TopicPartition(about.source_topic, about.partition)
+        starts = await list_offsets(source.cluster, {place: EARLIEST}, read_committed=False)
+        begin = UpstreamOffset(max(frontier, starts.get(place, 0)))
+        return begin, await surviving(source, about, begin, count)
 
 
 async def surviving(

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.output.human import duration
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.topic_configs import ConfigEntry
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.replication.mirror_topics import MirroredTopic
+    from mmtool.translation.blocks import Block
 
 FOR_EVER = (1 << 63) - 1
 """Kafka's own value for no limit at all, in milliseconds."""
@@ -47,53 +48,52 @@ class TargetLimits:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """A partition of the source that is going to be mirrored from ``start`` on, into a topic with these limits."""
+async def refused_times(
+    source: WireCluster, begun: Collection[tuple[MirroredTopic, int, Block]], now_ms: int
+) -> list[str]:
+    """Sentences about records whose timestamps the target refuses by now: one for each topic and limit.
 
-    place: TopicPartition
-    start: UpstreamOffset
-    target_topic: str
-    limits: TargetLimits
-
-
-async def refused_times(source: WireCluster, begun: Sequence[Beginning], now_ms: int) -> list[str]:
-    """Sentences about the topics that hold records whose timestamps the target refuses by now: one for each.
-
-    Two requests for each leader, and none where no limit is set. A record's offset is the first with a timestamp as
-    late as that; records behind it may be older.
+    At most three requests for each leader, and none where no limit is set. The offset of one that is too old is the
+    mirror's beginning; older ones may lie behind it.
 
     Args:
         source: Whose records.
-        begun: What is going to be mirrored.
+        begun: What is going to be mirrored: topic, partition and first block.
         now_ms: The time, as the target's brokers are taken to know it.
 
     Raises:
         UnreachableError: a leader does not answer.
     """
-    old = {b.place: now_ms - b.limits.before_max_ms for b in begun if b.limits.before_max_ms < now_ms}
-    young = {
-        b.place: now_ms + b.limits.after_max_ms for b in begun if b.limits.after_max_ms < FOR_EVER - now_ms
+    topics = {topic.name: topic for topic, _, _ in begun}
+    starts = {TopicPartition(topic.name, p): block.mirror_start.upstream for topic, p, block in begun}
+    limits = {place: topics[place.topic].limits for place in starts}
+    old = {at: now_ms - of.before_max_ms for at, of in limits.items() if of.before_max_ms < now_ms}
+    ahead = {at: now_ms + of.after_max_ms for at, of in limits.items() if of.after_max_ms < FOR_EVER - now_ms}
+    taken = await list_offsets(source, dict.fromkeys(old, LATEST), read_committed=False)
+    taken |= await list_offsets(
+        source, old, read_committed=False
+    )  # without one that is young enough, none is
+    refused = await list_offsets(source, ahead, read_committed=False)
+    found: dict[str, dict[TopicPartition, int]] = {
+        _BEFORE: {at: starts[at] for at, first in taken.items() if starts[at] < first},
+        _AFTER: {at: first for at, first in refused.items() if starts[at] <= first},
     }
-    taken = await list_offsets(source, old, read_committed=False)
-    ahead = await list_offsets(source, young, read_committed=False)
-    ends = await list_offsets(source, dict.fromkeys(old, LATEST), read_committed=False)
-    said: dict[tuple[str, str], list[tuple[Beginning, int]]] = defaultdict(list)
-    for of in begun:
-        if of.place in old and of.start < taken.get(of.place, ends.get(of.place, 0)):
-            said[of.place.topic, _BEFORE].append((of, of.start))
-        if ahead.get(of.place, -1) >= of.start:
-            said[of.place.topic, _AFTER].append((of, ahead[of.place]))
-    return [_sentence(key, found) for (_, key), found in said.items()]
+    return [
+        _sentence(topics[name], key, {at: first for at, first in places.items() if at.topic == name})
+        for key, places in found.items()
+        for name in dict.fromkeys(at.topic for at in places)
+    ]
 
 
-def _sentence(key: str, found: Sequence[tuple[Beginning, int]]) -> str:
-    (first, offset), *others = found
-    limit = first.limits.before_max_ms if key == _BEFORE else first.limits.after_max_ms
-    which = f"{first.place}" + (f" and {len(others)} more partitions" if others else "")
-    relation = "older than" if key == _BEFORE else "more than"
-    ahead = "" if key == _BEFORE else " ahead of its clock"
+def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, int]) -> str:
+    limits = topic.limits
+    (place, offset), *others = places.items()
+    which = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
+    what = {
+        _BEFORE: f"older than {duration(limits.before_max_ms / 1000)}",
+        _AFTER: f"more than {duration(limits.after_max_ms / 1000)} ahead of its clock",
+    }[key]
     return (
-        f"{which} {'hold' if others else 'holds'} records {relation} {duration(limit / 1000)}{ahead}, from offset"
-        f" {offset} on: {first.target_topic} refuses them, and their mirror halts there; raise {key} on it"
+        f"{which} records {what}, from offset {offset} on: {topic.target_name} refuses them, and their mirror halts"
+        f" there; raise {key} on it"
     )

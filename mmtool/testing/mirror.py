@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.kafka.batches import Record, decode, view_of
+from mmtool.kafka.batches import SEQUENCES, Record, decode, view_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.translation.sync_emission import SyncEmitter
 
 _REMEMBERED = 5
-_SEQUENCES = 1 << 31
 _NOTHING_YET = -1
 
 SOURCE_ID = TopicId("AAAAAAAAAAAAAAAAAAAAAQ")
@@ -80,7 +79,7 @@ class FakeLog:
         known = self.writers.get(header.producer_id)
         if known is not None and header.producer_epoch < known.epoch:
             return Code.INVALID_PRODUCER_EPOCH, -1
-        last = (header.base_sequence + header.record_count - 1) % _SEQUENCES
+        last = (header.base_sequence + header.record_count - 1) % SEQUENCES
         for seen in known.recent if known is not None and known.epoch == header.producer_epoch else ():
             if (seen.first, seen.last) == (header.base_sequence, last):
                 return Code.NONE, seen.base_offset
@@ -100,7 +99,7 @@ class FakeLog:
             return True  # a producer that is not remembered may begin anywhere
         if known.epoch != header.producer_epoch:
             return header.base_sequence == 0
-        return header.base_sequence == (known.last + 1) % _SEQUENCES
+        return header.base_sequence == (known.last + 1) % SEQUENCES
 
     def _keep(self, records: Iterable[Record]) -> int:
         base = self.end

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import ListedOffset
-from mmtool.testing.batches import ABORT, TRANSACTIONAL, PlainRecord, batch_of, marker
+from mmtool.testing.batches import ABORT, TRANSACTIONAL, PlainBatch, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import FakeLog, fetched
 from mmtool.testing.pairs import MARKER
 
@@ -84,12 +84,12 @@ class PairedLog(FakeLog):
         self.kept.append(_Kept(base, base + count if count else self.end, payload))
 
     def _write(self, count: int, **batch: Any) -> None:
-        born = [(self.side, at) for at in range(self.end, self.end + count)]
-        records = [PlainRecord(at, 1000 + at, b"key", known_as((self.side, at))) for _, at in born]
+        born = {at: (self.side, at) for at in range(self.end, self.end + count)}
+        records = [PlainRecord(at, 1000 + at, b"key", known_as(record)) for at, record in born.items()]
         payload = batch_of(records, **batch).write()
         base = self._keep(list(decode(view_of(payload))))
         self._keep_batch(base, payload)
-        self.history |= {record[1]: record for record in born}
+        self.history |= born
 
     def born(self, count: int, codec: str = "none") -> None:
         """Producers write so many records."""
@@ -119,19 +119,16 @@ class PairedLog(FakeLog):
         stay = [record for record in records if record.offset not in dropped]
         if len(stay) == len(records):
             return kept  # markers, too, which tell the end of a transaction
-        for record in records:
-            if record not in stay:
-                self.records.pop(record.offset, None)
-        again = batch_of(
-            [PlainRecord(r.offset, r.timestamp, r.key, r.value, ()) for r in records],
+        for at in {record.offset for record in records}.intersection(dropped):
+            self.records.pop(at, None)
+        left = PlainBatch(
+            head.base_offset,
+            head.next_offset - 1,
+            tuple(PlainRecord(record.offset, record.timestamp, record.key, record.value) for record in stay),
             flags=TRANSACTIONAL if head.is_transactional else 0,
+            base_timestamp=head.base_timestamp,
+            max_timestamp=head.max_timestamp,
             producer=(head.producer_id, head.producer_epoch, head.base_sequence),
-        )
-        left = replace(
-            again,
-            base_offset=head.base_offset,
-            last_offset=head.next_offset - 1,
-            records=tuple(record for record in again.records if record.offset not in dropped),
         )
         return _Kept(kept.base, kept.stop, left.write())
 

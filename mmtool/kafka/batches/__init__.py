@@ -10,6 +10,7 @@ from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, s
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import (
     NO_PRODUCER_ID,
+    SEQUENCES,
     BatchHeader,
     BatchView,
     Codec,
@@ -27,6 +28,7 @@ from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
 __all__ = [
     "NO_PRODUCER_ID",
     "NO_TIMESTAMP",
+    "SEQUENCES",
     "AbortedFilter",
     "BatchError",
     "BatchHeader",

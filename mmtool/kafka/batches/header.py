@@ -35,6 +35,9 @@ NO_PRODUCER: Final = (-1, -1, -1)
 
 NO_PRODUCER_ID: Final = NO_PRODUCER[0]
 
+SEQUENCES: Final = 1 << 31
+"""So many numbers a producer has for its records in a partition; then it begins at 0 again (KIP-98)."""
+
 _MAGIC_AT = 16
 _PRODUCER_ID_AT = 43
 _LENGTH = struct.Struct(">i")

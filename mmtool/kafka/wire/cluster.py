@@ -39,6 +39,10 @@ class ConnectionLostError(Exception):
     """The fate of a request is unknown: the connection broke, or the broker did not answer in time."""
 
 
+class OutOfRangeError(ConnectionLostError):
+    """The log does not hold that offset: it begins behind it, or ends before it."""
+
+
 class WireCluster:
     """Connections to one cluster.
 

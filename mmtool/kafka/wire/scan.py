@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
@@ -122,7 +122,8 @@ async def read_range(
 
     Raises:
         NotAuthorisedError: without READ on the topic.
-        ConnectionLostError: when the range cannot be read; the message says why.
+        ConnectionLostError: when the range cannot be read; the message says why. OutOfRangeError: ``start`` is not
+            in the log.
     """
     position, quiet = start, 0
     while position < stop and quiet < _ROUNDS:
@@ -137,7 +138,8 @@ async def read_range(
             continue
         cluster.check_denied(part.error_code, f"READ on topic {topic}")
         if part.error_code != Code.NONE:
-            raise ConnectionLostError(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
+            lost = OutOfRangeError if part.error_code == Code.OFFSET_OUT_OF_RANGE else ConnectionLostError
+            raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
         admitted = AbortedFilter(part.aborted)
         quiet += 1
         for view in iter_batches(part.records):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.codes import Code
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
 
-_SEQUENCES = 1 << 31
 
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 """The batch is there, or was, and the broker has forgotten where."""
@@ -44,4 +44,4 @@ class Sent:
     @property
     def next_sequence(self) -> int:
         """Of the batch behind this one; it wraps as the broker's does."""
-        return (self.sequence + self.batch.record_count) % _SEQUENCES
+        return (self.sequence + self.batch.record_count) % SEQUENCES
