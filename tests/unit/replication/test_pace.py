@@ -102,7 +102,7 @@ def test_batches_worth_seconds_are_fetched_by_one_connection_at_a_time():
 
 def test_a_reader_without_a_throttle_is_not_held_back():
     rate = 5 * len(BATCH)
-    unlimited, _ = read(lambda: pace_of(None), 0.5)
+    unlimited, _, elapsed = read(lambda: pace_of(None), 0.5)
     assert unlimited > rate * (elapsed + BURST_SECONDS) + 2 * 4 * len(BATCH)
 
 
