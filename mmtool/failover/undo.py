@@ -104,5 +104,7 @@ def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
     stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
     problems = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
     if stands == set(plan.places):
+        if not found:  # else it would be listed for minutes more, without a commit
+            groups.delete(plan.group)
         return Written(plan.group, Outcome.WRITTEN, stands)
     return Written(plan.group, Outcome.PARTLY if stands else Outcome.REFUSED, stands, problems)

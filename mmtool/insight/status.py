@@ -22,7 +22,7 @@ from mmtool.errors import MmtoolError
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
+from mmtool.plan.status import FlowFacts, Retention, flow_row, has_silent, standings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,10 +102,11 @@ class WatchedFlow:
             groups = pool.submit(self._groups)
             bounds = self.clusters.source.bounds(flow.partitions, committed=committed)
             ends = {place: log.log_end for place, log in bounds.items()}
+            starts = {place: log.log_start for place, log in bounds.items()}
             facts = self._heard(flow, ends, members.result())
             if facts.ran and has_silent(facts):
                 facts = replace(facts, blocks=self.watch.newest_blocks(flow.identity))
-            return FlowStatus(facts, self._rows(facts), groups.result())
+            return FlowStatus(facts, self._rows(facts, starts), groups.result())
 
     def _groups(self) -> int | None:
         try:
@@ -143,20 +144,34 @@ class WatchedFlow:
             begins_again=settings.on_topic_recreated == "restart",
         )
 
-    def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:
+    def _rows(self, facts: FlowFacts, starts: Mapping[TopicPartition, int]) -> tuple[PartitionRow, ...]:
         row = flow_row(facts)
         if row is not None:
             return (row,)
         found = standings(facts)
-        wanted = {first: standing for standing in found if (first := _first_missing(standing)) is not None}
-        times = self.watch.first_missing_times(wanted) if wanted else {}
-        oldest = {(first.topic, first.partition): ms for first, ms in times.items()}
-        kept = self.watch.retention_ms({topic for topic, _ in oldest}) if oldest else {}
+        wanted = {
+            standing.place: first for standing in found if (first := _first_missing(standing)) is not None
+        }
+        keeps = self.watch.retention({place.topic for place in wanted}) if wanted else {}
+        firsts = {
+            place: one._replace(offset=starts[place])
+            for place, one in wanted.items()
+            if place.topic in keeps and keeps[place.topic].bytes is not None and starts.get(place, 0) > 0
+        }
+        times = {
+            first: ms
+            for of in (wanted, firsts)
+            if of
+            for first, ms in self.watch.first_missing_times(list(of.values())).items()
+        }
         now_ms = int(time.time() * 1000)
-        return tuple(
-            standing.with_age(oldest.get(standing.place), now_ms, kept.get(standing.place.topic))
-            for standing in found
-        )
+
+        def aged(standing: Standing) -> PartitionRow:
+            place = standing.place
+            oldest, first = (times.get(of[place]) if place in of else None for of in (wanted, firsts))
+            return standing.with_age(oldest, now_ms, keeps.get(place.topic, Retention()), first)
+
+        return tuple(map(aged, found))
 
 
 def _first_missing(standing: Standing) -> FirstMissing | None:

@@ -12,6 +12,7 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
+from mmtool.plan.status import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:
@@ -58,12 +59,12 @@ class KafkaFlowWatch(KafkaFlowState):
         except NotAuthorisedError:
             return {}  # who may only look at offsets is told less, not nothing
 
-    def retention_ms(self, topics: Collection[str]) -> Mapping[str, int]:
+    def retention(self, topics: Collection[str]) -> Mapping[str, Retention]:
         try:
             configs = self._source_topics.configs(topics)
         except NotAuthorisedError:
             return {}
-        return {topic: kept for topic, entries in configs.items() if (kept := _kept_ms(entries)) is not None}
+        return {topic: _retention(entries) for topic, entries in configs.items()}
 
     @cached_property
     def _source_topics(self) -> TopicAdmin:
@@ -80,9 +81,15 @@ class KafkaFlowWatch(KafkaFlowState):
         return len(self._groups)
 
 
-def _kept_ms(entries: Mapping[str, ConfigEntry]) -> int | None:
-    """Kafka's -1 keeps for ever, as does a topic that is compacted only."""
-    policy, kept = entries.get("cleanup.policy"), entries.get("retention.ms")
-    if policy is None or kept is None or "delete" not in (policy.value or ""):
+def _retention(entries: Mapping[str, ConfigEntry]) -> Retention:
+    """Kafka's -1 keeps everything, as does a topic that is compacted only."""
+    policy = entries.get("cleanup.policy")
+    if policy is None or "delete" not in (policy.value or ""):
+        return Retention()
+    return Retention(*(_limit(entries.get(name)) for name in ("retention.ms", "retention.bytes")))
+
+
+def _limit(entry: ConfigEntry | None) -> int | None:
+    if entry is None or not entry.value or int(entry.value) < 0:
         return None
-    return int(kept.value) if kept.value and int(kept.value) >= 0 else None
+    return int(entry.value)

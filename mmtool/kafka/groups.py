@@ -29,6 +29,7 @@ from mmtool.kafka.wire.group_offsets import (
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
     Coordinated,
+    DeleteGroupRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
 )
@@ -214,6 +215,21 @@ class KafkaGroups:
             )[group]
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
+
+    def delete(self, group: str) -> Problem | None:
+        try:
+            return self._of_each([group], "deleting group", DeleteGroupRequest, self._still_there)[group]
+        except MmtoolError as error:
+            return Problem(error.code, error.message)
+
+    def _still_there(self, group: str, code: int) -> Problem | None:
+        if code == Code.NON_EMPTY_GROUP:
+            return problem_of(code)
+        if (
+            code != Code.GROUP_ID_NOT_FOUND
+        ):  # else it was deleted by a request whose answer was lost, or expired
+            self._check(code, f"deleting group {group}")
+        return None
 
     def _undeleted(
         self, group: str, answer: DeletedOffsets, places: Collection[TopicPartition]

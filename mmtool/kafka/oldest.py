@@ -58,7 +58,7 @@ def first_missing_times(
 
     Args:
         cluster: Whose log.
-        places: Which partitions, and from which offset on.
+        places: Which partitions, each once, and from which offset on.
         seconds: For all of it.
         read_committed: Records of aborted transactions do not count.
 

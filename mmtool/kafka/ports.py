@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.status import FlowMember, Retention
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
@@ -164,6 +164,12 @@ class GroupsPort(Protocol):
 
         A group without any commit is forgotten some time later. One with members that read the topic fails
         (GROUP_SUBSCRIBED_TO_TOPIC).
+        """
+
+    def delete(self, group: str) -> Problem | None:
+        """End a group without members, and forget what it has committed; why it could not be.
+
+        One that does not exist is no problem. One with members is (NON_EMPTY_GROUP).
         """
 
     def fresh(self) -> GroupsPort:
@@ -361,10 +367,10 @@ class FlowWatchPort(FlowStatePort, Protocol):
         """The last block of offset runs of every mirrored partition."""
 
     def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:
-        """Timestamps (ms) of the first records of the source at or after some offsets, where they could be told."""
+        """Timestamps (ms) of the source's first records at or after one offset of each partition, if they are told."""
 
-    def retention_ms(self, topics: Collection[str]) -> Mapping[str, int]:
-        """For how long the source keeps records, of topics that it deletes from by time; where it tells."""
+    def retention(self, topics: Collection[str]) -> Mapping[str, Retention]:
+        """What the source keeps, of topics that it deletes from; where it tells."""
 
     def checkpointed_groups(self) -> int:
         """How many groups of the source have checkpoints on the target."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import PartitionRow
-from mmtool.plan.words import joined, moment
+from mmtool.plan.words import counted, joined, moment
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -142,6 +142,18 @@ class FlowFacts:
         return found
 
 
+class Retention(NamedTuple):
+    """What a cluster keeps of each partition of a topic; None where it keeps everything, or does not tell.
+
+    Attributes:
+        ms: For how long.
+        bytes: How much.
+    """
+
+    ms: int | None = None
+    bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where one partition stands, before its lag in seconds is known.
@@ -169,13 +181,17 @@ class Standing:
         """Whether the source has a record at ``upstream_position`` or later, as offsets tell."""
         return bool(self.row.lag_records) and self.row.upstream_position is not None
 
-    def with_age(self, oldest_ms: int | None, now_ms: int, retention_ms: int | None = None) -> PartitionRow:
+    def with_age(
+        self, oldest_ms: int | None, now_ms: int, keeps: Retention, first_ms: int | None = None
+    ) -> PartitionRow:
         """The row, with what the first record that is not mirrored tells.
 
         Args:
             oldest_ms: That record's timestamp; None when it was not looked at.
             now_ms: The time.
-            retention_ms: For how long the source keeps records; None where it keeps them, or does not tell.
+            keeps: What the source keeps of the topic.
+            first_ms: The timestamp of the first record of the source's log, where something was deleted before it;
+                None where nothing was, or it was not looked at.
 
         A record cannot have been waiting since before the mirror was last at the source's end, whatever its timestamp
         says; where it was not looked at, the pump's own word has to do.
@@ -185,9 +201,9 @@ class Standing:
         known = [ms for ms in (oldest_ms, self.settled_ms) if ms is not None]
         since = max(known) if known else self.since_ms
         row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
-        if oldest_ms is None or retention_ms is None or now_ms - oldest_ms < retention_ms / 2:
+        if oldest_ms is None:
             return row
-        return row._replace(reason=joined(row.reason, _passing(oldest_ms + retention_ms)))
+        return row._replace(reason=joined(row.reason, _passing(oldest_ms, now_ms, keeps, first_ms)))
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
@@ -288,8 +304,30 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
 
 
-def _passing(from_ms: int) -> str:
-    return f"from {moment(from_ms)} on the source may delete what is not mirrored yet (retention.ms)"
+def _passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> str:
+    """That retention is about to pass the mirror, once half of a record's time is over; empty before.
+
+    A log that has reached its size keeps a record for as long as it has kept the one that it is to delete next.
+    """
+    spans = {"retention.ms": keeps.ms}
+    if keeps.bytes is not None and first_ms is not None:
+        spans["retention.bytes"] = now_ms - first_ms
+    due = {name: span for name, span in spans.items() if span is not None and now_ms - oldest_ms >= span / 2}
+    if not due:
+        return ""
+    name = min(due, key=lambda name: due[name])
+    from_ms = oldest_ms + due[name]
+    when = f"from {moment(from_ms)} on, {_in(from_ms - now_ms)}," if from_ms > now_ms else "at any moment"
+    return f"{when} the source may delete what is not mirrored yet ({name})"
+
+
+def _in(ms: int) -> str:
+    """Roughly, and never more than is left."""
+    seconds = ms // 1000
+    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= 2 * size:
+            return f"in {seconds // size} {name}s"
+    return f"in {counted(seconds, 'second')}"
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:

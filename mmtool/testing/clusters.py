@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import FirstMissing, LogPart
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.status import FlowMember
+    from mmtool.plan.status import FlowMember, Retention
     from mmtool.translation.blocks import Block
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
@@ -102,6 +102,13 @@ class FakeGroups:
             if place not in failed:
                 self.committed.get(group, {}).pop(place, None)
         return failed
+
+    def delete(self, group: str) -> Problem | None:
+        self._answer()
+        if self.members.get(group):
+            return Problem("NON_EMPTY_GROUP", "Broker: The group is not empty")
+        self.committed.pop(group, None)
+        return None
 
     def _problem(self, place: TopicPartition) -> Problem | None:
         if place in self.denied:
@@ -239,13 +246,13 @@ class FakeFlowWatch(FakeFlowState):
     Attributes:
         heard: Called before each look at the control topic, for what pumps write between two looks.
         times: Timestamps of source records, by topic, partition and offset.
-        kept_ms: For how long the source keeps records, by topic.
+        keeps: What the source keeps, by topic.
     """
 
     present: tuple[FlowMember, ...] = ()
     blocks: dict[tuple[TopicId, int], Block] = field(default_factory=dict)
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
-    kept_ms: dict[str, int] = field(default_factory=dict)
+    keeps: dict[str, Retention] = field(default_factory=dict)
     groups: int = 0
     heard: Callable[[], None] = lambda: None
 
@@ -266,8 +273,8 @@ class FakeFlowWatch(FakeFlowState):
         found = {place: self.times.get((place.topic, place.partition, place.offset)) for place in places}
         return {place: ms for place, ms in found.items() if ms is not None}
 
-    def retention_ms(self, topics: Collection[str]) -> dict[str, int]:
-        return {topic: self.kept_ms[topic] for topic in topics if topic in self.kept_ms}
+    def retention(self, topics: Collection[str]) -> dict[str, Retention]:
+        return {topic: self.keeps[topic] for topic in topics if topic in self.keeps}
 
     def checkpointed_groups(self) -> int:
         return self.groups

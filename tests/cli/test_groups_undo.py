@@ -58,6 +58,12 @@ def test_what_was_replaced_is_put_back_and_what_was_not_there_is_deleted(undo, s
     assert (ended.code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 
 
+def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
+    scene.target.groups.committed.clear()
+    assert undo("--execute", "--yes")().code == 0
+    assert "app" not in scene.target.groups.list_groups()
+
+
 def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
     ended = undo()()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (0, Commit(11))

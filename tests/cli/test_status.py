@@ -10,8 +10,9 @@ import pytest
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
+from mmtool.kafka.ports import Bounds
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
-from mmtool.plan.status import FlowMember
+from mmtool.plan.status import FlowMember, Retention
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.testing.scene import Scene
@@ -191,10 +192,25 @@ def test_the_gate_is_about_the_lag(rows, scene, seconds_ago, limit, code):
 def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it_does(rows, scene):
     scene.ran(15, 10)
     scene.wrote(0, 15, seconds_ago=3_000)
-    scene.watch.kept_ms["orders"] = 3_600_000
+    scene.watch.keeps["orders"] = Retention(ms=3_600_000)
     waiting, at_end = rows()
-    assert waiting["reason"].endswith("on the source may delete what is not mirrored yet (retention.ms)")
+    assert waiting["reason"].endswith(
+        " in 9 minutes, the source may delete what is not mirrored yet (retention.ms)"
+    )
     assert "may delete" not in at_end["reason"]
+
+
+def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows, scene):
+    """Its first record of now, 2,000 s older, is deleted next."""
+    scene.ran(15, 10)
+    scene.wrote(0, 15, seconds_ago=3_000)
+    scene.wrote(0, 5, seconds_ago=5_000)
+    scene.source.logs[TopicPartition("orders", 0)] = Bounds(5, 21)
+    scene.watch.keeps["orders"] = Retention(bytes=1 << 30)
+    waiting, _ = rows()
+    assert waiting["reason"].endswith(
+        "in 33 minutes, the source may delete what is not mirrored yet (retention.bytes)"
+    )
 
 
 def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):

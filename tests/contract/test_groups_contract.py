@@ -227,6 +227,26 @@ def test_a_commit_can_be_deleted_again(side, topic, group):
     assert groups.forget(f"{group}-none", [at(topic, 0)]) == {}
 
 
+def test_a_group_that_is_deleted_is_not_listed_any_more(side, topic, group):
+    """KIP-229; deleting what is not there is no failure."""
+    groups = side.cluster.groups
+    assert groups.alter(group, {at(topic): Commit(1)}) == {}
+    assert groups.delete(group) is None
+    assert group not in groups.fresh().list_groups()
+    assert groups.commits([group]) == {group: {}}
+    assert groups.delete(group) is None
+
+
+def test_a_group_with_members_is_not_deleted(side, topic, group):
+    groups = side.cluster.groups
+    assert groups.alter(group, {at(topic): Commit(0)}) == {}
+    consumer = side.join(group, topic)
+    problem = groups.delete(group)
+    consumer.close()
+    assert problem.name == "NON_EMPTY_GROUP"
+    assert at(topic) in groups.commits([group])[group]
+
+
 def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topic, group):
     groups, wanted = side.cluster.groups, {at(topic, 0): 0, at(topic, 9): 0}
     logs = dict.fromkeys(wanted, TargetLog(0, 0))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
 import pytest
 
 from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import alter_topic, delete_records
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
@@ -99,6 +101,24 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, look, measured):
     measured(f"status knew {seconds:.1f} s after a kill -9 that nobody runs the flow")
     assert seconds < SESSION_SECONDS + 2 * ended.seconds + 5
     assert states(look(properties))[f"{stem}-a", 0] == "waiting"
+
+
+def test_what_a_full_log_is_about_to_delete_unmirrored_is_told(bench, look):
+    """A hundred records of two hours, of which thirty are mirrored: the next one has 24 minutes, behind ten others."""
+    topic, step = f"full-{os.getpid()}", 72_000
+    source, start_ms = bench.fleet["source"].bootstrap, int(time.time() * 1000) - 100 * 72_000
+    create_topic(source, topic, 1, 1)
+    alter_topic(source, topic, retention_bytes="1000000000", retention_ms="-1")
+    produce(source, Load(topic, 30, 1, 100, first_timestamp_ms=start_ms, timestamp_step_ms=step))
+    properties = bench.properties(topic)
+    assert bench.catch_up(properties).code == 0
+    produce(source, Load(topic, 70, 1, 100, first_timestamp_ms=start_ms + 30 * step, timestamp_step_ms=step))
+    assert look(properties).rows[0]["reason"] == "nobody runs the flow"
+    delete_records(source, topic, 10)
+    (row,) = look(properties).rows
+    assert re.search(
+        r"from \S+ on, in (23|24) minutes, the source may delete .* \(retention.bytes\)", row["reason"]
+    )
 
 
 def test_a_flow_that_never_ran_is_told_as_soon_as_both_clusters_answered(bench, look, tmp_path):

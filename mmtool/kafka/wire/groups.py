@@ -1,4 +1,6 @@
-"""Groups and who is in them: FindCoordinator (10), DescribeGroups (15), ListGroups (16), ConsumerGroupDescribe (69).
+"""Groups and who is in them.
+
+FindCoordinator (10), DescribeGroups (15), ListGroups (16), DeleteGroups (42), ConsumerGroupDescribe (69).
 
 librdkafka describes consumer groups only: it refuses the groups of Kafka Connect's workers, whose protocol type is
 ``connect``. And it can end the whole process when a broker goes away while it describes one (its issue 4605), which a
@@ -59,6 +61,24 @@ class FindCoordinatorRequest(WireRequest[Coordinator]):
         cursor.int32()
         error, _message = cursor.int16(), cursor.string()
         return Coordinator(error, cursor.int32(), cursor.string() or "", cursor.int32())
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroupRequest(WireRequest[int]):
+    """Ends a group without members, its commits with it; the answer is an error code (KIP-229)."""
+
+    API_KEY = 42
+    VERSIONS = (0, 1)
+
+    group: str
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
+        return array([string(self.group)])
+
+    def answer(self, version: int, cursor: Cursor) -> int:  # noqa: ARG002  both versions are alike
+        cursor.int32()
+        ((_name, code),) = cursor.array(lambda: (cursor.string(), cursor.int16()))
+        return code
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Where a flow stands: pure, so every case is a table of facts."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from mmtool.plan.status import (
     SILENT_MS,
     FlowFacts,
     FlowMember,
+    Retention,
     client_words,
     flow_row,
     has_silent,
@@ -83,7 +85,7 @@ def facts(*positions, blocks=(), ends=(10,), members=(HOLDER,), **others):
 
 def only(known, oldest_ms=None):
     (standing,) = standings(known)
-    return standing.with_age(oldest_ms, NOW_MS)
+    return standing.with_age(oldest_ms, NOW_MS, Retention())
 
 
 def test_what_the_owner_s_pumps_say_is_shown_as_it_is():
@@ -277,7 +279,7 @@ def test_only_the_fresh_word_of_the_present_owner_is_shown_as_live(known):
 @given(flows, st.none() | st.integers(0, NOW_MS + 10))
 def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, oldest_ms):
     for standing in standings(known):
-        row = standing.with_age(oldest_ms, NOW_MS)
+        row = standing.with_age(oldest_ms, NOW_MS, Retention())
         assert row.lag_records is None or row.lag_records >= 0
         assert row.lag_seconds is None or row.lag_seconds >= 0
         assert row.lag_records != 0 or row.lag_seconds == 0
@@ -286,19 +288,44 @@ def test_no_lag_in_records_is_no_lag_in_seconds_and_none_is_negative(known, olde
             assert row.lag_records == max(end - row.upstream_position, 0)
 
 
+SAME_LOG = 400_000
+"""How old the first record is that the source still has, of a log that it has deleted from."""
+
+
 @pytest.mark.parametrize(
-    ("age_ms", "retention_ms", "warned"),
-    [(100_000, 300_000, False), (150_000, 300_000, True), (400_000, 300_000, True), (400_000, None, False)],
-    ids=["young", "half of it is over", "any moment now", "it is kept"],
+    ("age_ms", "keeps", "said"),
+    [
+        (100_000, Retention(ms=300_000), ""),
+        (150_000, Retention(ms=300_000), "in 2 minutes, retention.ms"),
+        (241_000, Retention(ms=300_000), "in 59 seconds, retention.ms"),
+        (400_000, Retention(ms=300_000), "any moment, retention.ms"),
+        (400_000, Retention(), ""),
+        (199_000, Retention(bytes=1 << 20), ""),
+        (200_000, Retention(bytes=1 << 20), "in 3 minutes, retention.bytes"),
+        (400_000, Retention(bytes=1 << 20), "any moment, retention.bytes"),
+        (250_000, Retention(ms=300_000, bytes=1 << 20), "in 50 seconds, retention.ms"),
+    ],
+    ids=str,
 )
-def test_what_the_source_is_about_to_delete_unmirrored_is_told_before_it_happens(
-    age_ms, retention_ms, warned
-):
+def test_what_the_source_is_about_to_delete_unmirrored_is_told_before_it_happens(age_ms, keeps, said):
     (standing,) = standings(facts(position(at=5, end=10, since=1, reason="slow")))
-    row = standing.with_age(NOW_MS - age_ms, NOW_MS, retention_ms)
-    at = NOW_MS - age_ms + (retention_ms or 0)
-    sentence = f"from {moment(at)} on the source may delete what is not mirrored yet (retention.ms)"
-    assert row.reason == (f"slow; {sentence}" if warned else "slow")
+    row = standing.with_age(NOW_MS - age_ms, NOW_MS, keeps, NOW_MS - SAME_LOG)
+    found = re.fullmatch(
+        r"slow; (?:from (\S+) on, (in .*),|at (any moment)) the source may delete what is not mirrored yet \((.*)\)",
+        row.reason,
+    )
+    if found is None:
+        assert (row.reason, said) == ("slow", "")
+        return
+    assert f"{found[2] or found[3]}, {found[4]}" == said
+    if found[1]:
+        span = keeps.ms if found[4] == "retention.ms" else SAME_LOG
+        assert found[1] == moment(NOW_MS - age_ms + span)
+
+
+def test_by_size_nothing_is_deleted_from_a_log_that_has_never_been_full():
+    (standing,) = standings(facts(position(at=5, end=10, since=1)))
+    assert standing.with_age(NOW_MS - 400_000, NOW_MS, Retention(bytes=1 << 20)).reason == ""
 
 
 def test_what_is_paused_says_so_whoever_runs_the_flow_or_nobody():
