@@ -45,6 +45,7 @@ LIVE: Mapping[str, str] = {
     "throttle_bytes_per_second": "mmtool.throttle.bytes.per.second",
     "on_data_loss": "mmtool.on.data.loss",
     "on_oversize": "mmtool.on.oversize",
+    "on_timestamp_refused": "mmtool.on.timestamp.refused",
     "on_topic_recreated": "mmtool.on.topic.recreated",
 }
 """Settings that a running flow takes over, and their keys in the file."""
@@ -65,6 +66,7 @@ OF_THE_DRIVER = frozenset(
     {
         "throttle_bytes_per_second",
         "start",
+        "on_timestamp_refused",
         "on_topic_recreated",
         "refresh_topics",
         "refresh_topics_interval_seconds",

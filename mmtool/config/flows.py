@@ -192,7 +192,7 @@ class FlowReader:
 
     def _own(self) -> dict[str, Any]:
         names = ("round.seconds", "shards", "buffer.bytes", "throttle.bytes.per.second", "origins")
-        halts = ("on.data.loss", "on.oversize", "on.topic.recreated")
+        halts = ("on.data.loss", "on.oversize", "on.timestamp.refused", "on.topic.recreated")
         values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
         values["failover_min_interval_seconds"] = self.value("mmtool.failover.min.interval.seconds")
         values["spark_master"] = self.value("mmtool.spark.master")

@@ -235,6 +235,13 @@ _OWN = (
         choices=("halt", "dead-letter"),
     ),
     Key(
+        "mmtool.on.timestamp.refused",
+        "choice",
+        "halt",
+        "A record's timestamp is out of the target's bounds: halt, or lift the bounds of the topics that are mirrored.",
+        choices=("halt", "raise-limit"),
+    ),
+    Key(
         "mmtool.on.topic.recreated",
         "choice",
         "halt",

@@ -183,6 +183,7 @@ class FlowSettings(_Frozen):
     failover_min_interval_seconds: int | None
     on_data_loss: Literal["halt", "continue"]
     on_oversize: Literal["halt", "dead-letter"]
+    on_timestamp_refused: Literal["halt", "raise-limit"]
     on_topic_recreated: Literal["halt", "restart"]
     hooks: Mapping[str, str]
     units: Mapping[str, Unit]

@@ -13,6 +13,9 @@ FIRST_SECONDS = 15.0
 GRANT_IT = "is denied: grant it"
 """How the reason ends of whatever needs a right."""
 
+RAISE = "mmtool.on.timestamp.refused = raise-limit"
+"""What lets a target take every timestamp."""
+
 
 class TryAgain:
     """Tells when to begin the next round because of partitions that are halted in this one.

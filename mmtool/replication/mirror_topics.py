@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
@@ -14,7 +14,7 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
 from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
-from mmtool.replication.target_limits import TargetLimits
+from mmtool.replication.target_limits import FOR_EVER, TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
@@ -72,9 +72,9 @@ class TopicsView:
         self.refused = {name: why for name, why in self.refused.items() if name not in failed_over}
 
     @property
-    def shape(self) -> frozenset[tuple[str, TopicId, int, TopicId]]:
+    def shape(self) -> frozenset[MirroredTopic]:
         """What a round depends on: when it changes, the round is planned anew."""
-        return frozenset((t.name, t.topic_id, t.partitions, t.target_id) for t in self.topics.values())
+        return frozenset(self.topics.values())
 
 
 class MirrorTopics:
@@ -136,7 +136,7 @@ class MirrorTopics:
             target = await self._appeared(
                 source, {s.name: s.partitions for s in steps if s.name not in failed}
             )
-        await in_thread(self._learn_limits, [n for n in target if n not in self._limits])
+        await in_thread(self._learn_limits, [name for name in target if self._may_learn(name)])
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone
@@ -230,6 +230,14 @@ class MirrorTopics:
             if isinstance(step, SetConfig)
         }
 
+    @property
+    def _takes_any_time(self) -> bool:
+        return self._flow.settings.on_timestamp_refused == "raise-limit"
+
+    def _may_learn(self, name: str) -> bool:
+        known = self._limits.get(name)
+        return known is None or (self._takes_any_time and bool(known.any_time))
+
     def _learn_limits(self, names: list[str]) -> None:
         try:
             configs = self._target.configs(names)
@@ -237,6 +245,15 @@ class MirrorTopics:
             configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
         for name in names:
             self._limits[name] = TargetLimits.of(configs.get(name, {}))
+        if self._takes_any_time:
+            self._raise_limits(names)
+
+    def _raise_limits(self, names: list[str]) -> None:
+        """Before the first record goes; where that may not be, its partition halts, and says what is refused."""
+        steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
+        failed = self._target.alter(steps)
+        for name in steps.keys() - failed.keys():
+            self._limits[name] = replace(self._limits[name], before_max_ms=FOR_EVER, after_max_ms=FOR_EVER)
 
     def _view(
         self,
@@ -282,5 +299,7 @@ async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId
 
 
 def config_rules(flow: FlowSettings) -> ConfigRules:
-    """The properties of topics that a flow carries over."""
-    return ConfigRules(flow.config_properties_exclude.accepts, flow.use_defaults_from)
+    """The properties of topics that a flow carries over; what it sets by itself is none of them."""
+    own = TIME_BOUNDS if flow.on_timestamp_refused == "raise-limit" else frozenset[str]()
+    accepts = flow.config_properties_exclude.accepts
+    return ConfigRules(lambda name: name not in own and accepts(name), flow.use_defaults_from)

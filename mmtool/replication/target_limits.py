@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.output.human import duration
+from mmtool.plan.topic_configs import SetConfig
+from mmtool.replication.again import RAISE
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 FOR_EVER = (1 << 63) - 1
 """Kafka's own value for no limit at all, in milliseconds."""
 _BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+TIME_BOUNDS = frozenset({_BEFORE, _AFTER})
+"""How far a record's timestamp may lie from the broker's clock (KIP-937)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,12 @@ class TargetLimits:
             int(values.get(_BEFORE, FOR_EVER)) if keeps_times else FOR_EVER,
             int(values.get(_AFTER, FOR_EVER)) if keeps_times else FOR_EVER,
         )
+
+    @property
+    def any_time(self) -> list[SetConfig]:
+        """What has to be set for the topic to take every timestamp; nothing where it does, or knows no bounds."""
+        bounds = {_BEFORE: self.before_max_ms, _AFTER: self.after_max_ms}
+        return [SetConfig(name, str(FOR_EVER)) for name, bound in bounds.items() if bound < FOR_EVER]
 
 
 async def refused_times(
@@ -95,5 +105,5 @@ def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, in
     }[key]
     return (
         f"{which} records {what}, from offset {offset} on: {topic.target_name} refuses them, and their mirror halts"
-        f" there; raise {key} on it"
+        f" there; raise {key} on it, or set {RAISE}"
     )

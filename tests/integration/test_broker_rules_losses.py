@@ -15,7 +15,8 @@ import pytest
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.topics import configs_of, create_topic, read_topic
+from mmtool.replication.mirror_topics import config_rules
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
@@ -236,12 +237,32 @@ async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_tol
     await owner.close()
     assert said == [
         f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and their"
-        f" mirror halts there; raise message.timestamp.{key}.max.ms on it"
+        f" mirror halts there; raise message.timestamp.{key}.max.ms on it,"
+        " or set mmtool.on.timestamp.refused = raise-limit"
         for what, key in (
             ("older than 1d 0h, from offset 0", "before"),
             ("more than 1h 0m ahead of its clock, from offset 3", "after"),
         )
     ]
+
+
+@on_loop
+async def test_where_bounds_may_be_raised_a_target_takes_every_timestamp(scene):
+    """Kafka 4's own bound is an hour ahead; a record that halted its partition before goes as well."""
+    narrow = {"message.timestamp.before.max.ms": str(24 * HOUR_MS)}
+    await asyncio.to_thread(create_topic, scene.down, scene.mirrored, 1, 1, **narrow)
+    await scene.write(record(0, timestamp=NOW_MS + 48 * HOUR_MS))
+    assert (await scene.run()).startswith(
+        "the target refuses the batch at upstream offset 0: INVALID_TIMESTAMP"
+    )
+    await scene.write(record(1, timestamp=NOW_MS - 48 * HOUR_MS))
+    lifted = scene.with_policy(on_timestamp_refused="raise-limit")
+    assert await lifted.run() == ""
+    assert scene.read() == values(0, 1)
+    configs = await asyncio.to_thread(configs_of, scene.down, [scene.mirrored])
+    bounds = {configs[scene.mirrored][f"message.timestamp.{key}.max.ms"] for key in ("before", "after")}
+    assert bounds == {FOR_EVER}
+    assert not config_rules(lifted.settings).accepts("message.timestamp.after.max.ms")
 
 
 @on_loop

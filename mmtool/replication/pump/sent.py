@@ -6,11 +6,13 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import Code, name_of
+from mmtool.replication.again import RAISE
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.wire.produce import ProducedPartition
 
 
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
@@ -18,6 +20,17 @@ NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 
 PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 """The leader has it, and followers may not: it may stay or go."""
+
+
+def refusal(sent: Sent, answer: ProducedPartition) -> str:
+    """What is said of a batch that the target does not take, and what helps where that is known."""
+    where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
+    why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
+    if answer.error_code != Code.INVALID_TIMESTAMP:
+        return why
+    return (
+        f"{why}: raise message.timestamp.before.max.ms or .after.max.ms of the target topic, or set {RAISE}"
+    )
 
 
 class Fate(Enum):
