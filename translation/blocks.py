@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
@@ -128,6 +129,16 @@ class MirroredPartition:
     source_topic: str
     target_topic: str
     target_topic_id: TopicId
+
+    @property
+    def upstream(self) -> TopicPartition:
+        """On the source."""
+        return TopicPartition(self.source_topic, self.partition)
+
+    @property
+    def downstream(self) -> TopicPartition:
+        """On the target."""
+        return TopicPartition(self.target_topic, self.partition)
 
     def key(self, block_start: UpstreamOffset) -> BlockKey:
         """The key of this partition's block that begins there."""

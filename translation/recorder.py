@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from mmtool.translation.known import Unknown
 
 
+OPEN_RUNS = 1024
+"""Runs of a block while it is mirrored to: an open one is rewritten whole each second that it changes."""
+
+
 class MapRecorder:
     """Mutable, one per partition, not thread-safe. Made by `begin` or `resume`.
 
@@ -161,6 +165,11 @@ class MapRecorder:
         moved = _moved(self._source_end, end) or _moved(self._source_log_start, log_start)
         self._changed = self._changed or moved
         self._source_end, self._source_log_start = end, log_start
+
+    @property
+    def known_to(self) -> DownstreamOffset:
+        """Where the target's log ended when it was last heard of."""
+        return self._known_to
 
     @property
     def tail(self) -> Tail:

@@ -102,7 +102,7 @@ def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
         return {}
     maps = flow.clusters.back.maps(flow.identity.way_back).values()
     return {
-        TopicPartition(m.about.target_topic, m.about.partition): m
+        m.about.downstream: m
         for m in maps
         if m.about.target_topic in flow.topics
         and m.about.target_topic_id == flow.topics[m.about.target_topic].topic_id

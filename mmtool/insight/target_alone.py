@@ -137,7 +137,7 @@ def _maps(
         return _is_there(known, topics), _heard_ms(known)
 
     for known in side.state.maps(identity).values():
-        place = TopicPartition(known.about.source_topic, known.about.partition)
+        place = known.about.upstream
         if place not in found or rank(found[place]) < rank(known):
             found[place] = known
     return found

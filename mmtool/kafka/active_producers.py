@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -11,7 +13,7 @@ from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.transactions import ProducerState
@@ -28,3 +30,25 @@ async def active_producers(
         return UNKNOWN
     found = answers.get(place)
     return UNKNOWN if found is None or found.error_code != Code.NONE else found.producers
+
+
+async def active_producers_of_all(
+    cluster: WireCluster, places: Collection[TopicPartition], *, purpose: str
+) -> dict[TopicPartition, Sequence[ProducerState]]:
+    """The same of many partitions, a request for each leader; left out are those of which nothing is told."""
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for place in places:
+        leader = cluster.leader(*place)
+        if leader is not None:
+            by_leader[leader].append(place)
+    asked = [
+        cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in by_leader.items()
+    ]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: dict[TopicPartition, Sequence[ProducerState]] = {}
+    for answer in answers:
+        if isinstance(answer, dict):
+            found |= {place: one.producers for place, one in answer.items() if one.error_code == Code.NONE}
+        elif not isinstance(answer, (ConnectionLostError, UnsupportedByBrokerError)):
+            raise answer
+    return found

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.active_producers import active_producers
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.blocks import Block
+    from mmtool.kafka.wire.transactions import ProducerState
+    from mmtool.translation.blocks import Block, WriterState
     from mmtool.translation.partition_map import PartitionMap
 
 
@@ -19,18 +21,20 @@ async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> in
     """How many records a partition's leader has taken from a flow's writer since its books were stored.
 
     Asked before the fence, whose marker makes the leader forget. UNKNOWN where the leader has forgotten the producer,
-    or does not tell.
+    or does not tell. Below 0: so many that are booked are not in its log.
     """
-    writer, about = known.tail.writer, known.about
-    if writer is UNKNOWN:
+    if known.tail.writer is UNKNOWN:
         return UNKNOWN
-    place = TopicPartition(about.target_topic, about.partition)
-    producers = await active_producers(target, place, purpose="scan")
-    if producers is UNKNOWN:
-        return UNKNOWN
+    producers = await active_producers(target, known.about.downstream, purpose="scan")
+    return UNKNOWN if producers is UNKNOWN else unbooked_of(known.tail.writer, producers)
+
+
+def unbooked_of(writer: WriterState, producers: Sequence[ProducerState]) -> int | Unknown:
+    """The same, of a leader's word."""
     states = [state for state in producers if state.producer_id == writer.producer_id]
     if not states or states[0].epoch > writer.epoch:
         return UNKNOWN
     if states[0].epoch < writer.epoch:
-        return 0
-    return (states[0].last_sequence + 1 - writer.next_sequence) % SEQUENCES
+        return -writer.next_sequence
+    ahead = (states[0].last_sequence + 1 - writer.next_sequence) % SEQUENCES
+    return ahead if ahead < SEQUENCES // 2 else ahead - SEQUENCES  # numbers wrap

@@ -92,8 +92,8 @@ async def derive_partition(
     Raises:
         ConnectionLostError: a log could not be read.
     """
-    up = TopicPartition(about.source_topic, about.partition)
-    down = TopicPartition(about.target_topic, about.partition)
+    up = about.upstream
+    down = about.downstream
     committed = flow.settings.reads_committed
     bounds = (await log_bounds(flow.source, [up], read_committed=committed)).get(up)
     target_bounds = (await log_bounds(flow.target, [down])).get(down)

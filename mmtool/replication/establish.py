@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.active_producers import active_producers_of_all
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
-from mmtool.kafka.unbooked import count_unbooked
+from mmtool.kafka.unbooked import count_unbooked, unbooked_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
@@ -26,8 +27,9 @@ from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.pump.presence import BEGIN_AGAIN
-from mmtool.replication.resume import DivergedError, Upstream, resume, truncated
+from mmtool.replication.resume import DivergedError, Upstream, resume
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.threads import in_thread
 from mmtool.translation.answers import TargetLog
@@ -36,13 +38,16 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.wire.transactions import ProducerState
+    from mmtool.plan.documents import ProducerRecord
     from mmtool.replication.claims import Claim
     from mmtool.replication.context import FlowContext
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
+    from mmtool.translation.recorder import MapRecorder
     from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
@@ -90,12 +95,12 @@ async def establish(
         if begun == fenced:
             break
         fenced, claims = begun, await take_shards(flow.target, ids, begun)
-    await _register(flow, claims)
+    ours = await _register(flow, claims)
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
-        await _resume_all(flow, standing, claims, in_doubt, count, unbooked)
+        await _resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
     closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
-    standing.halted |= await _truncated(flow, closed)
+    standing.halted |= await _cut(flow, closed)
     await _put_on_record(flow, claims, owner)
     return standing
 
@@ -132,25 +137,45 @@ async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[
     return _assignments(claims)
 
 
-async def _truncated(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
-    """Partitions whose target log is shorter than their books, whatever their last owner said of a clean end.
+async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
+    """Partitions whose target log has lost what is booked, whatever their last owner said of a clean end.
 
-    Those in doubt are asked when they are resumed.
+    Those in doubt are asked when they are resumed. A log that has grown again since, by others' records, is known by
+    what its leader remembers of the last writer; for a day, by default.
     """
     if not closed:
         return {}
     await flow.target.refresh({b.about.target_topic for b in closed.values()})
-    tps = {
-        place: TopicPartition(b.about.target_topic, b.about.partition)
-        for place, b in closed.items()
-        if flow.target.leader(b.about.target_topic, b.about.partition) is not None
+    led = {
+        place: block
+        for place, block in closed.items()
+        if flow.target.leader(*block.about.downstream) is not None
     }
-    ends = await list_offsets(flow.target, dict.fromkeys(tps.values(), LATEST), read_committed=False)
+    tps = [block.about.downstream for block in led.values()]
+    ends, producers = await asyncio.gather(
+        list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False),
+        active_producers_of_all(flow.target, tps, purpose="scan"),
+    )
+    found = {
+        place: _end_of_what_is_left(block, ends.get(tp), producers.get(tp, ()))
+        for (place, block), tp in zip(led.items(), tps, strict=True)
+    }
     return {
-        place: truncated(tp, ends[tp], closed[place].tail.known_to)
-        for place, tp in tps.items()
-        if tp in ends and ends[tp] < closed[place].tail.known_to
+        place: target_cut(led[place].about, end, led[place].tail.known_to)
+        for place, end in found.items()
+        if end < led[place].tail.known_to
     }
+
+
+def _end_of_what_is_left(
+    block: Block, log_end: int | None, producers: Sequence[ProducerState]
+) -> DownstreamOffset:
+    tail = block.tail
+    end = tail.known_to if log_end is None else min(tail.known_to, log_end)
+    left = UNKNOWN if tail.writer is UNKNOWN else unbooked_of(tail.writer, producers)
+    if left is not UNKNOWN and left < 0:
+        end = min(end, tail.downstream_end.position + left)
+    return DownstreamOffset(end)
 
 
 async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:
@@ -186,16 +211,16 @@ def _writable(
     for place, block in blocks.items():
         shard = shard_of(*place, count)
         if shard in fenced:
-            fenced[shard].add(TopicPartition(block.about.target_topic, block.about.partition))
+            fenced[shard].add(block.about.downstream)
     return fenced
 
 
-async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> None:
-    """Puts every producer id on the target's register, and reads it back, before its first batch."""
+async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> frozenset[int]:
+    """Puts every producer id on the target's register, and reads it back, before its first batch; all of the flow's."""
     known = await in_thread(read_producers, flow.settings.target)
     missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
     if not missing:
-        return
+        return _of_flow(flow, known)
     records = [producer_record(flow, shard, claim.producer_id) for shard, claim in missing.items()]
     await write_documents(flow, PRODUCERS_TOPIC, records)
     known = await in_thread(read_producers, flow.settings.target)
@@ -203,6 +228,16 @@ async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> None:
         raise MmtoolError(
             f"{PRODUCERS_TOPIC} on {flow.target.alias} does not hold what was just written to it"
         )
+    return _of_flow(flow, known)
+
+
+def _of_flow(flow: FlowContext, known: Mapping[int, ProducerRecord]) -> frozenset[int]:
+    whose = flow.identity.flow, flow.identity.source_id, flow.identity.target_id
+    return frozenset(
+        number
+        for number, one in known.items()
+        if (one.flow, one.source_cluster_id, one.target_cluster_id) == whose
+    )
 
 
 def _assignments(claims: Mapping[int, Claim]) -> dict[int, ShardAssignment]:
@@ -216,13 +251,14 @@ async def _resume_all(
     flow: FlowContext,
     standing: Standing,
     claims: Mapping[int, Claim],
+    ours: Container[int],
     in_doubt: Collection[int],
     count: int,
     unbooked: Mapping[TopicPartition, int | Unknown],
 ) -> None:
     """Brings the books of every doubtful partition up to the target's log, and stores them."""
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
-    tps = [TopicPartition(b.about.target_topic, b.about.partition) for b in doubtful.values()]
+    tps = [b.about.downstream for b in doubtful.values()]
     bounds = await log_bounds(flow.target, tps)
     await flow.source.refresh({b.about.source_topic for b in doubtful.values()})
     limit = asyncio.Semaphore(_RESUMES_AT_ONCE)
@@ -231,18 +267,20 @@ async def _resume_all(
 
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
         shard = shard_of(*place, count)
-        tp = TopicPartition(block.about.target_topic, block.about.partition)
+        tp = block.about.downstream
         async with limit:
             try:
                 left = unbooked.get(tp, UNKNOWN)
-                return shard, await _resume_one(flow, block, claims[shard], left, bounds.get(tp), source)
+                recorder = await _resume_one(flow, block, ours, left, bounds.get(tp), source)
             except DivergedError as error:
                 standing.halted[place] = str(error)
+                return shard, []
             except ConnectionLostError as error:
                 raise UnreachableError(
                     f"{tp}: {error}", remedy="the flow resumes when both clusters answer: run again"
                 ) from error
-        return shard, []
+        recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
+        return shard, recorder.take()
 
     changed: dict[int, list[Block]] = defaultdict(list)
     for shard, blocks in await asyncio.gather(*(one(*item) for item in doubtful.items())):
@@ -257,7 +295,7 @@ async def _resume_all(
 
 async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
     """For partitions whose target has deleted the place behind the stored runs: what its leader remembers."""
-    ends = {TopicPartition(b.about.target_topic, b.about.partition): b for b in blocks}
+    ends = {b.about.downstream: b for b in blocks}
     starts = await list_offsets(flow.target, dict.fromkeys(ends, EARLIEST), read_committed=False)
     return {
         tp: await count_unbooked(flow.target, block)
@@ -269,24 +307,15 @@ async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[To
 async def _resume_one(
     flow: FlowContext,
     block: Block,
-    claim: Claim,
+    ours: Container[int],
     unbooked: int | Unknown,
     bounds: tuple[int, int] | None,
     source: Upstream,
-) -> list[Block]:
+) -> MapRecorder:
     topic = block.about.target_topic
     topic_id = flow.target.topic_id(topic)
     if bounds is None or topic_id is None:
         raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
     start, end = bounds
-    recorder = await resume(
-        source,
-        flow.target,
-        block,
-        topic_id,
-        TargetLog(DownstreamOffset(start), DownstreamOffset(end)),
-        claim,
-        unbooked=unbooked,
-    )
-    recorder.claimed(WriterState(claim.producer_id, claim.epoch, 0))
-    return recorder.take()
+    log = TargetLog(DownstreamOffset(start), DownstreamOffset(end))
+    return await resume(source, flow.target, block, topic_id, log, ours, unbooked=unbooked)

@@ -236,7 +236,7 @@ def _writable(flow: FlowNow, doubt: Collection[int], count: int) -> dict[int, se
     for about in _partitions(flow):
         shard = shard_of(about.topic_id, about.partition, count)
         if shard in doubt and about.target_topic in flow.target_ids:
-            places[shard].add(TopicPartition(about.target_topic, about.partition))
+            places[shard].add(about.downstream)
     return places
 
 

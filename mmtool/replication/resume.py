@@ -10,6 +10,7 @@ the partition halts: it is never guessed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.batches import BatchError, same_records
@@ -17,17 +18,18 @@ from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.compacted import SourceRemains, match_compacted
+from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.pump.presence import BEGIN_AGAIN
+from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 
     from mmtool.kafka.batches import BatchView, MatchedRange
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.replication.claims import Claim
     from mmtool.replication.origins import Origins
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _FOREVER = 1 << 62
+_GROWN = 1000
+"""How far back of a cut log is read to tell where it was cut: in offsets."""
+
+if TYPE_CHECKING:
+    _Reading = Callable[[int, int], AsyncIterator[BatchView]]
 
 
 class _Found(NamedTuple):
@@ -68,7 +75,7 @@ async def resume(
     block: Block,
     target_topic_id: TopicId,
     bounds: TargetLog,
-    claim: Claim,
+    ours: Container[int],
     *,
     unbooked: int | Unknown,
 ) -> MapRecorder:
@@ -82,8 +89,7 @@ async def resume(
         block: The last stored block.
         target_topic_id: The target topic's own id.
         bounds: The target partition's log, behind the fence.
-        claim: Whose records are counted: every epoch of its producer id, and of the one that the block names
-            (an expired transactional id comes back with a new one).
+        ours: Every producer id that the partition was ever mirrored under: whose records are counted.
         unbooked: Records that the target's leader remembered behind the stored ones, asked before the fence. It
             matters only where the target has deleted the beginning of the tail.
 
@@ -94,14 +100,10 @@ async def resume(
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.known_to
     log_start, log_end = bounds.log_start, bounds.log_end
+    read = partial(_read, target, about, target_topic_id)
     if log_end < stored_end:
-        raise DivergedError(
-            truncated(TopicPartition(about.target_topic, about.partition), log_end, stored_end)
-        )
-    ours = {claim.producer_id}
-    if block.tail.writer is not UNKNOWN:
-        ours.add(block.tail.writer.producer_id)
-    tail = await _own_tail(target, block, target_topic_id, range(max(log_start, stored_end), log_end), ours)
+        raise DivergedError(target_cut(about, await _cut_at(read, bounds, log_end, ours), stored_end))
+    tail = await _own_tail(read, block, bounds, ours)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
@@ -119,14 +121,6 @@ async def resume(
     return recorder
 
 
-def truncated(tp: TopicPartition, log_end: int, known_to: int) -> str:
-    """What is said of a target log that is shorter than its books."""
-    return (
-        f"target {tp.topic}-{tp.partition} ends at {log_end}, but {known_to} was mirrored to: it was truncated"
-        f" or recreated: delete that topic and {BEGIN_AGAIN}"
-    )
-
-
 def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:
     """Whether nothing of ours was among the records that the target has already deleted."""
     writer = block.tail.writer
@@ -140,19 +134,51 @@ def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) 
     )
 
 
-async def _own_tail(
-    target: WireCluster, block: Block, topic_id: TopicId, places: range, ours: set[int]
-) -> list[BatchView]:
-    """Batches behind the stored runs that were appended under our producer ids, any epoch of them."""
-    topic, partition = block.about.target_topic, block.about.partition
-    views = read_range(target, topic, topic_id, partition, places.start, places.stop, read_committed=False)
-    return [
-        view
-        async for view in views
-        if view.header.producer_id in ours
-        and not view.header.is_control
-        and view.header.next_offset > places.start
-    ]
+def _read(
+    target: WireCluster, about: MirroredPartition, topic_id: TopicId, start: int, stop: int
+) -> AsyncIterator[BatchView]:
+    """All batches of the mirror's partition, markers and whatever others wrote among them."""
+    place = about.downstream
+    return read_range(target, place.topic, topic_id, place.partition, start, stop, read_committed=False)
+
+
+async def _own_tail(read: _Reading, block: Block, bounds: TargetLog, ours: Container[int]) -> list[BatchView]:
+    """Batches behind the stored runs that were appended under our producer ids, any epoch of them.
+
+    The log may have been cut and have grown again since, if only by the markers of fences: whatever lies in the place
+    of the last record that is booked has to be ours. Where cleaners took it, nothing does.
+
+    Raises:
+        DivergedError: it is not.
+    """
+    end, known_to = block.tail.downstream_end, block.tail.known_to
+    last = end.position - 1 if isinstance(end, MirroredTo) else known_to
+    tail = []
+    async for view in read(max(bounds.log_start, last), bounds.log_end):
+        header = view.header
+        if _is_ours(view, ours):
+            if header.next_offset > known_to:
+                tail.append(view)
+        elif header.base_offset <= last < min(known_to, header.next_offset):
+            at = await _cut_at(read, bounds, DownstreamOffset(header.next_offset), ours)
+            raise DivergedError(target_cut(block.about, at, known_to))
+    return tail
+
+
+def _is_ours(view: BatchView, ours: Container[int]) -> bool:
+    return view.header.producer_id in ours and not view.header.is_control
+
+
+async def _cut_at(
+    read: _Reading, bounds: TargetLog, end: DownstreamOffset, ours: Container[int]
+) -> DownstreamOffset:
+    """Where a log was cut that has grown to ``end`` since, by markers or others' records; `_GROWN` below at most."""
+    views = [view async for view in read(max(bounds.log_start, end - _GROWN), end)]
+    for view in reversed(views):
+        if _is_ours(view, ours):
+            break
+        end = DownstreamOffset(view.header.base_offset)
+    return end
 
 
 async def _walk(
@@ -192,7 +218,7 @@ async def _still_there(
     try:
         return frontier, await surviving(source, about, frontier, count)
     except OutOfRangeError:
-        place = TopicPartition(about.source_topic, about.partition)
+        place = about.upstream
         starts = await list_offsets(source.cluster, {place: EARLIEST}, read_committed=False)
         begin = UpstreamOffset(max(frontier, starts.get(place, 0)))
         return begin, await surviving(source, about, begin, count)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.documents import State
 from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.claims import Claim
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.resume import DivergedError, Upstream, resume
@@ -172,7 +171,7 @@ class PairedFlow:
                 block,
                 TARGET_ID,
                 bounds,
-                Claim(self.producer_id, self.epoch),
+                {self.producer_id},
                 unbooked=unbooked,
             )
         )

@@ -83,17 +83,17 @@ class PairedLog(FakeLog):
         payload = _BASE_OFFSET.pack(base) + batch[8:12] + _LEADER_EPOCH.pack(0) + batch[16:]
         self.kept.append(_Kept(base, base + count if count else self.end, payload))
 
-    def _write(self, count: int, **batch: Any) -> None:
+    def _write(self, count: int, key: bytes = b"key", **batch: Any) -> None:
         born = {at: (self.side, at) for at in range(self.end, self.end + count)}
-        records = [PlainRecord(at, 1000 + at, b"key", known_as(record)) for at, record in born.items()]
+        records = [PlainRecord(at, 1000 + at, key, known_as(record)) for at, record in born.items()]
         payload = batch_of(records, **batch).write()
         base = self._keep(list(decode(view_of(payload))))
         self._keep_batch(base, payload)
         self.history |= born
 
-    def born(self, count: int, codec: str = "none") -> None:
+    def born(self, count: int, codec: str = "none", key: bytes = b"key") -> None:
         """Producers write so many records."""
-        self._write(count, codec=codec)
+        self._write(count, key, codec=codec)
 
     def abort(self, count: int) -> None:
         """A producer aborts a transaction of so many records."""
@@ -138,6 +138,15 @@ class PairedLog(FakeLog):
         self.kept = [kept for kept in self.kept if kept.stop > self.start]
         for at in [at for at in self.records if at < self.start]:
             del self.records[at]
+
+    def lose(self, batches: int) -> None:
+        """An unclean leader election: the new leader never had the last so many, and remembers no producer."""
+        self.kept = self.kept[: len(self.kept) - batches]
+        self.end = self.kept[-1].stop if self.kept else self.start
+        for held in (self.records, self.history):
+            for at in [at for at in held if at >= self.end]:
+                del held[at]
+        self.writers.clear()
 
     # --- what is read -------------------------------------------------------------------------------------
 

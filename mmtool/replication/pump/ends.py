@@ -7,11 +7,14 @@ and books that. Where nobody else may write, it is told that somebody did.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
-from mmtool.translation.types import DownstreamOffset, TopicPartition
+from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,13 +42,20 @@ class TargetEnds:
         now = time.monotonic()
         if now < self._next:
             return
-        resting = {_place(m): (m, mark) for m in self._mirrors if (mark := m.mark) is not None}
+        resting = {
+            m.assignment.block.about.downstream: (m, mark)
+            for m in self._mirrors
+            if (mark := m.mark) is not None
+        }
         self._next = now + max(self._every, len(resting) / _PARTITIONS_A_SECOND)
         ends = await ends_now(self._cluster, resting, _PATIENCE_SECONDS)
         for place, end in ends.items():
             mirror, mark = resting[place]
             mirror.looked(mark, DownstreamOffset(end))
+        if silent := {place.topic for place in resting.keys() - ends.keys()}:
+            await self._look_up(silent)
 
-
-def _place(mirror: PartitionMirror) -> TopicPartition:
-    return TopicPartition(mirror.assignment.target_topic, mirror.assignment.partition)
+    async def _look_up(self, topics: Iterable[str]) -> None:
+        """Who leads them by now: of a partition that is at rest nobody else would notice."""
+        with suppress(ConnectionLostError, TimeoutError):
+            await asyncio.wait_for(self._cluster.refresh(topics), _PATIENCE_SECONDS)

@@ -10,8 +10,7 @@ from mmtool.translation.known import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.kafka.wire.fetch import Diverging
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+    from mmtool.translation.types import UpstreamOffset
 
 
 class LeaderEpochs:
@@ -51,28 +50,3 @@ class LeaderEpochs:
             self._since.popleft()
         since, epoch = self._since[0]
         return epoch if since <= position else UNKNOWN
-
-
-def cut(
-    diverging: Diverging, frontier: UpstreamOffset, read_to: UpstreamOffset, place: TopicPartition
-) -> str:
-    """What is said of a source's log that does not hold any more what was read from it (KIP-595).
-
-    Args:
-        diverging: The broker's word. One whose end is behind ``read_to`` does not tell where it begins.
-        frontier: Up to there the source is mirrored.
-        read_to: Up to there it was read.
-        place: On the source.
-    """
-    end = diverging.end
-    if end >= read_to:
-        return (
-            f"the source's log holds other records below {read_to} than were read, as after an unclean leader election,"
-            " and nobody can tell from where on: compare both sides, then `mmtool flow seek --csv FILE`"
-        )
-    lost = f"{end} to {frontier - 1} were mirrored and are gone"
-    gone = f"offsets {lost}" if end < frontier else "nothing mirrored is gone"
-    return (
-        f"the source's log was cut at {end}, as an unclean leader election does: {gone}; to mirror what is there now:"
-        f" `mmtool flow seek --csv FILE`, with the line {place.topic},{place.partition},{end}"
-    )

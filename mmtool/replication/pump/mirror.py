@@ -9,14 +9,15 @@ from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, Segment,
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
+from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.pump.leader_epochs import LeaderEpochs, cut
+from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk, why
-from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent
+from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
 
 _REMEMBERED_MS = 3_600_000
-_MAX_RUNS = 1024
-"""Runs of a sealed block: an open one is rewritten whole each second that it changes."""
 
 
 class PartitionMirror:
@@ -74,7 +73,7 @@ class PartitionMirror:
         self._in_flight: deque[Sent] = deque()
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
-        self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=_MAX_RUNS)
+        self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=OPEN_RUNS)
         self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
         self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
@@ -90,8 +89,7 @@ class PartitionMirror:
         self.behind_since_ms = 0
         self.at_end_ms = assignment.at_end_ms
         self.queued, self.dirty = False, True
-        self._remembered = False
-        self._offered_ms = 0
+        self._remembered, self._offered_ms = False, 0
         self._diverged = False
         self._then_halt = ""  # once all that came before it is on the target
         self._heard = False
@@ -108,7 +106,9 @@ class PartitionMirror:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            self.halt(cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place))
+            self.halt(
+                source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
+            )
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -242,7 +242,9 @@ class PartitionMirror:
         """
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
-        if self.foreign is None:
+        if log_end < self._recorder.known_to:
+            self.halt(target_cut(self.assignment.block.about, log_end, self._recorder.known_to))
+        elif self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):
             self.dirty = True
@@ -304,8 +306,7 @@ class PartitionMirror:
             self.halt(f"WRITE on target topic {self.assignment.target_topic} {GRANT_IT}")
         else:
             sent.fate = Fate.MISSING
-            where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
-            self.halt(f"{where}: {name_of(code)} {answer.message}".rstrip())
+            self.halt(refusal(sent, answer))
         self._settle()
 
     def _is_oldest(self, sent: Sent) -> bool:

@@ -82,6 +82,14 @@ def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below(
     assert mirror.take_blocks()[-1].tail.known_to == 2
 
 
+def test_a_target_log_that_ends_before_what_is_booked_is_a_halt_and_says_what_is_gone():
+    mirror, _ = seasoned()
+    mirror.looked(mirror.mark, DownstreamOffset(0))
+    assert mirror.state == State.HALTED
+    assert mirror.reason.startswith("the target's log was cut at 0, as an unclean leader election does")
+    assert "offsets 0 to 0 of source.orders-0 are gone" in mirror.reason
+
+
 def test_under_read_uncommitted_aborted_records_are_data():
     mirror, log = mirror_of(read_committed=False), FakeLog()
     aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)
@@ -345,7 +353,10 @@ def test_a_refused_batch_halts_its_partition_and_names_place_and_reason():
     mirror.offer(fetched(data(1), end=2), now_ms=1)
     settle(mirror, log)
     assert mirror.state == State.HALTED
-    assert mirror.reason == "the target refuses the batch at upstream offset 1: INVALID_TIMESTAMP"
+    assert mirror.reason.startswith(
+        "the target refuses the batch at upstream offset 1: INVALID_TIMESTAMP: raise"
+    )
+    assert mirror.reason.endswith("or set mmtool.on.timestamp.refused = raise-limit")
     assert not mirror.sendable
 
 

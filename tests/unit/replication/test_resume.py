@@ -56,8 +56,8 @@ def test_what_cleaners_took_since_from_either_log_loses_and_repeats_nothing(batc
 
 def test_where_other_records_lie_in_the_place_of_those_that_were_mirrored_it_halts():
     flow = died([3, 3], unseen=0)
-    flow.source = PairedLog(side=THERE)
-    flow.source.born(6)
+    flow.source = PairedLog(side=HERE)
+    flow.source.born(6, key=b"another")
     flow.take()
     assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
 
@@ -89,3 +89,32 @@ def test_what_retention_took_behind_that_is_a_loss_that_is_told_by_whoever_mirro
     assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 0)
     flow.catch_up()
     assert came(flow) == [*range(6), 8, 9]
+
+
+@pytest.mark.parametrize(("lost", "cut_at"), [(1, 11), (2, 10), (5, 7)])
+def test_a_target_log_that_was_cut_halts_and_names_the_place_however_many_markers_came_behind(lost, cut_at):
+    """Each owner who looks writes a marker: some owners later the log is as long as it was."""
+    flow = died([1] * 12, unseen=0, stored=1)
+    assert flow.newest.tail.known_to == 12
+    flow.target.lose(lost)
+    for _ in range(7):
+        flow.halted = ""
+        flow.take()
+        assert flow.halted.startswith(f"the target's log was cut at {cut_at}, as an unclean")
+        assert f"offsets {cut_at} to 11 of source.orders-0 are gone" in flow.halted
+
+
+def test_a_target_log_that_was_cut_and_written_by_others_since_halts_as_well():
+    flow = died([1] * 12, unseen=0, stored=1)
+    flow.target.lose(2)
+    flow.target.born(5)
+    flow.take()
+    assert "cut at 10" in flow.halted
+
+
+def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
+    flow = died([1] * 12, unseen=0, stored=1)
+    flow.target.born(3)
+    flow.target.compact([11])
+    flow.take()
+    assert flow.halted == ""

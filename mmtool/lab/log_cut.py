@@ -1,0 +1,76 @@
+"""A log of three brokers that loses the records of its end by an unclean leader election."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from mmtool.lab.load import Load, produce
+from mmtool.lab.waiting import wait_until
+
+if TYPE_CHECKING:
+    from mmtool.lab.cluster import Cluster
+
+STAYS, DIES = 1, 0
+"""Who holds the partition's two replicas; the third broker keeps the quorum together with either."""
+
+_PATIENCE_SECONDS = 60.0
+
+
+@dataclass
+class LogCut:
+    """A topic of one partition that loses records, step by step. A context manager; at its end all brokers are up.
+
+    Args:
+        cluster: Of three brokers, all of them up.
+        topic: That is not there yet.
+    """
+
+    cluster: Cluster
+    topic: str
+
+    def __post_init__(self) -> None:
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        self._admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 2})
+        config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+        topic = NewTopic(self.topic, 1, replica_assignment=[[DIES, STAYS]], config=config)
+        self._admin.create_topics([topic])[self.topic].result(30)
+        self._wait_until_it_leads(DIES)
+        self._down = set[int]()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for broker in sorted(self._down):
+            self.cluster.start_broker(broker)
+
+    def write(self, count: int, first: int) -> None:
+        """Numbered records, from ``first`` on."""
+        produce(self.cluster.bootstrap, Load(self.topic, count, 1, 100, first_sequence=first))
+
+    def only_one_replica(self) -> None:
+        """What is written from now on is going to be lost."""
+        self.cluster.stop_broker(STAYS)
+        self._down = {STAYS}
+
+    def lose_it(self) -> None:
+        """The replica that has it dies, and the other one leads."""
+        self.cluster.kill_broker(DIES)
+        self._down = {DIES, STAYS}
+        self.cluster.start_broker(STAYS)
+        self._down = {DIES}
+        self._wait_until_it_leads(STAYS)
+
+    def heal(self) -> None:
+        """The dead replica comes back, and follows."""
+        self.cluster.start_broker(DIES)
+        self._down = set()
+
+    def _wait_until_it_leads(self, broker: int) -> None:
+        def led() -> bool:
+            found = self._admin.list_topics(self.topic, 10).topics[self.topic].partitions
+            return bool(found) and found[0].leader == broker
+
+        wait_until(led, f"broker {broker} leads {self.topic}", _PATIENCE_SECONDS)

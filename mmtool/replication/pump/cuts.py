@@ -1,0 +1,50 @@
+"""What is said of logs that have lost records at their end, as after an unclean leader election."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.fetch import Diverging
+    from mmtool.translation.blocks import MirroredPartition
+    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+
+def source_cut(
+    diverging: Diverging, frontier: UpstreamOffset, read_to: UpstreamOffset, place: TopicPartition
+) -> str:
+    """Of a source's log that does not hold any more what was read from it (KIP-595).
+
+    Args:
+        diverging: The broker's word. One whose end is behind ``read_to`` does not tell where it begins.
+        frontier: Up to there the source is mirrored.
+        read_to: Up to there it was read.
+        place: On the source.
+    """
+    end = diverging.end
+    if end >= read_to:
+        return (
+            f"the source's log holds other records below {read_to} than were read, as after an unclean leader election,"
+            " and nobody can tell from where on: compare both sides, then `mmtool flow seek --csv FILE`"
+        )
+    lost = f"{end} to {frontier - 1} were mirrored and are gone"
+    gone = f"offsets {lost}" if end < frontier else "nothing mirrored is gone"
+    return (
+        f"the source's log was cut at {end}, as an unclean leader election does: {gone}; to mirror what is there now:"
+        f" `mmtool flow seek --csv FILE`, with the line {place.topic},{place.partition},{end}"
+    )
+
+
+def target_cut(about: MirroredPartition, log_end: DownstreamOffset, known_to: DownstreamOffset) -> str:
+    """Of a target's log that is shorter than its books.
+
+    Args:
+        about: Whose.
+        log_end: Where the log ends by now.
+        known_to: Where it ended when it was last heard of.
+    """
+    return (
+        f"the target's log was cut at {log_end}, as an unclean leader election does:"
+        f" offsets {log_end} to {known_to - 1} of {about.downstream} are gone; to mirror their records again:"
+        f" `mmtool flow rebuild --topic {about.source_topic}`, then start `mmtool replicate`"
+    )

@@ -1,0 +1,90 @@
+"""The target's log is cut by an unclean leader election: told, whether records come or not, and mended."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from mmtool.lab.load import Load, produce
+from mmtool.lab.log_cut import LogCut
+from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.exactness import stored_maps
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.replicating import Bench
+
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
+
+KEPT, LOST, MORE, FOREIGN = 100, 50, 30, 5_000
+PATIENCE_SECONDS = 60
+
+
+def values(cluster, topic):
+    return Counter(record.value for record in read_topic(cluster.bootstrap, topic))
+
+
+@pytest.mark.parametrize("when", ["between two runs", "and grew again", "at rest", "while records come"])
+def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_path, when):
+    """Whoever wrote since; others go on. ``flow rebuild`` finds what is left, the next start mirrors what is not."""
+    bench, stem = Bench(threes, tmp_path), f"short-{when.replace(' ', '-')}-{os.getpid()}"
+    source, target = threes["source"], threes["target"]
+    topic, other = f"{stem}-cut", f"{stem}-other"
+    properties = bench.properties(f"{stem}-.*", **{"replication.factor": "1"})
+    for name in (topic, other):
+        create_topic(source.bootstrap, name, 1, 3)
+
+    def write(name, count, first):
+        produce(source.bootstrap, Load(name, count, 1, 100, first_sequence=first))
+
+    with LogCut(target, f"source.{topic}") as cut:
+        write(topic, KEPT, 0)
+        assert bench.catch_up(properties).code == 0
+        cut.only_one_replica()
+        write(topic, LOST, KEPT)
+        if when in ("between two runs", "and grew again"):
+            assert bench.catch_up(properties).code == 0
+            cut.lose_it()
+            if when == "and grew again":
+                cut.write(LOST + MORE, FOREIGN)
+        else:
+            with bench.start(properties) as process:
+                process.wait_line("caught_up", PATIENCE_SECONDS)
+                cut.lose_it()
+                if when == "while records come":
+                    write(topic, MORE, KEPT + LOST)
+                process.wait_line(f"was cut at {KEPT}", PATIENCE_SECONDS)
+                write(other, MORE, 0)
+                wait_until(
+                    lambda: values(target, f"source.{other}") == values(source, other), "the other topic", 30
+                )
+        cut.heal()
+    stopped = bench.catch_up(properties, "-o", "json")
+    (row,) = [row for row in stopped.rows if row["topic"] == topic]
+    assert (stopped.code, row["state"]) == (6, "halted"), stopped.stderr
+    assert f"offsets {KEPT} to {KEPT + LOST - 1} of source.{topic}-0 are gone" in row["reason"]
+    foreign = values(target, f"source.{topic}") - values(source, topic)
+    assert foreign.total() == (LOST + MORE if when == "and grew again" else 0)
+    assert values(target, f"source.{topic}").total() == KEPT + foreign.total()
+    line = ("flow", "rebuild", "-c", str(properties), "--topic", topic, "--execute", "--yes")
+    rebuilt = run_mmtool(tmp_path / "rebuild", *line)
+    assert rebuilt.code == 0, rebuilt.stderr
+    assert bench.catch_up(properties).code == 0
+    assert values(target, f"source.{topic}") == values(source, topic) + foreign
+    assert_exact(bench.flow(properties), source, target, topic)
+
+
+def assert_exact(flow, source, target, topic):
+    """Every record of the source has its place on the target, whatever lies between."""
+    maps = stored_maps(flow, source, target)
+    places = {
+        run.upstream_start + i: run.downstream_start + i
+        for run in maps[topic, 0].runs
+        for i in range(run.count)
+    }
+    here, there = (
+        {r.offset: r.value for r in read_topic(c.bootstrap, t)}
+        for c, t in ((source, topic), (target, f"source.{topic}"))
+    )
+    assert {offset: there.get(place) for offset, place in places.items()} == here
