@@ -117,8 +117,8 @@ async def append(cluster: WireCluster, entry: ProducePartition) -> int:
 
     async def attempt() -> tuple[int, None]:
         request = ProduceRequest([entry], _TIMEOUT_MS)
-        answers = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
-        code = answers[0].error_code
+        answer = await cluster.send_to_leader(entry.topic, entry.partition, request, purpose="books")
+        code = answer.partitions[0].error_code
         if code in RETRY_AFTER_METADATA:
             await cluster.refresh([entry.topic])
         return code, None

@@ -229,6 +229,7 @@ class PositionRecord(Document):
         at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
         dead_letters: Records that are beside the target topic instead, of whichever owner.
         foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
+        slowed_by: The clusters whose quotas make its pump wait while it is behind.
     """
 
     PREFIX = "position/"
@@ -252,6 +253,7 @@ class PositionRecord(Document):
     dead_letters: int = 0
     foreign: int = 0
     foreign_end: int = 0
+    slowed_by: str = ""
 
     @property
     def key(self) -> bytes:
@@ -260,7 +262,14 @@ class PositionRecord(Document):
     @property
     def notes(self) -> str:
         """What is to be known of it whatever its state is; empty where there is nothing."""
-        return joined(self.letters_said, self.foreign_said)
+        return joined(self.letters_said, self.foreign_said, self.quota_said)
+
+    @property
+    def quota_said(self) -> str:
+        """Whose quota makes its pump wait; empty where none does."""
+        return (
+            f"held back by a quota of {self.slowed_by}, whose brokers make it wait" if self.slowed_by else ""
+        )
 
     @property
     def foreign_said(self) -> str:

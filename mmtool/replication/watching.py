@@ -43,6 +43,7 @@ class PositionsWatch:
         self._noted: dict[Place, tuple[str, int]] = {}
         self._letters: dict[Place, int] = {}
         self._foreign: dict[Place, int] = {}
+        self._slowed: dict[Place, str] = {}
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -106,11 +107,21 @@ class PositionsWatch:
         if position.foreign > 2 * told:  # who goes on writing is not told of each time
             self._foreign[place] = position.foreign
             self.news.append(f"{name}: {position.foreign_said}")
+        self._note_quota(place, position)
         said = (position.reason, position.upstream_position)
         if position.reason and self._noted.get(place) != said:
             self._noted[place] = said
             how = "is halted: " if halted else "is "
             self.news.append(f"{name} {how}{position.reason}")
+
+    def _note_quota(self, place: Place, position: PositionRecord) -> None:
+        """Of the flow as a whole: a quota holds back many partitions at once."""
+        before = any(self._slowed.values())
+        self._slowed[place] = position.slowed_by
+        if not before and position.slowed_by:
+            self.news.append(position.quota_said)
+        elif before and not any(self._slowed.values()):
+            self.news.append("no quota holds it back any more")
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:

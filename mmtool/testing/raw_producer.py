@@ -44,5 +44,5 @@ async def _attempt(cluster: WireCluster, topic: str, partition: int, batch: byte
     """A topic that was just made has no leader for a moment."""
     topic_id = (await cluster.refresh([topic]))[topic].topic_id
     request = ProduceRequest([ProducePartition(topic, topic_id, partition, batch)], _TIMEOUT_MS)
-    (answer,) = await cluster.send_to_leader(topic, partition, request)
+    (answer,) = (await cluster.send_to_leader(topic, partition, request)).partitions
     return answer.error_code, answer.message

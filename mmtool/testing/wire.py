@@ -125,7 +125,8 @@ class RealLog:
     async def produce(self, batch: bytes) -> ProducedPartition:
         """The broker's answer to one batch."""
         request = ProduceRequest([self.holding(batch)], 15_000)
-        return (await self.cluster.send_to_leader(self.topic, self.partition, request, purpose="produce"))[0]
+        answer = await self.cluster.send_to_leader(self.topic, self.partition, request, purpose="produce")
+        return answer.partitions[0]
 
     async def fetch(self, offset: int = 0, *, read_committed: bool = False) -> FetchedPartition:
         """What the leader has from ``offset`` on, at once."""

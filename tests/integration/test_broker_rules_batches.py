@@ -78,8 +78,8 @@ async def test_batches_for_several_partitions_in_one_request_are_taken_each_for_
     logs = [await target.log(name, partition) for partition in range(3)]
     batches = [signed([b"a"]), batch_of(records(0, 2)).write(), signed([b"c"])]
     request = ProduceRequest([log.holding(b) for log, b in zip(logs, batches, strict=True)], 15_000)
-    answers = await logs[0].cluster.send_to_leader(name, 0, request)
-    codes = {answer.partition: answer.error_code for answer in answers}
+    answer = await logs[0].cluster.send_to_leader(name, 0, request)
+    codes = {one.partition: one.error_code for one in answer.partitions}
     assert codes == {0: Code.NONE, 1: Code.INVALID_RECORD, 2: Code.NONE}
 
 

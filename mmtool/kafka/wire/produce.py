@@ -52,8 +52,15 @@ class ProducedPartition(NamedTuple):
     message: str
 
 
+class ProduceAnswer(NamedTuple):
+    """What became of one request; ``throttle_ms`` is how long a quota of the broker makes its client wait (KIP-219)."""
+
+    partitions: list[ProducedPartition]
+    throttle_ms: int
+
+
 @dataclass(frozen=True, slots=True)
-class ProduceRequest(WireRequest[list[ProducedPartition]]):
+class ProduceRequest(WireRequest[ProduceAnswer]):
     """Batches for different partitions, sorted by topic, acks=all.
 
     Two batches for one partition in one request are refused by the broker with error 87.
@@ -88,10 +95,10 @@ class ProduceRequest(WireRequest[list[ProducedPartition]]):
                 _topic_by_name(of, parts)
         return parts
 
-    def answer(self, version: int, cursor: Cursor) -> list[ProducedPartition]:
+    def answer(self, version: int, cursor: Cursor) -> ProduceAnswer:
         answers: list[ProducedPartition] = []
         (_read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name)(cursor, version, answers)
-        return answers
+        return ProduceAnswer(answers, cursor.int32())
 
 
 def _topic_by_id(of: list[ProducePartition], parts: list[bytes | bytearray]) -> None:

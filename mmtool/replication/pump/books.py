@@ -198,4 +198,5 @@ class PositionsBook:
             dead_letters=tally.dead_letters,
             foreign=tally.foreign,
             foreign_end=tally.foreign_end,
+            slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import UseRecord
 from mmtool.replication.pump.bucket import TokenBucket
+from mmtool.replication.pump.quotas import Quotas
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import SharesRecord
@@ -24,6 +25,7 @@ class Pace:
 
     Attributes:
         under_way: How many fetches wait for their answers.
+        quotas: What brokers hold back beside it.
     """
 
     def __init__(self, flow: FlowAssignment, task: int) -> None:
@@ -33,6 +35,7 @@ class Pace:
         self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self.under_way = 0
+        self.quotas = Quotas()
         self._set(flow.bytes_per_second)
 
     @property

@@ -114,7 +114,9 @@ class FlowPump:
         self.ends = TargetEnds(self.target, self.mirrors, every)
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
-        self.writer = TargetWriter(self.target, self.mirrors, self._freed, self._failed, self.round_trips)
+        self.writer = TargetWriter(
+            self.target, self.mirrors, self._freed, self._failed, self.round_trips, self.pace.quotas
+        )
         with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
         self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake)
         self.reader = SourceReader(

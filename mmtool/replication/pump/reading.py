@@ -196,6 +196,7 @@ class SourceReader:
             self._budget.add(-reserved)
             self._pace.under_way -= 1
         self._asked_ms.pop(connection, None)
+        self._pace.quotas.note(self._cluster.alias, answer.throttle_ms)
         if followed.session.answered(answer):
             await self._take(answer, followed)
         else:

@@ -79,9 +79,10 @@ class SyncBook:
                 request = ProduceRequest(
                     [ProducePartition(self._topic, topic_id, 0, batch.payload)], _TIMEOUT_MS
                 )
-                answers = await self._cluster.send_to_leader(self._topic, 0, request, purpose="syncs")
-                self._note(answers[0].error_code)
-                if answers[0].error_code in RETRY_AFTER_METADATA:
+                answer = await self._cluster.send_to_leader(self._topic, 0, request, purpose="syncs")
+                code = answer.partitions[0].error_code
+                self._note(code)
+                if code in RETRY_AFTER_METADATA:
                     await self._cluster.refresh([self._topic])
         except ConnectionLostError as error:
             self.failure = str(error)

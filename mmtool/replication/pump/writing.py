@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.pump.quotas import Quotas
     from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.pump.sent import Sent
 
@@ -36,6 +37,7 @@ class TargetWriter:
         freed: Called with the bytes that acknowledgements freed.
         failed: Called once with FencedError or InDoubtError: the pump must stop.
         round_trips: Is told how long each answer took.
+        quotas: Is told for how long brokers make it wait.
     """
 
     def __init__(
@@ -45,12 +47,14 @@ class TargetWriter:
         freed: Callable[[int], None],
         failed: Callable[[BaseException], None],
         round_trips: RoundTrips,
+        quotas: Quotas,
     ) -> None:
         self._cluster = cluster
         self._mirrors = list(mirrors)
         self._freed = freed
         self._failed = failed
         self._round_trips = round_trips
+        self._quotas = quotas
         self._queues: dict[int, deque[PartitionMirror]] = defaultdict(deque)
         self._outstanding: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,7 +112,9 @@ class TargetWriter:
         request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
         began = time.monotonic()
         try:
-            answers = await self._cluster.send(node, request, purpose="produce")
+            answer = await self._cluster.send(node, request, purpose="produce")
+            answers: list[ProducedPartition] | None = answer.partitions
+            self._quotas.note(self._cluster.alias, answer.throttle_ms)
             now = time.monotonic()
             self._answered += 1
             self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)

@@ -32,7 +32,7 @@ class Target:
     async def send_to_leader(self, *_, **__):
         self.asked.set()
         await self.may_answer.wait()
-        return [SimpleNamespace(error_code=0)]
+        return SimpleNamespace(partitions=[SimpleNamespace(error_code=0)])
 
 
 def book_of(target):

@@ -7,7 +7,9 @@ import asyncio
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.kafka.wire.produce import ProduceAnswer
 from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.testing.batches import data
@@ -41,7 +43,7 @@ class Target:
         scripted = self.scripted.pop(0) if self.scripted else Code.NONE
         if scripted is None:
             raise ConnectionLostError("cut")
-        return [self._answer(part, batch, scripted) for part, batch in batches]
+        return ProduceAnswer([self._answer(part, batch, scripted) for part, batch in batches], 0)
 
     def _answer(self, part, batch, code):
         answer = self.logs.setdefault(part.partition, FakeLog()).append(batch) if code == Code.NONE else None
@@ -61,7 +63,9 @@ class Scene:
         self.mirrors = [mirror_of(assigned(partition=p)) for p in range(partitions)]
         self.held = 0
         self.failures = []
-        self.writer = TargetWriter(target, self.mirrors, self._freed, self.failures.append, RoundTrips())
+        self.writer = TargetWriter(
+            target, self.mirrors, self._freed, self.failures.append, RoundTrips(), Quotas()
+        )
 
     def _freed(self, count):
         self.held -= count

@@ -1,0 +1,31 @@
+"""Brokers that make a pump wait: which cluster's quota holds a flow back (KIP-219)."""
+
+from __future__ import annotations
+
+import time
+
+_LONG_MS = 500
+"""A wait that is worth a word. Brokers ask for less where somebody is hardly above a quota."""
+
+_REMEMBERED_SECONDS = 10.0
+
+
+class Quotas:
+    """Remembers for a while who asked to wait for long.
+
+    A. A cluster is named until `_REMEMBERED_SECONDS` after the last wait that it asked for.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def note(self, alias: str, throttle_ms: int) -> None:
+        """A broker of that cluster asked to wait for so long, before it answers anything else."""
+        if throttle_ms >= _LONG_MS:
+            self._until[alias] = time.monotonic() + throttle_ms / 1000 + _REMEMBERED_SECONDS
+
+    @property
+    def of(self) -> str:
+        """The clusters whose quotas hold the flow back now; empty when none does."""
+        now = time.monotonic()
+        return " and ".join(alias for alias, until in sorted(self._until.items()) if until > now)

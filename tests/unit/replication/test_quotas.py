@@ -1,0 +1,65 @@
+"""A flow that brokers hold back says whose quota it is, once, and that it is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.plan.documents import State
+from mmtool.replication.pump import quotas
+from mmtool.replication.pump.quotas import Quotas
+from mmtool.replication.watching import PositionsWatch
+from mmtool.testing.maps import position_of
+from mmtool.translation.types import TopicPartition
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(quotas.time, "monotonic", lambda: now.seconds)
+    return now
+
+
+def test_a_cluster_is_named_while_it_makes_its_client_wait_and_a_while_after(clock):
+    held = Quotas()
+    held.note("east", 20_000)
+    assert held.of == "east"
+    clock.seconds += 29.9
+    assert held.of == "east"
+    clock.seconds += 0.2
+    assert held.of == ""
+
+
+def test_who_waits_for_a_moment_only_is_not_held_back(clock):
+    held = Quotas()
+    held.note("east", 499)
+    assert held.of == ""
+
+
+def test_both_clusters_may_hold_a_flow_back(clock):
+    held = Quotas()
+    held.note("west", 900)
+    held.note("east", 900)
+    assert held.of == "east and west"
+
+
+def slowed(partition, by):
+    position = position_of(TopicPartition("orders", partition), "id-orders", 5, 9, State.RUNNING)
+    return ("id-orders", partition), replace(position, reason="", slowed_by=by)
+
+
+def test_it_is_said_of_the_flow_and_not_of_each_partition():
+    watch = PositionsWatch(None, "pump-1", {})
+    for place, position in (slowed(0, "east"), slowed(1, "east"), slowed(0, ""), slowed(0, "east")):
+        watch._note(place, position)
+    assert watch.news == ["held back by a quota of east, whose brokers make it wait"]
+    for place, position in (slowed(0, ""), slowed(1, "")):
+        watch._note(place, position)
+    assert watch.news[1:] == ["no quota holds it back any more"]
+
+
+def test_status_says_it_of_each_partition_that_waits():
+    _, position = slowed(0, "east")
+    assert position.notes == "held back by a quota of east, whose brokers make it wait"
