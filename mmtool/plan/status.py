@@ -123,9 +123,11 @@ class FlowFacts:
         return position is not None and self.owner is not None and position.owner == self.owner.owner
 
     def live(self, topic_id: TopicId, partition: int) -> PositionRecord | None:
-        """A partition's position, when it is the fresh word of the pumps that run now."""
+        """A partition's position, when it is the fresh word of the pumps that run now, of a mirror that is there."""
         position = self.positions.get((topic_id, partition))
         if position is None or not self.announced or not self.is_of_owner(position):
+            return None
+        if position.target_topic not in self.target_ids:
             return None
         return position if self.now_ms - position.observed_ms < SILENT_MS else None
 

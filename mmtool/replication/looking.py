@@ -94,8 +94,10 @@ class TopicsLook:
                 self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
-            for reason in run.view.refused.values():
-                self.say(f"{run.name}: halted: {reason}")
+            for topic, reason in run.view.refused.items():
+                self._sayings.once(f"{run.name} {topic}", f"{run.name}: halted: {reason}")
+            for topic in run.view.topics:
+                self._sayings.is_well(f"{run.name} {topic}")
             while run.warnings:
                 self.say(run.warnings.pop(0))
 

@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 90
 MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
-AWAY_SECONDS = 35  # requests of the driver and of pumps give up after 30
+AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 
 def ends(own, stage):

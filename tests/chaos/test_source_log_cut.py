@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 
 import pytest
@@ -30,7 +31,7 @@ def values(cluster, topic):
 
 @pytest.mark.parametrize("running", [False, True], ids=["between two runs", "under a running flow"])
 def test_records_that_a_source_lost_are_not_taken_for_those_that_were_written_after_them(
-    threes, tmp_path, running
+    threes, tmp_path, measured, running
 ):
     """The other topic goes on; a seek to where the log was cut mirrors what is there now, once."""
     bench, stem = Bench(threes, tmp_path), f"cut-{int(running)}-{os.getpid()}"
@@ -55,7 +56,9 @@ def test_records_that_a_source_lost_are_not_taken_for_those_that_were_written_af
             with bench.start(properties) as process:
                 process.wait_line("caught_up", PATIENCE_SECONDS)
                 go_on()
+                began = time.monotonic()
                 process.wait_line(f"was cut at {KEPT}", PATIENCE_SECONDS)
+                measured(f"told {time.monotonic() - began:.1f} s after both brokers were there again")
         else:
             go_on()
     stopped = bench.catch_up(properties, "-o", "json")

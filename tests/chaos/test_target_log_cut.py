@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 
 import pytest
@@ -26,7 +27,7 @@ def values(cluster, topic):
 
 
 @pytest.mark.parametrize("when", ["between two runs", "and grew again", "at rest", "while records come"])
-def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_path, when):
+def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_path, measured, when):
     """Whoever wrote since; others go on. ``flow rebuild`` finds what is left, the next start mirrors what is not."""
     bench, stem = Bench(threes, tmp_path), f"short-{when.replace(' ', '-')}-{os.getpid()}"
     source, target = threes["source"], threes["target"]
@@ -52,9 +53,11 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
             with bench.start(properties) as process:
                 process.wait_line("caught_up", PATIENCE_SECONDS)
                 cut.lose_it()
+                began = time.monotonic()
                 if when == "while records come":
                     write(topic, MORE, KEPT + LOST)
                 process.wait_line(f"was cut at {KEPT}", PATIENCE_SECONDS)
+                measured(f"{when}: told {time.monotonic() - began:.1f} s after another broker led")
                 write(other, MORE, 0)
                 wait_until(
                     lambda: values(target, f"source.{other}") == values(source, other), "the other topic", 30

@@ -206,6 +206,12 @@ def test_a_mirror_whose_target_topic_is_gone_is_halted(ids, became):
     assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}")
 
 
+def test_what_its_pump_said_a_moment_ago_does_not_hide_that_a_target_topic_is_gone():
+    known = facts(position(at=5, end=10, state=State.RUNNING, since=1), blocks=[block()], target_ids={})
+    assert has_silent(known)
+    assert only(known).state is State.HALTED
+
+
 def test_a_source_topic_that_was_created_again_is_halted_unless_it_begins_again():
     known = facts(blocks=[block(topic_id="id-of-before")])
     assert only(known).reason == "source topic orders was deleted and created again"
