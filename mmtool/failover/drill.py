@@ -30,6 +30,7 @@ from mmtool.insight.translation import (
     selection_warnings,
 )
 from mmtool.kafka.ports import LogPart
+from mmtool.output import warn
 from mmtool.plan.drill import plan_drill, shadow_of, shadowed
 from mmtool.plan.drill_report import markdown
 from mmtool.plan.emergency import costs_of
@@ -147,8 +148,10 @@ def execute(
     landing = Landing.of(ways, rehearsal.plan)
     steps = _Steps(rehearsal, drain, landing, timeout_seconds)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
-    if ended.error is not None and landing.results:
-        steps.clean_up()
+    if (
+        ended.error is not None and ended.point_of_no_return_passed
+    ):  # a write that was cut off tells no result
+        _clean_up_after(steps)
     return Drilled(rehearsal, ended, landing, lag_before=steps.lag_before, records_read=steps.records_read)
 
 
@@ -264,8 +267,16 @@ class _Steps:
             name, problem = next(iter(left.items()))
             raise CheckFailedError(
                 f"{counted(len(left), 'shadow')} could not be deleted, such as {name}: {problem}",
-                remedy=f"kafka-consumer-groups --delete --group {name}, or let it expire",
+                remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes what is left",
             )
+
+
+def _clean_up_after(steps: _Steps) -> None:
+    """What ended the drill is its error; what is left besides is said."""
+    try:
+        steps.clean_up()
+    except CheckFailedError as left:
+        warn(f"{left.message}; {left.remedy}")
 
 
 def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:

@@ -221,8 +221,9 @@ class Landing:
         took = self.ways.began_before + self.ways.clock() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.ways.journal.settled(results)
-        again = f"run `mmtool failover resume {self.ways.operation_id}`"  # the same command would find this one open
-        _raise(failure_of_writing(results, again))
+        # the same command would find this one open, but for a drill, which is in nobody's way
+        again = f"run `mmtool failover resume {self.ways.operation_id}`"
+        _raise(failure_of_writing(results, "drill again" if self.mode is Mode.DRILL else again))
 
     def hand_over(self) -> None:
         """From now on nothing of the flow commits for these groups on the target; or it does again."""

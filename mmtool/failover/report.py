@@ -369,6 +369,8 @@ def ways_on(operation: Operation) -> list[str]:
         return []
     standing, name = operation.standing, operation.plan.operation_id
     verbs = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
+    if operation.plan.mode is Mode.DRILL:  # it is drilled again
+        del verbs[Event.RESUME]
     return [
         f"possible: mmtool failover {verb} {name}" for event, verb in verbs.items() if can(standing, event)
     ]

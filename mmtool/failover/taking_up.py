@@ -58,6 +58,12 @@ def require(found: Recorded, event: Event) -> None:
     Raises:
         RefusedError: The table has no such way on.
     """
+    if event is Event.RESUME and found.mode is Mode.DRILL:
+        raise RefusedError(
+            f"operation {found.operation_id} is a drill, which is not taken up again",
+            remedy=f"drill again; `mmtool failover rollback {found.operation_id} --execute` deletes what is left of it",
+            code="wrong_state",
+        )
     if can(found.operation.standing, event):
         return
     raise RefusedError(

@@ -254,7 +254,7 @@ class FlowRun:
             target_topic_id=topic.target_id,
             shard=shard_of(*place, self.shard_count),
             max_batch_bytes=topic.limits.max_batch_bytes,
-            tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position),
+            tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position, self.owner),
             halted=self.halted.get(place, ""),
             at_end_ms=position.at_end_ms if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers

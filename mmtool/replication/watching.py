@@ -154,14 +154,17 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
     )
 
 
-def tally_of_all(folded: Tally, position: PositionRecord | None) -> Tally:
+def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> Tally:
     """What is counted so far: by rounds that were told to their end, and by the last word of one that was not.
 
     Args:
         folded: Of this owner's rounds.
-        position: By whichever owner. What it tells of letters and of others only grows.
+        position: By whichever owner. What it tells of letters and of others only grows; of records, an owner's own.
+        owner: Who asks.
     """
     if position is None:
         return folded
     foreign = max((folded.foreign, folded.foreign_end), (position.foreign, position.foreign_end))
-    return Tally(folded.records, folded.bytes, max(folded.dead_letters, position.dead_letters), *foreign)
+    own = (position.records, position.mirrored_bytes) if position.owner == owner else (0, 0)
+    records, size = max(folded.records, own[0]), max(folded.bytes, own[1])
+    return Tally(records, size, max(folded.dead_letters, position.dead_letters), *foreign)

@@ -112,9 +112,9 @@ class Stage:
         self._processes.close()
         self.stop_writing()
 
-    def start(self, *options: str) -> MmtoolProcess:
+    def start(self, *options: str, environ: Mapping[str, str] | None = None) -> MmtoolProcess:
         """``mmtool replicate`` with this stage's properties file, always the same."""
-        return self._processes.enter_context(self.bench.start(self.properties, *options))
+        return self._processes.enter_context(self.bench.start(self.properties, *options, environ=environ))
 
     def members(self) -> list[str]:
         """Client ids of the flow's ownership group: its owner, and who would like to be."""

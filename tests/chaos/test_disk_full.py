@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import time
-from contextlib import contextmanager
 
 import pytest
 
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.testing.replicating import Bench, Stage
+from mmtool.testing.small_disk import fill, small_disk
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 pytestmark.append(
@@ -26,21 +25,9 @@ RECOVERY_SECONDS = 30.0
 PATIENCE_SECONDS = 90.0
 
 
-@contextmanager
-def small_disk(directory):
-    """A disk of its own, in memory."""
-    directory.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(directory)]
-    subprocess.run(mount, check=True)
-    try:
-        yield directory
-    finally:
-        subprocess.run(["umount", "-l", str(directory)], check=True)
-
-
 @pytest.fixture
 def disk(tmp_path):
-    with small_disk(tmp_path / "small") as mounted:
+    with small_disk(tmp_path / "small", DISK_BYTES) as mounted:
         yield mounted
 
 
@@ -54,17 +41,6 @@ def fleet(tmp_path, disk):
     ]
     with Fleet(clusters) as running:
         yield running
-
-
-def fill(disk):
-    """Until nothing goes in any more; the file that does it."""
-    filler = disk / "filler"
-    with filler.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"\0" * 65536)
-        except OSError:
-            return filler
 
 
 def test_a_flow_outlives_a_target_whose_disk_is_full_and_goes_on_by_itself(fleet, disk, tmp_path, measured):

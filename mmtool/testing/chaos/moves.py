@@ -38,7 +38,7 @@ PATIENCE_SECONDS = 90.0
 
 _SAID = frozenset({3, 4, 6, 7, 9, 10})
 """Ends that the contract knows of for what the faults do."""
-_RESUME = re.compile(r"mmtool failover resume (?:\(or cancel\) )?([\w-]*\d[\w-]*)")
+_ON = re.compile(r"mmtool failover (resume|rollback) (?:\(or cancel\) )?([\w-]*\d[\w-]*)")
 
 
 class Move(StrEnum):
@@ -171,11 +171,17 @@ class MoveRun:
             answer = self._run(words, f"try-{len(self.outcome.tries)}")
             self.outcome.tries.append(f"{answer.code} after {answer.seconds:.1f} s{_why(answer)}")
             healed = self._healed_at
-            if answer.code == 0 or self._gives_up(answer, healed):
+            cleaned_up = words[1] == "rollback" and answer.code == 0
+            if (answer.code == 0 and not cleaned_up) or self._gives_up(answer, healed):
                 self.outcome.done_seconds = 0.0 if healed is None else time.monotonic() - healed
                 return
-            found = _RESUME.search(answer.stderr)
-            words = ("failover", "resume", found.group(1), "--execute", "--yes") if found else line
+            words = line if cleaned_up else self._said(answer) or (line if words[1] != "rollback" else words)
+
+    def _said(self, answer: Answer) -> Sequence[str]:
+        """The way on that the screen names: to take it up again, or of a drill to delete what it left. Else none."""
+        wanted = "rollback" if self.outcome.move is Move.DRILL else "resume"
+        named = [found[2] for found in _ON.finditer(answer.stderr) if found[1] == wanted]
+        return ("failover", wanted, named[0], "--execute", "--yes") if named else ()
 
     def _of_groups(self, move: Move) -> Sequence[str]:
         more = ("--diverged-dir", str(self._directory)) if move is Move.FAILBACK else ()

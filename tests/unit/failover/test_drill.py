@@ -2,8 +2,12 @@
 
 import pytest
 
-from mmtool.errors import GateError
+from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.drill import NoSeat, drilled_row, emergency_now, execute, rehearse, write_report
+from mmtool.failover.report import ways_on
+from mmtool.failover.states import Event
+from mmtool.failover.taking_up import find, require
+from mmtool.kafka.errors import Problem
 from mmtool.plan.group_facts import Commit, GroupSelection, Member, select_groups
 from mmtool.plan.steps import ORDER, Mode
 from mmtool.testing.scene import Scene
@@ -75,6 +79,41 @@ def test_other_records_behind_the_offset_are_seven_and_the_shadow_is_gone_all_th
     drilled = ran()
     assert (drilled.operation.error.exit_code, drilled.operation.error.code) == (7, "check_failed")
     assert not [name for name in scene.target.groups.list_groups() if "drill" in name]
+
+
+def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_what_ended_it(
+    scene, ran, capsys
+):
+    """They could not be read back either: the target is away."""
+
+    def away(*_):
+        raise UnreachableError("west does not answer")
+
+    def alter(group, offsets):
+        done = committed(group, offsets)
+        scene.target.groups.fresh = away
+        scene.target.groups.delete = lambda name: Problem("unreachable", f"west does not answer about {name}")
+        return done
+
+    committed, scene.target.groups.alter = scene.target.groups.alter, None
+    scene.target.groups.alter = alter
+    drilled = ran()
+    assert drilled.operation.error is not None
+    assert "could not be deleted" not in drilled.operation.error.message
+    said = capsys.readouterr().err
+    assert "1 shadow could not be deleted" in said
+    assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} --execute" in said
+
+
+def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, ran):
+    foreign = [(n, "foreign" if n == 17 else content) for n, content in enumerate(CONTENTS)]
+    scene.holds(scene.target, "east.orders", foreign)
+    drilled = ran()
+    found = find(scene.journal, drilled.rehearsal.plan.operation_id)
+    with pytest.raises(RefusedError, match="is a drill, which is not taken up again") as refused:
+        require(found, Event.RESUME)
+    assert "failover rollback" in refused.value.remedy
+    assert not any("resume" in way for way in ways_on(found.operation))
 
 
 def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):

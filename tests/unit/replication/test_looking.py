@@ -39,7 +39,7 @@ def run():
     run._predecessor = SimpleNamespace(starts=nothing_left, record=as_begun)
     run.is_away = False
     run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
-    run._fresh, run._tallies, run._positions, run.halted = {}, {}, {}, {}
+    run._fresh, run._tallies, run._positions, run.halted, run.owner = {}, {}, {}, {}, "owner-1"
     run.watch = SimpleNamespace(positions={}, holds=Holds())
     return run
 
