@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ def main(arguments: list[str]) -> int:
     seeds = [asked.seed] if asked.seed is not None else range(asked.first, asked.first + asked.seeds)
     passed = _passed(asked.log) if asked.log and asked.seed is None else set()
     todo = [seed for seed in seeds if seed not in passed]
+    _archive_classes()
     failed = 0
     with tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder, Place(Path(folder)) as place:
         for seed in todo:
@@ -31,6 +33,13 @@ def main(arguments: list[str]) -> int:
             _tell(outcome, asked.log)
     _say(f"{len(todo) - failed} of {len(todo)} seeds passed, {len(passed)} had before")
     return min(failed, 100)
+
+
+def _archive_classes() -> None:
+    """As `docs/how-to/start-faster.md` has it, once for a machine; by a process of its own, for it ends Spark."""
+    subprocess.run(
+        [sys.executable, "-m", "mmtool.replication.spark_archive"], check=True, capture_output=True
+    )
 
 
 def _asked(arguments: list[str]) -> argparse.Namespace:

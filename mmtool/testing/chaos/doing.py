@@ -29,6 +29,8 @@ _SHAPES = {
 }
 _RESET_EVERY_SECONDS = 0.5
 _END_SECONDS = 60.0
+_BROKER_START_SECONDS = 4.0
+"""What was killed is back when its fault is over; it is started that much earlier."""
 
 
 class Keeper:
@@ -129,7 +131,8 @@ class Doing:
         while fault.what is What.RESET and time.monotonic() < self._began + fault.ends_at_seconds:
             self._place.links[fault.side].cut()
             time.sleep(_RESET_EVERY_SECONDS)
-        self._sleep_until(fault.ends_at_seconds)
+        earlier = _BROKER_START_SECONDS if fault.what is What.BROKER_KILLED else 0.0
+        self._sleep_until(max(fault.at_seconds, fault.ends_at_seconds - earlier))
 
     def _end(self, fault: Fault) -> None:
         if fault.what is What.FROZEN:
