@@ -148,10 +148,8 @@ def execute(
     landing = Landing.of(ways, rehearsal.plan)
     steps = _Steps(rehearsal, drain, landing, timeout_seconds)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
-    if (
-        ended.error is not None and ended.point_of_no_return_passed
-    ):  # a write that was cut off tells no result
-        _clean_up_after(steps)
+    if ended.error is not None and ended.point_of_no_return_passed:
+        _clean_up_after(steps)  # whatever a write that was cut off has told
     return Drilled(rehearsal, ended, landing, lag_before=steps.lag_before, records_read=steps.records_read)
 
 

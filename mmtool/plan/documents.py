@@ -262,11 +262,11 @@ class PositionRecord(Document):
     @property
     def notes(self) -> str:
         """What is to be known of it whatever its state is; empty where there is nothing."""
-        return joined(self.letters_said, self.foreign_said, self.quota_said)
+        return joined(self.letters_said, self.foreign_said)
 
     @property
     def quota_said(self) -> str:
-        """Whose quota makes its pump wait; empty where none does."""
+        """Whose quota makes its pump wait, while it runs; empty where none does."""
         return (
             f"held back by a quota of {self.slowed_by}, whose brokers make it wait" if self.slowed_by else ""
         )

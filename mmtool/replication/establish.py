@@ -150,6 +150,7 @@ async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, 
         place: block
         for place, block in closed.items()
         if flow.target.leader(*block.about.downstream) is not None
+        and flow.target.topic_id(block.about.target_topic) == block.about.target_topic_id
     }
     tps = [block.about.downstream for block in led.values()]
     ends, producers = await asyncio.gather(
@@ -316,6 +317,8 @@ async def _resume_one(
     topic_id = flow.target.topic_id(topic)
     if bounds is None or topic_id is None:
         raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
+    if topic_id != block.about.target_topic_id:
+        raise DivergedError(f"target topic {topic} was deleted and created again: {BEGIN_AGAIN}")
     start, end = bounds
     log = TargetLog(DownstreamOffset(start), DownstreamOffset(end))
     return await resume(source, flow.target, block, topic_id, log, ours, unbooked=unbooked)

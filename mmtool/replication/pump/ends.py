@@ -49,13 +49,19 @@ class TargetEnds:
         }
         self._next = now + max(self._every, len(resting) / _PARTITIONS_A_SECOND)
         ends = await ends_now(self._cluster, resting, _PATIENCE_SECONDS)
+        unclear = {
+            place.topic
+            for place, (mirror, _) in resting.items()
+            if place not in ends or ends[place] < mirror.downstream_end
+        }
+        if unclear:
+            await self._look_up(unclear)
         for place, end in ends.items():
             mirror, mark = resting[place]
-            mirror.looked(mark, DownstreamOffset(end))
-        if silent := {place.topic for place in resting.keys() - ends.keys()}:
-            await self._look_up(silent)
+            if self._cluster.topic_id(place.topic) == mirror.assignment.target_topic_id:
+                mirror.looked(mark, DownstreamOffset(end))
 
     async def _look_up(self, topics: Iterable[str]) -> None:
-        """Who leads them by now: of a partition that is at rest nobody else would notice."""
+        """Who leads them by now, and whether they are still the same: of what is at rest nobody else would notice."""
         with suppress(ConnectionLostError, TimeoutError):
             await asyncio.wait_for(self._cluster.refresh(topics), _PATIENCE_SECONDS)

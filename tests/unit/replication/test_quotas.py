@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.plan.documents import State
+from mmtool.plan.partition_rows import PartitionRow
 from mmtool.replication.pump import quotas
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.watching import PositionsWatch
@@ -60,6 +61,8 @@ def test_it_is_said_of_the_flow_and_not_of_each_partition():
     assert watch.news[1:] == ["no quota holds it back any more"]
 
 
-def test_status_says_it_of_each_partition_that_waits():
+def test_status_says_it_of_each_partition_that_waits_while_its_pump_runs():
     _, position = slowed(0, "east")
-    assert position.notes == "held back by a quota of east, whose brokers make it wait"
+    row = PartitionRow.of("east", "west", position, 5)
+    assert row.reason == "held back by a quota of east, whose brokers make it wait"
+    assert position.notes == ""
