@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
 
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
+from mmtool.testing.small_disk import small_disk
 
+_DISK_BYTES = 64 << 20
 _SEED = pytest.StashKey[int]()
 
 
@@ -31,6 +34,15 @@ def chance(request, measured) -> random.Random:
     """The source of all that is random in a test."""
     measured(f"chaos seed: {request.config.stash[_SEED]}")
     return random.Random(f"{request.config.stash[_SEED]} {request.node.name}")
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A folder that is a disk of its own, small enough to be filled."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a disk that is small enough to be filled")
+    with small_disk(tmp_path / "small", _DISK_BYTES) as mounted:
+        yield mounted
 
 
 @pytest.fixture

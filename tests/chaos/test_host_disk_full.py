@@ -8,24 +8,12 @@ import time
 import pytest
 
 from mmtool.testing.replicating import Bench, Stage
-from mmtool.testing.small_disk import fill, small_disk
+from mmtool.testing.small_disk import fill
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
-pytestmark.append(
-    pytest.mark.skipif(
-        os.geteuid() != 0, reason="only root may mount a disk that is small enough to be filled"
-    )
-)
 
-DISK_BYTES = 64 << 20
 RECOVERY_SECONDS = 30.0
 PATIENCE_SECONDS = 90.0
-
-
-@pytest.fixture
-def disk(tmp_path):
-    with small_disk(tmp_path / "small", DISK_BYTES) as mounted:
-        yield mounted
 
 
 def test_a_flow_goes_on_and_outlives_a_killed_worker_where_nothing_can_be_written(
