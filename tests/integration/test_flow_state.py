@@ -340,7 +340,7 @@ def holed(made, settings, monkeypatch, topic_name):
     topic = f"{settings[2]}-{topic_name('holed')}"
     create_topic(made.up, topic)
     produce(made.up, Load(topic, RECORDS, 1, 100, transactions=Transactions(f"{topic}-writer", 7)))
-    monkeypatch.setattr(pump_mirror, "_MAX_RUNS", 2)
+    monkeypatch.setattr(pump_mirror, "OPEN_RUNS", 2)
     mirror(made.settings)
     return topic
 
