@@ -13,7 +13,7 @@ from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.replication.record_prints import RecordPrints
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.derive import AmbiguousError, derive, gaps_between, next_record
-from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Bounds = tuple[int, int]
 
-_MAX_RUNS = 1024  # as pumps do
 _UNNAMED = WriterState(0, 0, 0)
 """Until the shard's claim is known, which is before anything is stored."""
 
@@ -162,7 +161,7 @@ def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[in
         behind_gaps: Upstream starts of runs that have records before them which are not on the target.
     """
     start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
-    recorder = MapRecorder.begin(about, start, max_runs=_MAX_RUNS)
+    recorder = MapRecorder.begin(about, start, max_runs=OPEN_RUNS)
     for run in runs:
         if run.upstream_start in behind_gaps:
             recorder.skip_to(run.upstream_start)

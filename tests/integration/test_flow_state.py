@@ -380,7 +380,7 @@ def test_forgetting_that_is_cut_off_is_done_again(made, fleet, holed, monkeypatc
 def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, fleet, holed, monkeypatch):
     """New blocks lie over old ones by then, one by one."""
     mirrored = made.target(holed)
-    monkeypatch.setattr(deriving, "_MAX_RUNS", 2)
+    monkeypatch.setattr(deriving, "OPEN_RUNS", 2)
     monkeypatch.setattr(own_records, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
     for appended in (1, 5):
         with monkeypatch.context() as patched:
