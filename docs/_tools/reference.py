@@ -111,6 +111,7 @@ _RETURN = f"""\
       source. Ctrl-C and SIGTERM wait for the end. `mmtool failover rollback` puts back what stood there before, for
       groups that nobody has started since.
     - A write that the target refuses whole, or that was put back whole, counts as if it had never begun.
+    - A drill is not resumed, on either side of it: its shadows are deleted however it ends, and it is drilled again.
     """
 
 
