@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from mmtool.errors import GateError, UnreachableError
 from mmtool.lab.topics import end_offsets
@@ -107,12 +107,14 @@ class SeedRun:
         flow = self._flow
         flow.create_topics()
         with Keeper(flow.start) as keeper, flow.watcher(self.group) as watcher:
-            with _Load(flow.source.bootstrap, tuple(flow.remotes), self.group):
+            with _Load(flow.source.bootstrap, tuple(flow.remotes), self.group) as load:
                 if not schedule.from_the_start:
                     self._wait_until_it_moves()
                 Doing(schedule.faults, self._place, keeper).run()
-                healed = time.monotonic()
-            failures, recovered = self._recovered(watcher, healed)
+                load.ask_to_stop()
+                failures, recovered = self._recovered(watcher, time.monotonic())
+            if not failures:  # with what came last
+                failures, _ = self._recovered(watcher, time.monotonic())
             code, stop_seconds = keeper.stop()
         failures += self._ended(code, stop_seconds, keeper.said)
         verdict = judge(flow.settings, flow.source, flow.target, flow.sides.logs(), watcher.seen)
@@ -141,7 +143,9 @@ class SeedRun:
             wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS)
         except GateError:
             return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault"], None
-        return [], round(time.monotonic() - healed, 1)
+        seconds = round(time.monotonic() - healed, 1)
+        late = [f"even only {seconds} s after the last fault"] if seconds > PATIENCE_SECONDS else []
+        return late, seconds
 
     def _is_even(self, watcher: Watcher) -> bool:
         try:
@@ -186,7 +190,7 @@ class _Load:
         ]
         self._group = WorkingGroup(bootstrap, group, topics, READ_PER_SECOND)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             for writer in self._writers:
                 stack.enter_context(writer)
@@ -194,6 +198,13 @@ class _Load:
             for writer in self._writers:
                 stack.callback(writer.ask_to_stop)
             self._stack = stack.pop_all()
+        return self
+
+    def ask_to_stop(self) -> None:
+        """Ends soon; the end of the context waits for it. Clients that hang do not hold up who looks at the flow."""
+        self._group.stopping.set()
+        for writer in self._writers:
+            writer.ask_to_stop()
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
