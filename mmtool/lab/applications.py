@@ -82,7 +82,6 @@ def consumer_of(bootstrap: str, group: str) -> Consumer:
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "max.poll.interval.ms": 60_000,
-            "socket.timeout.ms": 10_000,  # a request that a frozen broker never answers would hold it up for a minute
             "log_level": 2,
         }
     )

@@ -36,4 +36,6 @@ class WorkingGroup(Worker):
 
         if any(message.error() is None for message in consumer.consume(self._each, 0.05)):
             with suppress(KafkaException):  # its broker may be away: the next commit holds more
-                consumer.commit(asynchronous=False)
+                consumer.commit(
+                    asynchronous=True
+                )  # a frozen coordinator would hold up a waiting one for a minute
