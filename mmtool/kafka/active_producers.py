@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
@@ -36,14 +35,8 @@ async def active_producers_of_all(
     cluster: WireCluster, places: Collection[TopicPartition], *, purpose: str
 ) -> dict[TopicPartition, Sequence[ProducerState]]:
     """The same of many partitions, a request for each leader; left out are those of which nothing is told."""
-    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for place in places:
-        leader = cluster.leader(*place)
-        if leader is not None:
-            by_leader[leader].append(place)
-    asked = [
-        cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in by_leader.items()
-    ]
+    led = by_leader(cluster, places)
+    asked = [cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in led.items()]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     found: dict[TopicPartition, Sequence[ProducerState]] = {}
     for answer in answers:

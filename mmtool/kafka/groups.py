@@ -225,10 +225,8 @@ class KafkaGroups:
     def _still_there(self, group: str, code: int) -> Problem | None:
         if code == Code.NON_EMPTY_GROUP:
             return problem_of(code)
-        if (
-            code != Code.GROUP_ID_NOT_FOUND
-        ):  # else it was deleted by a request whose answer was lost, or expired
-            self._check(code, f"deleting group {group}")
+        is_gone = code == Code.GROUP_ID_NOT_FOUND  # by a request whose answer was lost, or it has expired
+        self._check(Code.NONE if is_gone else code, f"deleting group {group}")
         return None
 
     def _undeleted(

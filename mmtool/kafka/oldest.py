@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, BatchError, iter_batches, raw_records
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 
@@ -36,13 +35,9 @@ async def _times(
     await cluster.start()
     try:
         await cluster.refresh({place.topic for place in places})
-        by_leader: dict[int, list[FirstMissing]] = defaultdict(list)
-        for place in sorted(places):
-            leader = cluster.leader(place.topic, place.partition)
-            if leader is not None:
-                by_leader[leader].append(place)
-        looks = [_Look(cluster, leader, read_committed=read_committed) for leader in by_leader]
-        work = [look.ask(of, until) for look, of in zip(looks, by_leader.values(), strict=True)]
+        led = by_leader(cluster, sorted(places))
+        looks = [_Look(cluster, leader, read_committed=read_committed) for leader in led]
+        work = [look.ask(of, until) for look, of in zip(looks, led.values(), strict=True)]
         await asyncio.gather(*work)
         return {place: ms for look in looks for place, ms in look.found.items()}
     finally:

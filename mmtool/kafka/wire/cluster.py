@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicId
 
 A = TypeVar("A")
+P = TypeVar("P", bound="Place")
 
 COMMITS = "__consumer_offsets"
 """Each of its partitions' leaders is the coordinator of the groups in it."""
@@ -41,6 +43,26 @@ class ConnectionLostError(Exception):
 
 class OutOfRangeError(ConnectionLostError):
     """The log does not hold that offset: it begins behind it, or ends before it."""
+
+
+class Place(Protocol):
+    """Whatever names a partition."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+
+def by_leader(cluster: WireCluster, places: Iterable[P]) -> dict[int, list[P]]:
+    """Places by the broker that leads them, as far as the last ``refresh`` knew; without those that nobody leads."""
+    led: dict[int, list[P]] = defaultdict(list)
+    for place in places:
+        leader = cluster.leader(place.topic, place.partition)
+        if leader is not None:
+            led[leader].append(place)
+    return led
 
 
 class WireCluster:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, by_leader, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
@@ -93,14 +92,11 @@ async def ends_now(
 
 
 def _ask_leaders(cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
-    by_leader: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
-    for tp, when in timestamps.items():
-        leader = cluster.leader(tp.topic, tp.partition)
-        if leader is not None:
-            by_leader[leader][tp] = when
     return [
-        cluster.send(leader, ListOffsetsRequest(of, read_committed), purpose="metadata")
-        for leader, of in by_leader.items()
+        cluster.send(
+            leader, ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed), purpose="metadata"
+        )
+        for leader, of in by_leader(cluster, timestamps).items()
     ]
 
 
