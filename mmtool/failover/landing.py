@@ -10,7 +10,7 @@ from mmtool.failover.clearance import clear
 from mmtool.failover.hooks import Hooks
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rehearsal import refusal_of, refuse
-from mmtool.failover.states import Event, OperationState, can
+from mmtool.failover.states import Event, OperationState
 from mmtool.failover.writing import Outcome, Written, commit_all, failure_of_writing, read_back_all
 from mmtool.plan.failover import Guard, blocking_guards
 from mmtool.plan.group_facts import ABSENT
@@ -250,7 +250,7 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
     """
     left = other.fence_stands or other.tail is not None
     ended = other.state is OperationState.FAILED and not left
-    return can(other.operation.standing, Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
+    return other.operation.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
 
 
 def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
@@ -265,7 +265,7 @@ def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...
 
 
 def _half_done(other: Recorded) -> Guard:
-    ways = "resume" if not can(other.operation.standing, Event.CANCEL) else "resume (or cancel)"
+    ways = "resume" if not other.operation.may(Event.CANCEL) else "resume (or cancel)"
     return Guard(
         "open_operation",
         f"operation {other.operation_id} ({other.mode}) by {other.by} is about the same groups and has not ended",

@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
-from mmtool.failover.states import START, Event, OperationState, Phase, Standing, advance
+from mmtool.failover.states import START, Event, OperationState, Phase, Standing, advance, can
 from mmtool.failover.stopping import Stops
-from mmtool.plan.steps import POINT_OF_NO_RETURN, StepName
+from mmtool.plan.steps import POINT_OF_NO_RETURN, Mode, StepName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -84,6 +84,10 @@ class Operation:
 
     def state_of(self, step: Step) -> StepState:
         return self.steps.get(step.name, StepState.PENDING)
+
+    def may(self, event: Event) -> bool:
+        """Whether the table has that way on; a drill is not resumed, it is drilled again."""
+        return can(self.standing, event) and not (event is Event.RESUME and self.plan.mode is Mode.DRILL)
 
     def after(self, event: Event) -> Operation:
         """Where the event leads, by the table.

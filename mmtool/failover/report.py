@@ -12,7 +12,7 @@ from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Figures
 from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
-from mmtool.failover.states import Event, OperationState, can
+from mmtool.failover.states import Event, OperationState
 from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
 from mmtool.plan.diverged import Replay
@@ -367,12 +367,10 @@ def ways_on(operation: Operation) -> list[str]:
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
     if refused or isinstance(error, OwnedElsewhereError):
         return []
-    standing, name = operation.standing, operation.plan.operation_id
+    name = operation.plan.operation_id
     verbs = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
-    if operation.plan.mode is Mode.DRILL:  # it is drilled again
-        del verbs[Event.RESUME]
     return [
-        f"possible: mmtool failover {verb} {name}" for event, verb in verbs.items() if can(standing, event)
+        f"possible: mmtool failover {verb} {name}" for event, verb in verbs.items() if operation.may(event)
     ]
 
 

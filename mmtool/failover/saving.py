@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
-from mmtool.failover.states import Event, OperationState, can
+from mmtool.failover.states import Event, OperationState
 from mmtool.people import operator
 from mmtool.plan.by_hand import Place
 from mmtool.plan.documents import UnreadableDocumentError
@@ -168,7 +168,7 @@ def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
     if found.state is OperationState.COMPLETED:
         return True
     name = saved.plan.operation_id
-    resumable = can(found.operation.standing, Event.RESUME)
+    resumable = found.operation.may(Event.RESUME)
     raise RefusedError(
         f"operation {name} is {found.state}: a plan is executed once",
         remedy=f"mmtool failover resume {name}" if resumable else "rehearse again with --out",

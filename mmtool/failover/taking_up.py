@@ -15,7 +15,7 @@ from mmtool.failover.landing import Landing
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
-from mmtool.failover.states import Event, OperationState, can
+from mmtool.failover.states import Event, OperationState
 from mmtool.failover.undo import Undoing
 from mmtool.output import warn
 from mmtool.plan.diverged import Replay
@@ -58,14 +58,14 @@ def require(found: Recorded, event: Event) -> None:
     Raises:
         RefusedError: The table has no such way on.
     """
+    if found.operation.may(event):
+        return
     if event is Event.RESUME and found.mode is Mode.DRILL:
         raise RefusedError(
             f"operation {found.operation_id} is a drill, which is not taken up again",
             remedy=f"drill again; `mmtool failover rollback {found.operation_id} --execute` deletes what is left of it",
             code="wrong_state",
         )
-    if can(found.operation.standing, event):
-        return
     raise RefusedError(
         f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
         remedy=_OVER if found.state in _TAKEN_BACK else _INSTEAD[event],
@@ -282,7 +282,7 @@ def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
         for other in others
         if other.operation_id != found.operation_id
         and other.mode is Mode.EMERGENCY
-        and can(other.operation.standing, Event.ROLL_BACK)
+        and other.operation.may(Event.ROLL_BACK)
         for topic in topics_of(other.operation.plan.groups)
     }
 
