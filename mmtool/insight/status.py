@@ -158,20 +158,24 @@ class WatchedFlow:
             for place, one in wanted.items()
             if place.topic in keeps and keeps[place.topic].bytes is not None and starts.get(place, 0) > 0
         }
-        times = {
-            first: ms
-            for of in (wanted, firsts)
-            if of
-            for first, ms in self.watch.first_missing_times(list(of.values())).items()
-        }
+        oldest, goes_next = self._times(wanted), self._times(firsts)
         now_ms = int(time.time() * 1000)
+        return tuple(
+            one.with_age(
+                oldest.get(one.place),
+                now_ms,
+                keeps.get(one.place.topic, Retention()),
+                goes_next.get(one.place),
+            )
+            for one in found
+        )
 
-        def aged(standing: Standing) -> PartitionRow:
-            place = standing.place
-            oldest, first = (times.get(of[place]) if place in of else None for of in (wanted, firsts))
-            return standing.with_age(oldest, now_ms, keeps.get(place.topic, Retention()), first)
-
-        return tuple(map(aged, found))
+    def _times(self, wanted: Mapping[TopicPartition, FirstMissing]) -> dict[TopicPartition, int]:
+        """When each of these records was written, where it could be told."""
+        if not wanted:
+            return {}
+        times = self.watch.first_missing_times(wanted.values())
+        return {place: times[one] for place, one in wanted.items() if one in times}
 
 
 def _first_missing(standing: Standing) -> FirstMissing | None:

@@ -36,12 +36,11 @@ if TYPE_CHECKING:
     from mmtool.translation.runs import Run
     from mmtool.translation.types import TopicId
 
+    _Reading = Callable[[int, int], AsyncIterator[BatchView]]
+
 _FOREVER = 1 << 62
 _GROWN = 1000
 """How far back of a cut log is read to tell where it was cut: in offsets."""
-
-if TYPE_CHECKING:
-    _Reading = Callable[[int, int], AsyncIterator[BatchView]]
 
 
 class _Found(NamedTuple):

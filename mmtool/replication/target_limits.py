@@ -80,9 +80,8 @@ async def refused_times(
     old = {at: now_ms - of.before_max_ms for at, of in limits.items() if of.before_max_ms < now_ms}
     ahead = {at: now_ms + of.after_max_ms for at, of in limits.items() if of.after_max_ms < FOR_EVER - now_ms}
     taken = await list_offsets(source, dict.fromkeys(old, LATEST), read_committed=False)
-    taken |= await list_offsets(
-        source, old, read_committed=False
-    )  # without one that is young enough, none is
+    # where no record is young enough, all up to the end are too old
+    taken |= await list_offsets(source, old, read_committed=False)
     refused = await list_offsets(source, ahead, read_committed=False)
     found: dict[str, dict[TopicPartition, int]] = {
         _BEFORE: {at: starts[at] for at, first in taken.items() if starts[at] < first},

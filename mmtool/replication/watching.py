@@ -43,7 +43,7 @@ class PositionsWatch:
         self._noted: dict[Place, tuple[str, int]] = {}
         self._letters: dict[Place, int] = {}
         self._foreign: dict[Place, int] = {}
-        self._slowed: dict[Place, str] = {}
+        self._slowed: set[Place] = set()
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -116,12 +116,13 @@ class PositionsWatch:
 
     def _note_quota(self, place: Place, position: PositionRecord) -> None:
         """Of the flow as a whole: a quota holds back many partitions at once."""
-        before = any(self._slowed.values())
-        self._slowed[place] = position.slowed_by
-        if not before and position.slowed_by:
-            self.news.append(position.quota_said)
-        elif before and not any(self._slowed.values()):
-            self.news.append("no quota holds it back any more")
+        before = bool(self._slowed)
+        if position.slowed_by:
+            self._slowed.add(place)
+        else:
+            self._slowed.discard(place)
+        if before != bool(self._slowed):
+            self.news.append(position.quota_said or "no quota holds it back any more")
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:

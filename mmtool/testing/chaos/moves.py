@@ -171,11 +171,12 @@ class MoveRun:
             answer = self._run(words, f"try-{len(self.outcome.tries)}")
             self.outcome.tries.append(f"{answer.code} after {answer.seconds:.1f} s{_why(answer)}")
             healed = self._healed_at
-            cleaned_up = words[1] == "rollback" and answer.code == 0
-            if (answer.code == 0 and not cleaned_up) or self._gives_up(answer, healed):
+            back = words[1] == "rollback"  # one that fails is tried again
+            if (answer.code == 0 and not back) or self._gives_up(answer, healed):
                 self.outcome.done_seconds = 0.0 if healed is None else time.monotonic() - healed
                 return
-            words = line if cleaned_up else self._said(answer) or (line if words[1] != "rollback" else words)
+            if not back or answer.code == 0:
+                words = (() if back else self._said(answer)) or line
 
     def _said(self, answer: Answer) -> Sequence[str]:
         """The way on that the screen names: to take it up again, or of a drill to delete what it left. Else none."""

@@ -195,8 +195,7 @@ class _Load:
             for writer in self._writers:
                 stack.enter_context(writer)
             stack.enter_context(self._group)
-            for writer in self._writers:
-                stack.callback(writer.ask_to_stop)
+            stack.callback(self.ask_to_stop)
             self._stack = stack.pop_all()
         return self
 
