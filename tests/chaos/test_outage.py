@@ -55,7 +55,9 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
         assert side == "source" or "no word for" in answer.stderr
 
 
-def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_than_a_session(own, tmp_path):
+def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_than_a_session(
+    own, tmp_path, measured
+):
     """As after an emergency: all is failed over, and the other cluster is away. It goes on when there is something."""
     bench = Bench(own, tmp_path)
     source, target = own["source"].bootstrap, own["target"].bootstrap
@@ -64,10 +66,14 @@ def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_t
         own["target"].pause_broker(0)
         time.sleep(SESSION_SECONDS + 5)
         own["target"].resume_broker(0)
+        woken = time.monotonic()
         create_topic(source, "rest-late", 1)
         produce(source, Load("rest-late", 10, 1, 100))
         wait_until(
             lambda: end_offsets(target, "source.rest-late") == {0: 10}, "its ten records", PATIENCE_SECONDS
+        )
+        measured(
+            f"target hung, nothing to mirror: a new topic was there {time.monotonic() - woken:.1f} s after"
         )
         answer = process.stop()
     assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -154,11 +155,15 @@ async def test_records_that_were_appended_and_never_booked_are_found_and_booked(
 
 
 @on_loop
-async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene, upstream):
+async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene, upstream, measured):
     await vanished(scene, upstream, booked=5, unbooked=5)
     await asyncio.to_thread(delete_records, scene.up, scene.topic, 8)
+    began = time.monotonic()
     owner = await scene.take()
     await owner.catch_up()
+    measured(
+        f"unbooked records deleted on the source: even {time.monotonic() - began:.1f} s after the next owner began"
+    )
     runs = owner.runs(scene.topic)
     await owner.close()
     assert (owner.halted(scene.topic), scene.read(), runs) == ("", values(0, 10), [(0, 0, 10)])
@@ -379,7 +384,9 @@ async def test_an_owner_that_was_replaced_cannot_begin_a_new_partition(scene, up
 
 
 @on_loop
-async def test_ten_thousand_equal_records_are_as_many_after_owners_were_killed_between_them(scene, upstream):
+async def test_ten_thousand_equal_records_are_as_many_after_owners_were_killed_between_them(
+    scene, upstream, measured
+):
     """Nothing but their numbers tells them apart."""
     chance, log, lives = random.Random(5), await upstream.log(scene.topic), 5
     equal = batch_of([PlainRecord(at, NOW_MS, b"k", b"same") for at in range(100)]).write()
@@ -390,8 +397,10 @@ async def test_ten_thousand_equal_records_are_as_many_after_owners_were_killed_b
             assert (await log.produce(equal)).error_code == Code.NONE
         await asyncio.sleep(chance.uniform(0.0, 0.3))
         await owner.kill()
+        began = time.monotonic()
         owner = await scene.take(in_doubt=True)
     await owner.catch_up()
+    measured(f"equal records: even {time.monotonic() - began:.1f} s after the last owner began")
     assert (scene.read() == [b"same"] * 10_000, owner.halted(scene.topic)) == (True, "")
     assert sum(count for _, _, count in owner.runs(scene.topic)) == 10_000
     await owner.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from itertools import count
 
 import pytest
@@ -74,10 +75,12 @@ def test_two_aliases_of_one_cluster_are_refused(bench, fleet, topic, unchanged):
     assert says(bench.catch_up(properties), 2, "same cluster", fleet["source"].cluster_id) is True
 
 
-def test_a_cluster_other_than_the_expected_one_is_refused(bench, fleet, topic, unchanged):
+def test_a_cluster_other_than_the_expected_one_is_refused(bench, fleet, topic, unchanged, measured):
     properties = bench.properties(topic, **{"target.mmtool.cluster.id": "AAAAAAAAAAAAAAAAAAAAAA"})
     wanted = ("AAAAAAAAAAAAAAAAAAAAAA", fleet["target"].cluster_id, "target.bootstrap.servers")
+    began = time.monotonic()
     assert says(bench.catch_up(properties), 3, *wanted) is True
+    measured(f"another cluster at an address: refused after {time.monotonic() - began:.1f} s")
 
 
 def test_another_alias_for_a_known_pair_of_clusters_is_refused(bench, fleet, topic):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -45,7 +46,7 @@ def told(record):
 @pytest.mark.parametrize("cleaned", [(FROM,), (TO,), (FROM, TO)], ids=["source", "target", "both"])
 @on_loop
 async def test_an_owner_that_died_is_followed_although_its_last_records_were_compacted(
-    fleet, tmp_path, topic_name, cleaned
+    fleet, tmp_path, topic_name, cleaned, measured
 ):
     topic = CompactedTopic(topic_name("compacted"), partitions=1, keys=60)
     topic.create(fleet[FROM].bootstrap)
@@ -54,9 +55,13 @@ async def test_an_owner_that_died_is_followed_although_its_last_records_were_com
     upstream = await died(fleet, settings, topic)
     for side in cleaned:
         await asyncio.to_thread(compact, fleet[side].bootstrap, {FROM: topic.name, TO: mirrored}[side])
+    began = time.monotonic()
     owner = await Owner.take(settings)
     assert owner.halted(topic.name) == ""
     await owner.catch_up()
+    measured(
+        f"{' and '.join(cleaned)} compacted: even {time.monotonic() - began:.1f} s after the next owner began"
+    )
     here = {r.offset: r for r in await (await upstream.log(topic.name)).records()}
     there = {r.offset: r for r in await (await owner.target_log(topic.name)).records()}
     runs = owner.runs(topic.name)
