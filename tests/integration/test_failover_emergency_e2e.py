@@ -19,7 +19,7 @@ from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.exactness import flow_identity
@@ -79,7 +79,7 @@ class Lost:
         line = ("failover", command, *words, "-c", str(self.unreachable), "-o", "json")
         answer = run_mmtool(self.folder / f"run-{self.count}", *line)
         assert "Traceback" not in answer.stderr
-        assert answer.seconds < within, answer.stderr
+        assert answer.seconds < patience(within), answer.stderr
         return answer
 
     def emergency(self, *names, execute=False, unknown="leave"):
