@@ -38,12 +38,22 @@ _LOGGING = (
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a cluster is made of; ``properties`` go into every broker's ``server.properties`` and win."""
+    """What a cluster is made of.
+
+    Attributes:
+        properties: Go into every broker's ``server.properties`` and win.
+        of_brokers: As ``properties``, but of one broker each, by its number; those win.
+    """
 
     brokers: int = 1
     version: str = KAFKA_VERSION
     properties: Mapping[str, str] = field(default_factory=dict)
     jvm: Sequence[str] = JVM
+    of_brokers: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def properties_of(self, broker: int) -> dict[str, str]:
+        """What is set for it."""
+        return {**self.properties, **self.of_brokers.get(broker, {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +222,9 @@ class Cluster:
     def _format(self, node: Node, jars: Sequence[Path]) -> None:
         folder = self._folder(node)
         folder.mkdir(exist_ok=True)
-        settings = server_properties(node, self._nodes, folder / "data", self.shape.properties)
+        settings = server_properties(
+            node, self._nodes, folder / "data", self.shape.properties_of(node.node_id)
+        )
         self._config(node).write_text(properties_text(settings))
         if (folder / "data" / "meta.properties").exists():
             return

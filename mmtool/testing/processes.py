@@ -18,7 +18,7 @@ from mmtool.errors import GateError
 from mmtool.lab.waiting import patience, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 Role = Literal["driver", "jvm", "executor", "daemon", "worker", "helper"]
 """The command itself; Spark's JVM (for a moment the script that becomes it), and those of its executors where it has a
@@ -138,24 +138,22 @@ class MmtoolProcess:
 
     def kill(self, *roles: Role) -> list[int]:
         """SIGKILL to every process of these roles, in one go; their pids."""
-        pids = [pid for role in roles for pid in self.pids(role)]
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        return pids
+        return self._send(signal.SIGKILL, roles)
 
-    def freeze(self) -> None:
-        """SIGSTOP to all of it: its connections stay open and nothing moves, as behind a network that is cut."""
-        self._send(signal.SIGSTOP)
+    def freeze(self, *roles: Role) -> None:
+        """SIGSTOP to all of it, or to every process of these roles: its connections stay open and nothing moves."""
+        self._send(signal.SIGSTOP, roles or get_args(Role))
 
     def thaw(self) -> None:
         """It goes on where it was."""
-        self._send(signal.SIGCONT)
+        self._send(signal.SIGCONT, get_args(Role))
 
-    def _send(self, signum: signal.Signals) -> None:
-        for pid in [pid for role in get_args(Role) for pid in self.pids(role)]:
+    def _send(self, signum: signal.Signals, roles: Sequence[Role]) -> list[int]:
+        pids = [pid for role in roles for pid in self.pids(role)]
+        for pid in pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signum)
+        return pids
 
     def kill_all(self) -> None:
         """SIGKILL to all of it, repeated until nothing is left that was being forked meanwhile."""

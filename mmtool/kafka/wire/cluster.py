@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.wire.asking import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
@@ -88,6 +90,7 @@ class WireCluster:
         self._brokers: dict[int, BrokerAddress] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._leaders: dict[tuple[str, int], int] = {}
+        self._slow: set[int] = set()
         self.alias = alias
         self.cluster_id = ""
 
@@ -98,24 +101,24 @@ class WireCluster:
             UnreachableError: when none does.
             NotAuthorisedError: when the cluster refuses our credentials.
         """
-        failure: Exception | None = None
-        for server in self._bootstrap:
-            host, _, port = server.strip().rpartition(":")
-            try:
-                connection = await self._connect(host.strip("[]"), int(port))
-            except (OSError, TimeoutError, ConnectionLostError) as error:
-                failure = error
-                continue
-            try:
-                self._keep(await connection.send(MetadataRequest(())))
-            finally:
-                connection.close()
-            return
-        raise UnreachableError(
-            f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}:"
-            f" {str(failure) or 'no answer in time'}",
-            remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
-        )
+        asks = [partial(self._introduced, server) for server in self._bootstrap]
+        try:
+            _, answer = await first_answer(asks, (OSError, ConnectionLostError))
+        except (OSError, ConnectionLostError) as error:
+            raise UnreachableError(
+                f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {_why(error)}",
+                remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
+            ) from error
+        self._keep(answer)
+
+    async def _introduced(self, server: str) -> Any:
+        """What a bootstrap server says of its cluster."""
+        host, _, port = server.strip().rpartition(":")
+        connection = await self._connect(host.strip("[]"), int(port))
+        try:
+            return await connection.send(MetadataRequest(()))
+        finally:
+            connection.close()
 
     async def close(self) -> None:
         for connection in self._connections.values():
@@ -141,14 +144,17 @@ class WireCluster:
         return self._keep(await self._ask_any(request))
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:
-        """Whether every broker that answers knows these topics: they hear of a new one at different times."""
+        """Whether every broker that answers soon knows these topics: they hear of a new one at different times."""
         names = sorted(set(topics))
-        for node in list(self._brokers):
-            with suppress(ConnectionLostError):
-                answer = await self.send(node, MetadataRequest(names), purpose="metadata")
-                if any(topic.error_code != Code.NONE or not topic.partitions for topic in answer.topics):
-                    return False
-        return True
+
+        async def knows(node: int) -> bool:
+            with suppress(ConnectionLostError, TimeoutError):
+                async with asyncio.timeout(NEXT_SECONDS):
+                    answer = await self.send(node, MetadataRequest(names), purpose="metadata")
+                return all(topic.error_code == Code.NONE and topic.partitions for topic in answer.topics)
+            return True
+
+        return all(await asyncio.gather(*map(knows, self._brokers)))
 
     async def _restart(self) -> None:
         try:
@@ -211,8 +217,8 @@ class WireCluster:
             if connection is None or not connection.connected():
                 try:
                     connection = await self._connect(broker.host, broker.port)
-                except (OSError, TimeoutError) as error:
-                    raise ConnectionLostError(f"broker {node} of {self.alias}: {error}") from error
+                except OSError as error:
+                    raise ConnectionLostError(f"broker {node} of {self.alias}: {_why(error)}") from error
                 self._connections[key] = connection
             return connection
 
@@ -302,13 +308,20 @@ class WireCluster:
         Raises:
             ConnectionLostError: when none answers.
         """
-        for node in list(self._brokers):
-            with suppress(ConnectionLostError):
-                return await self.send(node, request, purpose="metadata")
+        with suppress(ConnectionLostError):
+            return await self._ask_known(request)
         await self._restart()
-        for node in self._brokers:
-            return await self.send(node, request, purpose="metadata")
-        raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
+        return await self._ask_known(request)
+
+    async def _ask_known(self, request: WireRequest[A]) -> A:
+        """Of whichever known broker answers first; those that kept us waiting are asked last from then on."""
+        nodes = sorted(self._brokers, key=self._slow.__contains__)
+        if not nodes:
+            raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
+        asks = [partial(self.send, node, request, purpose="metadata") for node in nodes]
+        which, answer = await first_answer(asks, (ConnectionLostError,))
+        self._slow = self._slow - {nodes[which]} | set(nodes[:which])
+        return answer
 
     def check_denied(self, code: int, what: str) -> None:
         """Raises NotAuthorisedError, naming what is denied, for an authorisation error code."""
@@ -317,6 +330,10 @@ class WireCluster:
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
                 remedy="grant the right to mmtool's principal: see the contract's list of rights",
             )
+
+
+def _why(error: Exception) -> str:
+    return str(error) or "no answer in time"
 
 
 async def retrying(attempt: Any, *, what: str, seconds: float = _PATIENCE_SECONDS) -> Any:

@@ -14,7 +14,7 @@ from mmtool.testing.chaos.moves import MoveOutcome, MoveRun
 from mmtool.testing.chaos.place import Place
 from mmtool.testing.chaos.seed import Outcome, SeedRun
 
-REPLAY = ".venv/bin/python -m mmtool.testing.chaos{moves} --seed {seed}"
+REPLAY = ".venv/bin/python -m mmtool.testing.chaos{moves}{brokers} --seed {seed}"
 
 
 def main(arguments: list[str]) -> int:
@@ -25,7 +25,10 @@ def main(arguments: list[str]) -> int:
     todo = [seed for seed in seeds if seed not in passed]
     _archive_classes()
     failed = 0
-    with tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder, Place(Path(folder)) as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder,
+        Place(Path(folder), asked.brokers) as place,
+    ):
         for seed in todo:
             kind = MoveRun if asked.moves else SeedRun
             outcome = kind(place, Path(folder) / f"seed-{seed}", seed).run()
@@ -49,6 +52,7 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--moves", action="store_true", help="operations on groups instead of a flow under load"
     )
+    parser.add_argument("--brokers", type=int, default=1, help="of each cluster")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument(
         "--log", type=Path, help="a line is added for each seed; those that passed are not run again"
@@ -76,7 +80,9 @@ def _tell(outcome: Outcome | MoveOutcome, log: Path | None) -> None:
 
 def replay(outcome: Outcome | MoveOutcome) -> str:
     """What runs it alone."""
-    return REPLAY.format(seed=outcome.seed, moves=" --moves" if isinstance(outcome, MoveOutcome) else "")
+    moves = " --moves" if isinstance(outcome, MoveOutcome) else ""
+    brokers = f" --brokers {outcome.brokers}" if outcome.brokers > 1 else ""
+    return REPLAY.format(seed=outcome.seed, moves=moves, brokers=brokers)
 
 
 def _say(line: str) -> None:

@@ -12,11 +12,12 @@ from mmtool.testing.chaos.schedule import Side, What
 from mmtool.testing.link import LinkShape, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.testing.chaos.place import Place
     from mmtool.testing.chaos.schedule import Fault
-    from mmtool.testing.processes import MmtoolProcess
+    from mmtool.testing.link import Link
+    from mmtool.testing.processes import MmtoolProcess, Role
 
 _SHAPES = {
     What.FAR: LinkShape(round_trip_seconds=0.2),
@@ -26,6 +27,11 @@ _SHAPES = {
     What.SILENT_BACK: LinkShape(silent=frozenset({Way.BACK})),
     What.SLICED: LinkShape(round_trip_seconds=0.02, chunk_bytes=100),
     What.REFUSED: LinkShape(refuses=True),
+}
+_VICTIMS: Mapping[What, Role] = {
+    What.WORKER_KILLED: "worker",
+    What.JVM_KILLED: "jvm",
+    What.DRIVER_KILLED: "driver",
 }
 _RESET_EVERY_SECONDS = 0.5
 _END_SECONDS = 60.0
@@ -109,33 +115,36 @@ class Doing:
     def _begin(self, fault: Fault) -> None:
         match fault.what:
             case What.BROKER_FROZEN:
-                self._place.freeze(fault.side)
+                self._place.freeze(fault.side, *fault.brokers)
             case What.BROKER_KILLED:
-                self._place.kill(fault.side)
+                self._place.kill(fault.side, *fault.brokers)
             case What.RESET:
                 pass
-            case What.WORKER_KILLED:
-                self._keeper.process.kill("worker")
-            case What.JVM_KILLED:
-                self._keeper.process.kill("jvm")
-            case What.DRIVER_KILLED:
-                self._keeper.process.kill("driver")
+            case What.WORKER_KILLED | What.JVM_KILLED | What.DRIVER_KILLED:
+                self._keeper.process.kill(_VICTIMS[fault.what])
             case What.STOPPED:
                 self._keeper.process.stop()
+            case What.WORKER_FROZEN:
+                self._keeper.process.freeze("worker")
             case What.FROZEN:
                 self._keeper.process.freeze()
             case what:
-                self._place.links[fault.side].change(_SHAPES[what])
+                for link in self._links(fault):
+                    link.change(_SHAPES[what])
 
     def _meanwhile(self, fault: Fault) -> None:
         while fault.what is What.RESET and time.monotonic() < self._began + fault.ends_at_seconds:
-            self._place.links[fault.side].cut()
+            for link in self._links(fault):
+                link.cut()
             time.sleep(_RESET_EVERY_SECONDS)
         earlier = _BROKER_START_SECONDS if fault.what is What.BROKER_KILLED else 0.0
         self._sleep_until(max(fault.at_seconds, fault.ends_at_seconds - earlier))
 
     def _end(self, fault: Fault) -> None:
-        if fault.what is What.FROZEN:
+        if fault.what in {What.FROZEN, What.WORKER_FROZEN}:
             self._keeper.process.thaw()
         elif fault.side is not Side.COMMAND:
             self._place.heal(fault.side)
+
+    def _links(self, fault: Fault) -> list[Link]:
+        return [self._place.links[fault.side][broker] for broker in fault.brokers]

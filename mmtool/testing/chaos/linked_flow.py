@@ -49,6 +49,7 @@ class LinkedFlow:
         settings: Mapping[str, str],
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
+        self._replicas = place.brokers
         self.source, self.target = (place.cluster(side) for side in SIDES)
         self._bench = Bench(place.fleet, directory)
         links = {f"{side}.bootstrap.servers": place.bootstrap(side) for side in SIDES}
@@ -65,7 +66,7 @@ class LinkedFlow:
     def create_topics(self) -> None:
         """On the source."""
         for topic in self.remotes:
-            create_topic(self.source.bootstrap, topic, PARTITIONS)
+            create_topic(self.source.bootstrap, topic, PARTITIONS, self._replicas)
 
     def start(self) -> MmtoolProcess:
         """Its ``replicate``."""

@@ -73,6 +73,7 @@ class MoveOutcome:
     """
 
     seed: int
+    brokers: int
     move: Move
     schedule: Schedule
     tries: list[str] = field(default_factory=list)
@@ -88,6 +89,7 @@ class MoveOutcome:
         """For the log."""
         return {
             "seed": self.seed,
+            "brokers": self.brokers,
             "move": str(self.move),
             "passed": self.passed,
             "failures": self.failures,
@@ -109,7 +111,8 @@ class MoveRun:
 
     def __init__(self, place: Place, directory: Path, seed: int) -> None:
         self._place, self._directory = place, directory
-        self.outcome = MoveOutcome(seed, tuple(Move)[seed % len(Move)], schedule_of(seed))
+        move, schedule = tuple(Move)[seed % len(Move)], schedule_of(seed, place.brokers)
+        self.outcome = MoveOutcome(seed, place.brokers, move, schedule)
         self._journey = Journey(place, directory, f"move-{seed}-{time.monotonic_ns()}")
         self._flow = self._journey.flow
         self._healed_at: float | None = None

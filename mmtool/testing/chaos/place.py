@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SIDES = (Side.SOURCE, Side.TARGET)
-_NODE = 0
 
 
 def behind_a_link(behind: int, advertised: int) -> dict[str, str]:
@@ -30,34 +29,38 @@ def behind_a_link(behind: int, advertised: int) -> dict[str, str]:
 
 
 class Place:
-    """Two clusters of one broker. A context manager; `heal` makes everything well again."""
+    """Two clusters, each of whose brokers has its link. A context manager; `heal` makes everything well again.
 
-    def __init__(self, directory: Path) -> None:
+    Attributes:
+        links: Of each side, by the number of the broker.
+    """
+
+    def __init__(self, directory: Path, brokers: int = 1) -> None:
+        self.brokers = brokers
         self._ports = PortReservation()
-        self._behind = {side: (self._ports.take(), self._ports.take()) for side in SIDES}
-        self.fleet = Fleet(
-            [
-                Cluster(side, directory / side, Shape(properties=behind_a_link(*self._behind[side])))
-                for side in SIDES
-            ]
-        )
-        self.links: dict[Side, Link] = {}
+        self._behind = {
+            side: [(self._ports.take(), self._ports.take()) for _ in range(brokers)] for side in SIDES
+        }
+        self.fleet = Fleet([Cluster(side, directory / side, self._shape(side)) for side in SIDES])
+        self.links: dict[Side, list[Link]] = {}
         self._stack = ExitStack()
-        self._down: set[Side] = set()
-        self._frozen: set[Side] = set()
+        self._down: set[tuple[Side, int]] = set()
+        self._frozen: set[tuple[Side, int]] = set()
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self._ports.release)
             stack.enter_context(self.fleet)
-            for side, (behind, advertised) in self._behind.items():
-                self.links[side] = stack.enter_context(Link(advertised, behind))
+            for side, pairs in self._behind.items():
+                self.links[side] = [
+                    stack.enter_context(Link(advertised, behind)) for behind, advertised in pairs
+                ]
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for side in self._frozen:
-            self.cluster(side).resume_broker(_NODE)
+        for side, broker in self._frozen:
+            self.cluster(side).resume_broker(broker)
         self._stack.close()
         self.fleet.remove_data()
 
@@ -66,22 +69,31 @@ class Place:
 
     def bootstrap(self, side: Side) -> str:
         """As the command reaches it."""
-        return f"127.0.0.1:{self._behind[side][1]}"
+        return ",".join(f"127.0.0.1:{advertised}" for _, advertised in self._behind[side])
 
-    def freeze(self, side: Side) -> None:
-        self.cluster(side).pause_broker(_NODE)
-        self._frozen.add(side)
+    def freeze(self, side: Side, broker: int = 0) -> None:
+        self.cluster(side).pause_broker(broker)
+        self._frozen.add((side, broker))
 
-    def kill(self, side: Side) -> None:
-        self.cluster(side).kill_broker(_NODE)
-        self._down.add(side)
+    def kill(self, side: Side, broker: int = 0) -> None:
+        self.cluster(side).kill_broker(broker)
+        self._down.add((side, broker))
 
     def heal(self, side: Side) -> None:
-        """Whatever it was: the broker runs, and the link is clear."""
-        self.links[side].change(CLEAR)
-        if side in self._frozen:
-            self._frozen.discard(side)
-            self.cluster(side).resume_broker(_NODE)
-        if side in self._down:
-            self._down.discard(side)
-            self.cluster(side).start_broker(_NODE)
+        """Whatever it was: the brokers run, and their links are clear."""
+        for link in self.links[side]:
+            link.change(CLEAR)
+        for broker in self._taken(self._frozen, side):
+            self.cluster(side).resume_broker(broker)
+        for broker in self._taken(self._down, side):
+            self.cluster(side).start_broker(broker)
+
+    def _taken(self, those: set[tuple[Side, int]], side: Side) -> list[int]:
+        """What is said of this side, and no more."""
+        mine = {one for one in those if one[0] is side}
+        those.difference_update(mine)
+        return [broker for _, broker in mine]
+
+    def _shape(self, side: Side) -> Shape:
+        pairs = enumerate(self._behind[side])
+        return Shape(self.brokers, of_brokers={broker: behind_a_link(*pair) for broker, pair in pairs})

@@ -40,6 +40,7 @@ class What(StrEnum):
     WORKER_KILLED = "worker-killed"
     JVM_KILLED = "jvm-killed"
     DRIVER_KILLED = "driver-killed"
+    WORKER_FROZEN = "worker-frozen"
     FROZEN = "frozen"
     STOPPED = "stopped"
 
@@ -48,7 +49,9 @@ OF_LINKS = (
     What.FAR, What.THIN, What.SILENT, What.SILENT_THERE, What.SILENT_BACK, What.SLICED, What.RESET, What.REFUSED,
 )  # fmt: skip
 OF_BROKERS = (What.BROKER_FROZEN, What.BROKER_KILLED)
-OF_COMMAND = (What.WORKER_KILLED, What.JVM_KILLED, What.DRIVER_KILLED, What.FROZEN, What.STOPPED)
+OF_COMMAND = (
+    What.WORKER_KILLED, What.JVM_KILLED, What.DRIVER_KILLED, What.WORKER_FROZEN, What.FROZEN, What.STOPPED,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +61,22 @@ class Fault:
     Attributes:
         at_seconds: When it begins.
         seconds: How long it lasts; what is killed comes back then.
+        brokers: Which of the cluster's it happens to, or to whose links; none for what happens to the command.
     """
 
     at_seconds: float
     seconds: float
     side: Side
     what: What
+    brokers: tuple[int, ...] = ()
 
     @property
     def ends_at_seconds(self) -> float:
         return self.at_seconds + self.seconds
 
     def __str__(self) -> str:
-        return f"{self.at_seconds:.1f}s {self.what} {self.side} {self.seconds:.1f}s"
+        where = f"{self.side}/{','.join(map(str, self.brokers))}" if self.brokers else self.side
+        return f"{self.at_seconds:.1f}s {self.what} {where} {self.seconds:.1f}s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +92,9 @@ class Schedule:
     faults: tuple[Fault, ...]
 
 
-def schedule_of(seed: int) -> Schedule:
-    """What a seed stands for."""
-    chance = random.Random(f"faults {seed}")
+def schedule_of(seed: int, brokers: int = 1) -> Schedule:
+    """What a seed stands for, on clusters of so many brokers. Never more than one of a cluster's is down."""
+    chance, which = random.Random(f"faults {seed}"), random.Random(f"brokers {seed}")
     from_the_start = chance.random() < _AT_START
     free_at = dict.fromkeys(Side, 0.0)
     found = []
@@ -98,6 +104,15 @@ def schedule_of(seed: int) -> Schedule:
         at = free_at[side] + chance.uniform(0.0, 5.0)
         seconds = min(chance.uniform(*chance.choice(_PAUSES)), WINDOW_SECONDS - at)
         if seconds >= _SHORTEST_SECONDS:
-            found.append(Fault(round(at, 2), round(seconds, 2), side, what))
+            hit = _brokers_of(what, brokers, which)
+            found.append(Fault(round(at, 2), round(seconds, 2), side, what, hit))
             free_at[side] = at + seconds + 0.5
     return Schedule(from_the_start, tuple(sorted(found, key=lambda fault: fault.at_seconds)))
+
+
+def _brokers_of(what: What, brokers: int, chance: random.Random) -> tuple[int, ...]:
+    """One broker; of links those of all brokers just as often."""
+    if what in OF_COMMAND:
+        return ()
+    one = chance.randrange(brokers)
+    return tuple(range(brokers)) if what in OF_LINKS and chance.random() < 0.5 else (one,)

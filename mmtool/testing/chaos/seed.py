@@ -55,6 +55,7 @@ class Outcome:
     """
 
     seed: int
+    brokers: int
     schedule: Schedule
     failures: Sequence[str]
     verdict: Verdict
@@ -71,6 +72,7 @@ class Outcome:
         """For the log."""
         return {
             "seed": self.seed,
+            "brokers": self.brokers,
             "passed": self.passed,
             "failures": list(self.failures),
             "from_the_start": self.schedule.from_the_start,
@@ -103,7 +105,7 @@ class SeedRun:
     def run(self) -> Outcome:
         """From the first record to the verdict; at its end everything is well again."""
         began = time.monotonic()
-        schedule = schedule_of(self._seed)
+        schedule = schedule_of(self._seed, self._place.brokers)
         flow = self._flow
         flow.create_topics()
         with Keeper(flow.start) as keeper, flow.watcher(self.group) as watcher:
@@ -120,6 +122,7 @@ class SeedRun:
         verdict = judge(flow.settings, flow.source, flow.target, flow.sides.logs(), watcher.seen)
         return Outcome(
             self._seed,
+            self._place.brokers,
             schedule,
             [*failures, *verdict.failures],
             verdict,

@@ -44,6 +44,14 @@ def test_a_cluster_has_faults_of_clusters_and_the_command_has_its_own(seed):
         assert (fault.what in OF_COMMAND) == (fault.side is Side.COMMAND)
 
 
+@given(SEEDS, st.integers(1, 3))
+def test_what_happens_to_a_cluster_happens_to_brokers_that_it_has_and_only_links_fail_together(seed, brokers):
+    for fault in schedule_of(seed, brokers).faults:
+        assert set(fault.brokers) <= set(range(brokers))
+        expected = {0} if fault.what in OF_COMMAND else {1, brokers} if fault.what in OF_LINKS else {1}
+        assert len(fault.brokers) in expected
+
+
 def test_fifty_seeds_know_every_fault():
     drawn = {fault.what for seed in range(1, 51) for fault in schedule_of(seed).faults}
     assert drawn == {*OF_LINKS, *OF_BROKERS, *OF_COMMAND} == set(What)

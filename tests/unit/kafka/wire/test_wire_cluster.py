@@ -9,6 +9,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire import asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress
@@ -50,6 +51,58 @@ def test_a_coordinator_is_found_when_brokers_are_listed_again(cluster, monkeypat
         return await cluster.coordinator("app", seconds=5)
 
     assert asyncio.run(find()) == 7
+
+
+SILENT, SPEAKS = BrokerAddress(1, "silent", 1), BrokerAddress(2, "speaks", 1)
+
+
+def with_a_silent_broker(cluster, monkeypatch):
+    """Connects to whoever is asked for; gives the hosts that were sent something, in order."""
+    asked = []
+
+    class Answers:
+        def __init__(self, host):
+            self.host = host
+
+        def close(self):
+            pass
+
+        def connected(self):
+            return True
+
+        async def send(self, _request):
+            asked.append(self.host)
+            if self.host == SILENT.host:
+                await asyncio.Event().wait()
+            return SimpleNamespace(cluster_id="id", brokers=[SILENT, SPEAKS], topics=())
+
+    async def connected(host, _port):
+        return Answers(host)
+
+    monkeypatch.setattr(cluster, "_connect", connected)
+    monkeypatch.setattr(asking, "NEXT_SECONDS", 0.05)
+    return asked
+
+
+def test_a_broker_that_is_silent_holds_no_question_up_that_any_can_answer(cluster, monkeypatch):
+    """And only the first of them: it is asked last from then on."""
+    asked = with_a_silent_broker(cluster, monkeypatch)
+
+    async def ask():
+        await cluster.start()
+        for _ in range(3):
+            await asyncio.wait_for(cluster.refresh(()), 5)
+
+    asyncio.run(ask())
+    assert asked == ["nowhere", "silent", "speaks", "speaks", "speaks"]
+
+
+def test_a_bootstrap_server_that_is_silent_holds_no_start_up(monkeypatch):
+    settings = ClusterSettings(alias="a", bootstrap_servers="silent:1,speaks:1")
+    cluster = wire_cluster(settings, "test", role="admin")
+    asked = with_a_silent_broker(cluster, monkeypatch)
+    asyncio.run(asyncio.wait_for(cluster.start(), 5))
+    assert (asked, cluster.nodes) == (["silent", "speaks"], (1, 2))
 
 
 def test_a_cluster_that_lists_no_broker_is_away(cluster, monkeypatch):

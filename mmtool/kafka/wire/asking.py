@@ -1,0 +1,49 @@
+"""Asking whoever answers first: one that is silent holds nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+A = TypeVar("A")
+
+NEXT_SECONDS = 2.0
+"""So long is one waited for before the next is asked as well; longer than a far cluster takes."""
+
+
+async def first_answer(
+    asks: Sequence[Callable[[], Coroutine[Any, Any, A]]], lost: tuple[type[Exception], ...]
+) -> tuple[int, A]:
+    """Which answered first, and what. The next is asked when one fails, or has been silent for `NEXT_SECONDS`.
+
+    Args:
+        asks: At least one. Those that are still under way at the end are cancelled.
+        lost: Failures that say nothing of the others.
+
+    Raises:
+        Exception: the last of ``lost`` when each ended so; any other failure at once.
+    """
+    under_way: dict[asyncio.Task[A], int] = {}
+    number, failure = 0, None
+    try:
+        while number < len(asks) or under_way:
+            if number < len(asks):
+                under_way[asyncio.create_task(asks[number]())] = number
+                number += 1
+            patience = NEXT_SECONDS if number < len(asks) else None
+            done, _ = await asyncio.wait(under_way, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=under_way.__getitem__):
+                which = under_way.pop(task)
+                try:
+                    return which, task.result()
+                except lost as error:
+                    failure = error
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+    assert failure is not None
+    raise failure
