@@ -66,6 +66,15 @@ def topics_of(bootstrap: str) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
+def leaders_of(bootstrap: str, topic: str) -> dict[int, int]:
+    """The broker that leads each partition; -1 where none does, as in Kafka."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    found = admin.list_topics(topic, _READY_SECONDS).topics[topic].partitions
+    return {number: partition.leader for number, partition in found.items()}
+
+
 def configs_of(bootstrap: str, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """What is set on each topic itself."""
     from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource

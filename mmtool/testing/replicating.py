@@ -33,10 +33,15 @@ _TERMINATED = 143  # after SIGTERM
 
 @dataclass(frozen=True)
 class Bench:
-    """``mmtool replicate`` from the fleet's ``source`` to its ``target``, with files below ``directory``."""
+    """``mmtool replicate`` from the fleet's ``source`` to its ``target``, with files below ``directory``.
+
+    Attributes:
+        lines: More of what every properties file says.
+    """
 
     fleet: Fleet
     directory: Path
+    lines: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self, topics: str, **extra: str) -> Path:
         """A properties file that mirrors ``topics`` and no heartbeats of MM2's; ``extra`` wins."""
@@ -50,6 +55,7 @@ class Bench:
             "source->target.topics": topics,
             "source->target.heartbeats.replication.enabled": "false",
             "refresh.topics.interval.seconds": "2",
+            **self.lines,
             **extra,
         }
         return self.fleet.properties([("source", "target")], **settings)

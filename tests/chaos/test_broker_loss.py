@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka.admin import AdminClient
 
+from mmtool.lab.topics import leaders_of
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.replicating import Bench, Stage
 
@@ -17,23 +18,14 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 PATIENCE_SECONDS = 60
 
 
-def leaders(admin, topic):
-    """Who leads each partition."""
-    found = admin.list_topics(topic, 10).topics[topic]
-    return {number: partition.leader for number, partition in found.partitions.items()}
-
-
-def admin_of(cluster):
-    return AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-
-
 def kill_leader(cluster, topic):
     """SIGKILL to who leads partition 0."""
-    admin = admin_of(cluster)
-    victim = leaders(admin, topic)[0]
+    victim = leaders_of(cluster.bootstrap, topic)[0]
     started = time.monotonic()
     cluster.kill_broker(victim)
-    wait_until(lambda: victim not in leaders(admin, topic).values(), "other leaders", PATIENCE_SECONDS)
+    wait_until(
+        lambda: victim not in leaders_of(cluster.bootstrap, topic).values(), "other leaders", PATIENCE_SECONDS
+    )
     return victim, time.monotonic() - started
 
 
@@ -53,7 +45,9 @@ def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repe
             threes[side].start_broker(victim)
             stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         for cluster in threes:
-            admin = admin_of(cluster)  # must outlive its futures
+            admin = AdminClient(
+                {"bootstrap.servers": cluster.bootstrap, "log_level": 2}
+            )  # outlives its futures
             admin.elect_leaders(ElectionType.PREFERRED).result(30)
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)

@@ -52,8 +52,7 @@ class LinkedFlow:
         self._replicas = place.brokers
         self.source, self.target = (place.cluster(side) for side in SIDES)
         self._bench = Bench(place.fleet, directory)
-        links = {f"{side}.bootstrap.servers": place.bootstrap(side) for side in SIDES}
-        self.properties = self._bench.properties(f"{stem}.*", **settings, **links)
+        self.properties = self._bench.properties(f"{stem}.*", **settings, **place.bootstraps)
         self.settings = self._bench.flow(self._bench.properties(f"{stem}.*"))
         self.remotes = {topic: self.settings.remote_topic(topic) for topic in topics}
         self.sides = Sides(self.source.bootstrap, self.target.bootstrap, self.remotes)

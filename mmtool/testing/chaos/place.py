@@ -71,6 +71,11 @@ class Place:
         """As the command reaches it."""
         return ",".join(f"127.0.0.1:{advertised}" for _, advertised in self._behind[side])
 
+    @property
+    def bootstraps(self) -> dict[str, str]:
+        """Lines of a properties file that lead through the links."""
+        return {f"{side}.bootstrap.servers": self.bootstrap(side) for side in SIDES}
+
     def freeze(self, side: Side, broker: int = 0) -> None:
         self.cluster(side).pause_broker(broker)
         self._frozen.add((side, broker))
