@@ -230,6 +230,7 @@ class PositionRecord(Document):
         dead_letters: Records that are beside the target topic instead, of whichever owner.
         foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
         slowed_by: The clusters whose quotas make its pump wait while it is behind.
+        waits_for: The broker that leads it on either side, where that has owed an answer for long.
     """
 
     PREFIX = "position/"
@@ -254,6 +255,7 @@ class PositionRecord(Document):
     foreign: int = 0
     foreign_end: int = 0
     slowed_by: str = ""
+    waits_for: str = ""
 
     @property
     def key(self) -> bytes:
@@ -270,6 +272,11 @@ class PositionRecord(Document):
         return (
             f"held back by a quota of {self.slowed_by}, whose brokers make it wait" if self.slowed_by else ""
         )
+
+    @property
+    def silence_said(self) -> str:
+        """Which broker keeps it waiting; empty where none does."""
+        return f"waits for {self.waits_for}, which does not answer" if self.waits_for else ""
 
     @property
     def foreign_said(self) -> str:

@@ -60,7 +60,7 @@ class PartitionRow(NamedTuple):
             lag_records=position.lag_records if followed else None,
             lag_seconds=lag_seconds(position, now_ms) if followed else None,
             state=position.state,
-            reason=joined(position.reason, position.notes, position.quota_said),
+            reason=joined(position.reason, position.notes, position.quota_said, position.silence_said),
         )
 
 

@@ -44,6 +44,7 @@ class PositionsWatch:
         self._letters: dict[Place, int] = {}
         self._foreign: dict[Place, int] = {}
         self._slowed: set[Place] = set()
+        self._waiting: dict[str, set[Place]] = {}
         self._task: asyncio.Task[None] | None = None
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
@@ -108,6 +109,7 @@ class PositionsWatch:
             self._foreign[place] = position.foreign
             self.news.append(f"{name}: {position.foreign_said}")
         self._note_quota(place, position)
+        self._note_silence(place, position.waits_for)
         said = (position.reason, position.upstream_position)
         if position.reason and self._noted.get(place) != said:
             self._noted[place] = said
@@ -123,6 +125,18 @@ class PositionsWatch:
             self._slowed.discard(place)
         if before != bool(self._slowed):
             self.news.append(position.quota_said or "no quota holds it back any more")
+
+    def _note_silence(self, place: Place, broker: str) -> None:
+        """Of a broker as a whole, which leads many partitions."""
+        for other in [name for name, places in self._waiting.items() if name != broker and place in places]:
+            self._waiting[other].discard(place)
+            if not self._waiting[other]:
+                del self._waiting[other]
+                self.news.append(f"nothing waits for {other} any more")
+        if broker:
+            if broker not in self._waiting:
+                self.news.append(f"{broker} does not answer: partitions that it leads wait for it")
+            self._waiting.setdefault(broker, set()).add(place)
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:

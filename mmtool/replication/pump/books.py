@@ -20,7 +20,7 @@ from mmtool.replication.pump.report import tally_of
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
@@ -144,12 +144,18 @@ class PositionsBook:
     """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
 
     def __init__(
-        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror], pace: Pace
+        self,
+        cluster: WireCluster,
+        flow: FlowAssignment,
+        mirrors: Iterable[PartitionMirror],
+        pace: Pace,
+        waits_for: Callable[[PartitionMirror], str],
     ) -> None:
         self._cluster = cluster
         self._flow = flow
         self._mirrors = list(mirrors)
         self._pace = pace
+        self._waits_for = waits_for
         self._repeat_at = 0.0
 
     async def flush(self, heard_ms: int) -> None:
@@ -199,4 +205,5 @@ class PositionsBook:
             foreign=tally.foreign,
             foreign_end=tally.foreign_end,
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
+            waits_for=self._waits_for(mirror),
         )

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
+from mmtool.plan.documents import State
 from mmtool.replication.aside import to_its_end
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
@@ -109,7 +110,7 @@ class FlowPump:
         self._patience = patience
         self.runs = RunsBook(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
-        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
+        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace, self._waits_for)
         every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
         self.ends = TargetEnds(self.target, self.mirrors, every)
         at_source = settings.offset_syncs_location == "source"
@@ -137,6 +138,15 @@ class FlowPump:
     def _failed(self, error: BaseException) -> None:
         if not self.failure.done():
             self.failure.set_exception(error)
+
+    def _waits_for(self, mirror: PartitionMirror) -> str:
+        """The broker that keeps a partition waiting, without saying that a quota makes it."""
+        leaders = ((self.source, self.reader.silent_leader), (self.target, self.writer.silent_leader))
+        for cluster, silent_leader in leaders:
+            node = None if mirror.state == State.HALTED else silent_leader(mirror)
+            if node is not None and cluster.alias not in self.pace.quotas.aliases:
+                return f"broker {node} of {cluster.alias}"
+        return ""
 
     async def run(self, end: RoundEnd) -> list[ReportRow]:
         """Mirrors until the round ends; one row per partition.

@@ -25,7 +25,12 @@ class Quotas:
             self._until[alias] = time.monotonic() + throttle_ms / 1000 + _REMEMBERED_SECONDS
 
     @property
-    def of(self) -> str:
-        """The clusters whose quotas hold the flow back now; empty when none does."""
+    def aliases(self) -> list[str]:
+        """The clusters whose quotas hold the flow back now."""
         now = time.monotonic()
-        return " and ".join(alias for alias, until in sorted(self._until.items()) if until > now)
+        return sorted(alias for alias, until in self._until.items() if until > now)
+
+    @property
+    def of(self) -> str:
+        """`aliases` in words; empty when there are none."""
+        return " and ".join(self.aliases)

@@ -16,6 +16,7 @@ from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
+from mmtool.replication.pump.silence import SILENT_SECONDS, Unanswered
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _MAX_WAIT_MS = 500
 _WAIT_BESIDE_FULL_MS = 20  # some partition is full and may have room any moment: do not sleep on the others
-_LONG_MS = 5_000  # a broker answers within half a second, with or without records
+_LONG_SECONDS = 5.0  # a broker answers within half a second, with or without records
 _PAUSE_SECONDS = 0.1
 _CONNECTIONS = 2
 
@@ -80,7 +81,7 @@ class SourceReader:
         self._followed: dict[Connection, Followed] = {}
         self._watch = TopicWatch()
         self._held = HeldBack(cluster)
-        self._asked_ms: dict[Connection, int] = {}
+        self._unanswered: Unanswered[Connection] = Unanswered()
         self._room = asyncio.Event()
         self._stale = True
 
@@ -90,8 +91,14 @@ class SourceReader:
 
     def heard_ms(self, now_ms: int) -> int:
         """Until when the source's ends are known: now, unless a broker has not answered for long."""
-        asked_ms = min(self._asked_ms.values(), default=now_ms)
-        return asked_ms if now_ms - asked_ms > _LONG_MS else now_ms
+        seconds = self._unanswered.seconds(self._unanswered.whom, now_ms / 1000)
+        return now_ms - int(seconds * 1000) if seconds > _LONG_SECONDS else now_ms
+
+    def silent_leader(self, mirror: PartitionMirror) -> int | None:
+        """The broker that leads it on the source, where that has owed an answer for long; None where it has not."""
+        node = self._leader(mirror)
+        connections = [one for one in self._unanswered.whom if one[0] == node]
+        return node if self._unanswered.seconds(connections, time.time()) > SILENT_SECONDS else None
 
     async def run(self) -> None:
         """Reads until cancelled."""
@@ -162,7 +169,7 @@ class SourceReader:
             await self._budget.wait(LEAST_FETCH)
             followed.refill()
             if not followed.is_open:
-                self._asked_ms.pop(connection, None)
+                self._unanswered.let_go(connection)
                 self._room.clear()
                 await _either(self._room.wait(), _PAUSE_SECONDS)
                 continue
@@ -181,8 +188,7 @@ class SourceReader:
         node, number = connection
         self._budget.add(reserved)
         self._pace.under_way += 1
-        # since the first of the questions that were asked in vain
-        self._asked_ms.setdefault(connection, int(time.time() * 1000))
+        self._unanswered.asked(connection, time.time())
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
@@ -195,7 +201,7 @@ class SourceReader:
         finally:
             self._budget.add(-reserved)
             self._pace.under_way -= 1
-        self._asked_ms.pop(connection, None)
+        self._unanswered.answered(connection, time.time())
         self._pace.quotas.note(self._cluster.alias, answer.throttle_ms)
         if followed.session.answered(answer):
             await self._take(answer, followed)

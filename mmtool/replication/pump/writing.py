@@ -11,6 +11,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.replication.pump.presence import BEGIN_AGAIN, TopicWatch
+from mmtool.replication.pump.silence import SILENT_SECONDS, Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,12 +58,20 @@ class TargetWriter:
         self._quotas = quotas
         self._queues: dict[int, deque[PartitionMirror]] = defaultdict(deque)
         self._outstanding: dict[int, int] = defaultdict(int)
+        self._unanswered: Unanswered[int] = Unanswered()
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting: set[PartitionMirror] = set()
         self._refresh: asyncio.Task[None] | None = None
         self._watch = TopicWatch()
         self._closed = False
         self._answered = 0
+
+    def silent_leader(self, mirror: PartitionMirror) -> int | None:
+        """The broker that leads it on the target, where that has owed it an answer for long; None where it has not."""
+        node = self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
+        if mirror.mark is not None or node is None:
+            return None
+        return node if self._unanswered.seconds([node], time.monotonic()) > SILENT_SECONDS else None
 
     def wake(self, mirror: PartitionMirror) -> None:
         """``mirror`` may have something to send."""
@@ -111,12 +120,14 @@ class TargetWriter:
         load.sort(key=lambda item: item[0].assignment.target_topic)
         request = ProduceRequest([_stamped(mirror, sent) for mirror, sent in load], _BROKER_TIMEOUT_MS)
         began = time.monotonic()
+        self._unanswered.asked(node, began)
         try:
             answer = await self._cluster.send(node, request, purpose="produce")
             answers: list[ProducedPartition] | None = answer.partitions
             self._quotas.note(self._cluster.alias, answer.throttle_ms)
             now = time.monotonic()
             self._answered += 1
+            self._unanswered.answered(node, now, owes_more=self._outstanding[node] > 1)
             self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)
         except ConnectionLostError:
             answers = None

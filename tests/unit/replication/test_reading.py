@@ -12,6 +12,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.replication.pump import reading as reading_module
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
@@ -71,3 +72,24 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
     silent, again = asyncio.run(scene())
     assert -100 < silent < 300
     assert how == "hangs" or again == 1000
+
+
+@pytest.mark.parametrize("how", ["hangs", "breaks"])
+def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
+    monkeypatch.setattr(reading_module, "SILENT_SECONDS", 0.2)
+
+    async def scene():
+        source = Source()
+        reader = reading(source)
+        (mirror,) = reader._mirrors
+        task = asyncio.create_task(reader.run())
+        await asyncio.sleep(0.1)
+        named = [reader.silent_leader(mirror)]
+        setattr(source, how, True)
+        await asyncio.sleep(0.5)
+        named.append(reader.silent_leader(mirror))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return named
+
+    assert asyncio.run(scene()) == [None, 1]

@@ -8,6 +8,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProduceAnswer
+from mmtool.replication.pump import writing
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.pump.round_trips import RoundTrips
@@ -124,6 +125,22 @@ def test_a_lost_connection_costs_time_and_no_record():
         return [[r.value for r in log.records.values()] for log in s.target.logs.values()], s.held
 
     assert run(scene) == ([[b"v%d" % at for at in range(100)]] * 2, 0)
+
+
+def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_until_it_answers(monkeypatch):
+    monkeypatch.setattr(writing, "SILENT_SECONDS", 0.05)
+
+    async def scene():
+        s = Scene(Target(None, None))
+        (mirror,) = s.mirrors
+        named = [s.writer.silent_leader(mirror)]
+        s.fetch(1)
+        await asyncio.sleep(0.08)
+        named.append(s.writer.silent_leader(mirror))
+        assert await s.finished()
+        return [*named, s.writer.silent_leader(mirror)]
+
+    assert run(scene) == [None, 1, None]
 
 
 def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again():

@@ -1,0 +1,43 @@
+"""Since when brokers owe an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+W = TypeVar("W")
+
+SILENT_SECONDS = 10.0
+"""Who owes an answer for that long is worth a word."""
+
+
+class Unanswered(Generic[W]):
+    """Of whoever was asked, the first of the questions that were asked in vain; times in seconds, by one clock."""
+
+    def __init__(self) -> None:
+        self._since: dict[W, float] = {}
+
+    def asked(self, whom: W, now: float) -> None:
+        """A question is under way; one that is asked again, for nobody answered, is not the first."""
+        self._since.setdefault(whom, now)
+
+    def answered(self, whom: W, now: float, *, owes_more: bool = False) -> None:
+        """One was answered; ``owes_more`` tells of others that are still under way."""
+        self._since.pop(whom, None)
+        if owes_more:
+            self._since[whom] = now
+
+    def let_go(self, whom: W) -> None:
+        """Nobody wants an answer any more."""
+        self._since.pop(whom, None)
+
+    @property
+    def whom(self) -> Iterable[W]:
+        """Who owes one."""
+        return self._since.keys()
+
+    def seconds(self, whom: Iterable[W], now: float) -> float:
+        """The longest that any of them has owed one; 0 where none does."""
+        return now - min((self._since[one] for one in whom if one in self._since), default=now)

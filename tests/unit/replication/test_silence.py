@@ -1,0 +1,76 @@
+"""A broker that keeps partitions waiting is named: once, whatever it leads, and until nothing waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mmtool.plan.documents import State
+from mmtool.plan.partition_rows import PartitionRow
+from mmtool.replication.pump.silence import Unanswered
+from mmtool.replication.watching import PositionsWatch
+from mmtool.testing.maps import position_of
+from mmtool.translation.types import TopicPartition
+
+BROKER, OTHER = "broker 2 of west", "broker 1 of east"
+
+
+def test_who_is_asked_again_and_again_owes_an_answer_since_the_first_question():
+    unanswered = Unanswered()
+    for now in (10.0, 20.0, 30.0):
+        unanswered.asked(2, now)
+    assert (unanswered.seconds([2], 31.0), unanswered.seconds([1], 31.0)) == (21.0, 0.0)
+
+
+def test_who_answers_owes_no_more_than_what_is_under_way_since_then():
+    unanswered = Unanswered()
+    unanswered.asked(2, 10.0)
+    unanswered.answered(2, 20.0, owes_more=True)
+    assert unanswered.seconds([2], 25.0) == 5.0
+    unanswered.answered(2, 26.0)
+    assert (unanswered.seconds([2], 30.0), list(unanswered.whom)) == (0.0, [])
+
+
+def test_the_longest_silence_counts():
+    unanswered = Unanswered()
+    unanswered.asked(1, 10.0)
+    unanswered.asked(2, 12.0)
+    assert unanswered.seconds(unanswered.whom, 20.0) == 10.0
+    unanswered.let_go(1)
+    assert unanswered.seconds(unanswered.whom, 20.0) == 8.0
+
+
+def waiting(partition, broker):
+    position = position_of(TopicPartition("orders", partition), "id-orders", 5, 9, State.RUNNING)
+    return ("id-orders", partition), replace(position, reason="", waits_for=broker)
+
+
+def noted(watch, *positions):
+    """What is said of these that was not said before."""
+    before = len(watch.news)
+    for place, position in positions:
+        watch._note(place, position)
+    return watch.news[before:]
+
+
+def test_it_is_said_of_the_broker_and_not_of_each_partition():
+    watch = PositionsWatch(None, "pump-1", {})
+    said = noted(watch, waiting(0, BROKER), waiting(1, BROKER), waiting(0, BROKER))
+    assert said == [f"{BROKER} does not answer: partitions that it leads wait for it"]
+    assert noted(watch, waiting(0, "")) == []
+    assert noted(watch, waiting(1, "")) == [f"nothing waits for {BROKER} any more"]
+
+
+def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_the_first():
+    watch = PositionsWatch(None, "pump-1", {})
+    noted(watch, waiting(0, BROKER))
+    said = noted(watch, waiting(0, OTHER))
+    assert said == [
+        f"nothing waits for {BROKER} any more",
+        f"{OTHER} does not answer: partitions that it leads wait for it",
+    ]
+
+
+def test_status_says_it_of_each_partition_while_its_pump_runs():
+    _, position = waiting(0, BROKER)
+    assert PartitionRow.of("east", "west", position, 5).reason == f"waits for {BROKER}, which does not answer"
+    assert position.notes == ""
