@@ -3,8 +3,9 @@
 #   make demo              two embedded clusters, real data, replication, failover, proof
 #   make test              the standard test suite, real brokers included
 #   make lint              ruff, formatting, mypy
-#   make test-chaos        seeded faults, and the laws tried on many more examples: an hour and more
-#   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50)
+#   make test-chaos        seeded faults, and the laws tried on many more examples: two hours
+#   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
+#                          and some on clusters of three brokers (THREES=12)
 #   make bench             against MirrorMaker 2 on this machine, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
@@ -40,8 +41,10 @@ test-chaos: chaos-seeds
 	$(PYTEST) tests/unit --hypothesis-profile=deep
 
 SEEDS := 50
+THREES := 12
 chaos-seeds: .venv/.stamp
 	$(BIN)/python -m mmtool.testing.chaos --seeds $(SEEDS) --log .chaos/seeds-$$(git rev-parse --short HEAD).jsonl
+	$(BIN)/python -m mmtool.testing.chaos --brokers 3 --seeds $(THREES) --log .chaos/threes-$$(git rev-parse --short HEAD).jsonl
 	$(BIN)/python -m mmtool.testing.chaos --moves --seeds $(SEEDS) --log .chaos/moves-$$(git rev-parse --short HEAD).jsonl
 
 bench: .venv/.stamp

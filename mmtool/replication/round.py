@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS = 0.25
 _STOP_SECONDS = 45.0
+_HUNG_SECONDS = 90.0
+"""Pumps end a round within that of its time, however long a cluster is away; one that does not hangs."""
 
 
 def plan_round(
@@ -95,6 +97,7 @@ class Round:
             Exception: as `Rounds.run`.
         """
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
+        self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
         look, word, pace = Aside(), Aside(), Aside()
         throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None
@@ -106,12 +109,13 @@ class Round:
                 self.show()
                 if self.must_stop() and wanted is not Command.STOP:
                     wanted = Command.STOP
-                    asyncio.get_running_loop().call_later(_STOP_SECONDS, self._abandon, job)
+                    self._ends_within(_STOP_SECONDS, job)
                 if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
                     self.replan.set()
                 differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:
                     wanted = Command.REPLAN
+                    self._ends_within(_HUNG_SECONDS, job)
                 if look.free and self.topics.is_due:
                     look.begin(self.topics.look())
                 if word.succeeded():
@@ -129,6 +133,9 @@ class Round:
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
+
+    def _ends_within(self, seconds: float, job: asyncio.Task[list[ReportRow]]) -> None:
+        asyncio.get_running_loop().call_later(seconds, self._abandon, job)
 
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""

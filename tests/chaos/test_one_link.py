@@ -83,7 +83,7 @@ def test_partitions_of_the_source_s_other_brokers_go_on_all_the_time(place, tmp_
 @pytest.mark.parametrize("broker", range(BROKERS))
 def test_whatever_a_broker_of_the_target_leads_it_is_waited_for(place, tmp_path, measured, broker):
     """One of them leads the books, one coordinates who owns the flow."""
-    with stage_on(place, tmp_path, "here") as stage:
+    with stage_on(place, tmp_path, f"here-{broker}") as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         place.links[Side.TARGET][broker].change(SILENT)
