@@ -15,6 +15,7 @@ from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
+TWO = {"mmtool.spark.master": "local[2]"}
 ROUND_SECONDS = 10
 FROZEN_SECONDS = 60.0
 PATIENCE_SECONDS = 90.0
@@ -46,7 +47,7 @@ def standing(stage, seconds):
 
 
 def test_a_worker_that_sleeps_for_a_minute_goes_on_when_it_wakes(own, tmp_path, measured):
-    with Stage(Bench(own, tmp_path), "asleep") as stage:
+    with Stage(Bench(own, tmp_path, TWO), "asleep") as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         frozen = frozen_one(process)
@@ -63,7 +64,7 @@ def test_a_worker_that_sleeps_for_a_minute_goes_on_when_it_wakes(own, tmp_path, 
 
 
 def test_a_worker_that_never_wakes_is_given_up_and_writes_nothing_when_it_does(own, tmp_path, measured):
-    lines = {"mmtool.round.seconds": str(ROUND_SECONDS)}
+    lines = {**TWO, "mmtool.round.seconds": str(ROUND_SECONDS)}
     with Stage(Bench(own, tmp_path, lines), "hung") as stage:
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
