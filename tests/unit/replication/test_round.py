@@ -1,0 +1,87 @@
+"""A round ends when its job does; one whose pumps never come back is given up, and says so."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.replication import round as round_module
+from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.round import Round
+
+ROUND_SECONDS = 0.05
+GIVEN_UP = "the pumps do not answer: their job is cancelled"
+
+
+class CancelledJobError(Exception):
+    pass
+
+
+class Job:
+    """Spark, with a job of so many seconds; None is for ever."""
+
+    def __init__(self, seconds):
+        self._seconds, self._cancelled = seconds, threading.Event()
+
+    def run(self, _tasks):
+        if self._cancelled.wait(self._seconds):
+            raise CancelledJobError
+        return ["a row"]
+
+    def cancel(self):
+        self._cancelled.set()
+
+
+def ran(job, *, lasts=600.0, replan=False, stop=False):
+    """What a round gave, or failed with, and what it said."""
+    said = []
+
+    async def run():
+        wanted = asyncio.Event()
+        if replan:
+            wanted.set()
+        this = Round(
+            number=1,
+            runs=[],
+            spark=job,
+            topics=SimpleNamespace(is_due=False),
+            replan=wanted,
+            must_stop=lambda: stop,
+            show=lambda: None,
+            say=said.append,
+            again=SimpleNamespace(due=lambda *_: False),
+        )
+        try:
+            return await this.run([TaskAssignment(0, lasts, 1 << 20, ())])
+        except CancelledJobError as error:
+            return error
+
+    return asyncio.run(asyncio.wait_for(run(), 20)), said
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(round_module, "_TICK_SECONDS", 0.01)
+
+
+def test_a_job_that_ends_is_left_to_its_end(monkeypatch):
+    monkeypatch.setattr(round_module, "_HUNG_SECONDS", 5.0)
+    assert ran(Job(0.3), lasts=ROUND_SECONDS) == (["a row"], [])
+
+
+@pytest.mark.parametrize(
+    ("limit", "how"),
+    [
+        ("_HUNG_SECONDS", {"lasts": ROUND_SECONDS}),
+        ("_HUNG_SECONDS", {"replan": True}),
+        ("_STOP_SECONDS", {"stop": True}),
+    ],
+    ids=["its time is up", "the plan has changed", "it is to stop"],
+)
+def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
+    monkeypatch.setattr(round_module, limit, 0.2)
+    outcome, said = ran(Job(None), **how)
+    assert (type(outcome), said) == (CancelledJobError, [GIVEN_UP])
