@@ -20,7 +20,7 @@ ROUND_SECONDS = 10
 FROZEN_SECONDS = 60.0
 PATIENCE_SECONDS = 90.0
 RECOVERY_SECONDS = 30.0
-HUNG_SECONDS = 90.0
+HUNG_SECONDS = 180.0
 """A worker that has not ended its round so long after its time is given up."""
 
 
