@@ -11,8 +11,8 @@ from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.wire.beside import WireBeside
-from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import read_range
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
+from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
 
@@ -51,8 +51,19 @@ def read_parts(
 
 
 async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:
-    (topic, partition), found = part.place, list[Seen]()
-    start, stop = part.offsets.start, part.offsets.stop
+    """What the log still holds of it."""
+    start = part.offsets.start
+    try:
+        return await _read_from(cluster, part, start, read_committed=read_committed)
+    except OutOfRangeError:
+        log_start, _ = (await log_bounds(cluster, [part.place])).get(part.place, (start, start))
+        if log_start <= start:  # it is not that what the part begins with was deleted
+            raise
+        return await _read_from(cluster, part, log_start, read_committed=read_committed)
+
+
+async def _read_from(cluster: WireCluster, part: LogPart, start: int, *, read_committed: bool) -> list[Seen]:
+    (topic, partition), stop, found = part.place, part.offsets.stop, list[Seen]()
     views = read_range(
         cluster,
         topic,

@@ -204,9 +204,10 @@ class FlowRun:
     async def refresh(self) -> bool:
         """Looks for topics and partitions; whether the next round differs from the running one."""
         before, self._spared = self.view.shape, self.watch.holds.failed_over
-        self.view = await self._topics.refresh(self._on_record(), self._spared)
+        on_record = self._on_record()
+        self.view = await self._topics.refresh(on_record, self._spared)
         if self.flow.settings.on_topic_recreated == "halt":
-            refuse_recreated(self.view, self.standing.blocks.values())
+            refuse_recreated(self.view, on_record)
         self.view.set_aside(self._spared)
         begun = await self._begin(self._unknown())
         return begun or self.view.shape != before

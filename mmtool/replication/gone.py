@@ -18,25 +18,25 @@ from mmtool.replication.stateful import write_documents
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable
+    from collections.abc import Collection, Container, Mapping
 
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place, Standing
     from mmtool.replication.mirror_topics import TopicsView
-    from mmtool.translation.blocks import Block, BlockKey
+    from mmtool.translation.blocks import BlockKey, MirroredPartition
+    from mmtool.translation.types import TopicId
 
 
-def refuse_recreated(view: TopicsView, blocks: Iterable[Block]) -> None:
+def refuse_recreated(view: TopicsView, on_record: Mapping[TopicId, MirroredPartition]) -> None:
     """A topic that came back under its old name is another topic: its records must not follow the old ones.
 
     Args:
         view: What is mirrored; such topics leave it, with the reason.
-        blocks: The newest block of each partition that was ever mirrored.
+        on_record: Every topic that was ever mirrored, or is from now on.
     """
-    abouts = [block.about for block in blocks]
-    names, ids = {about.source_topic for about in abouts}, {about.topic_id for about in abouts}
+    names = {about.source_topic for about in on_record.values()}
     for name, topic in list(view.topics.items()):
-        if name in names and topic.topic_id not in ids:
+        if name in names and topic.topic_id not in on_record:
             del view.topics[name]
             view.refused[name] = (
                 f"source topic {name} was deleted and created again:"

@@ -137,6 +137,17 @@ async def test_a_source_topic_that_was_made_again_is_not_mirrored_behind_the_old
 
 
 @on_loop
+async def test_a_source_topic_that_is_made_again_while_its_first_round_runs_is_another_one_too(scene):
+    await scene.write(*records(0, 10))
+    owner = await Owner.take(scene.settings)
+    await scene.make_again()
+    assert await owner.run.refresh()
+    assert "was deleted and created again" in owner.run.view.refused[scene.topic]
+    assert scene.topic not in {partition.topic for partition in owner.run.partitions()}
+    await owner.kill()
+
+
+@on_loop
 async def test_a_source_topic_that_was_made_again_begins_anew_where_the_operator_says_so(scene):
     await scene.write(*records(0, 10))
     assert await scene.run() == ""
