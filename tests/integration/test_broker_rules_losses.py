@@ -122,6 +122,9 @@ async def test_a_loss_that_the_operator_accepts_is_a_gap_in_the_books(scene):
     assert await accepting.run() == ""
     assert scene.read() == values(*range(10), *range(15, 20))
     owner = await Owner.take(accepting.settings)
+    control = read_control(scene.settings.target, owner.run.flow.identity)
+    told = control.positions[owner.topic_id(scene.topic), 0].reason
+    assert told.endswith("behind a gap: the source deleted offsets 10 to 14 before they were mirrored")
     assert owner.runs(scene.topic) == [(0, 0, 10), (15, 10, 5)]
     await owner.close()
 

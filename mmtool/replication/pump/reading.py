@@ -249,16 +249,16 @@ class SourceReader:
         position = mirror.fetch_position
         if start <= position <= end:
             return
+        deleted = f"the source deleted offsets {position} to {start - 1} before they were mirrored"
         if position > end:
             self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
-        elif self._continue_on_loss or mirror.untouched:
+        elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
+        elif self._continue_on_loss:
+            mirror.skip_to(UpstreamOffset(start))
+            mirror.reason = f"mirrored on behind a gap: {deleted}"
         else:
-            self._halt(
-                mirror,
-                f"the source deleted offsets {position} to {start - 1} before they were mirrored:"
-                " `mmtool.on.data.loss = continue` records the gap and goes on",
-            )
+            self._halt(mirror, f"{deleted}: `mmtool.on.data.loss = continue` records the gap and goes on")
 
     async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
         topic, partition = mirror.assignment.topic, mirror.assignment.partition
