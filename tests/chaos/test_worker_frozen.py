@@ -55,6 +55,7 @@ def test_a_worker_that_sleeps_for_a_minute_goes_on_when_it_wakes(own, tmp_path, 
         os.kill(frozen, signal.SIGCONT)
         seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)
+    assert "does not answer" not in process.stderr, "brokers are blamed for a worker that slept"
     assert 0 < len(stood) < len(stage.targets) * stage.partitions
     measured(
         f"a worker asleep for {FROZEN_SECONDS:.0f} s, {len(stood)} partitions stood still: all moved {seconds:.1f} s"

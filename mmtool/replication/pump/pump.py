@@ -22,6 +22,7 @@ from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.replication.pump.report import rows_of
 from mmtool.replication.pump.round_trips import RoundTrips
+from mmtool.replication.pump.silence import SILENT_SECONDS
 from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.translation.sync_emission import SyncEmitter
@@ -106,6 +107,7 @@ class FlowPump:
         ]
         self.target = wire_cluster(settings.target, "pump", role="producer")
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._woke_at = float("-inf")
         self._budget = budget
         self._patience = patience
         self.runs = RunsBook(self.target, flow, self.mirrors)
@@ -140,7 +142,12 @@ class FlowPump:
             self.failure.set_exception(error)
 
     def _waits_for(self, mirror: PartitionMirror) -> str:
-        """The broker that keeps a partition waiting, without saying that a quota makes it."""
+        """The broker that keeps a partition waiting, without saying that a quota makes it.
+
+        While this process itself stood still (SIGSTOP, a host that sleeps) nobody could answer it.
+        """
+        if time.monotonic() - self._woke_at < SILENT_SECONDS:
+            return ""
         leaders = ((self.source, self.reader.silent_leader), (self.target, self.writer.silent_leader))
         for cluster, silent_leader in leaders:
             node = None if mirror.state == State.HALTED else silent_leader(mirror)
@@ -187,7 +194,10 @@ class FlowPump:
     async def keep_books(self) -> None:
         """Stores runs and positions each second until cancelled, which cuts no write off in the middle."""
         while True:
+            before = time.monotonic()
             await asyncio.sleep(_BOOKS_SECONDS)
+            if time.monotonic() - before > SILENT_SECONDS:
+                self._woke_at = time.monotonic()
             await to_its_end(self._flush())
 
     async def _flush(self) -> None:
