@@ -20,7 +20,7 @@ from mmtool.replication.pump.report import tally_of
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Mapping
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
@@ -144,25 +144,20 @@ class PositionsBook:
     """Writes where each partition stands into the control topic, for progress, status, lag and the throttle."""
 
     def __init__(
-        self,
-        cluster: WireCluster,
-        flow: FlowAssignment,
-        mirrors: Iterable[PartitionMirror],
-        pace: Pace,
-        waits_for: Callable[[PartitionMirror], str],
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror], pace: Pace
     ) -> None:
         self._cluster = cluster
         self._flow = flow
         self._mirrors = list(mirrors)
         self._pace = pace
-        self._waits_for = waits_for
         self._repeat_at = 0.0
 
-    async def flush(self, heard_ms: int) -> None:
+    async def flush(self, heard_ms: int, waiting: Mapping[PartitionMirror, str]) -> None:
         """Writes the positions that changed; now and then all of them, to show that the flow is alive.
 
         Args:
             heard_ms: Until when the source has told its ends: no position is truer than that.
+            waiting: The brokers that keep partitions waiting.
         """
         now = time.monotonic()
         everything = now >= self._repeat_at
@@ -174,7 +169,7 @@ class PositionsBook:
             mirror.note_lag(heard_ms)
             if mirror.dirty or everything:
                 mirror.dirty = False
-                position = self._position(mirror, heard_ms)
+                position = self._position(mirror, heard_ms, waiting.get(mirror, ""))
                 records.append((position.key, position.encode()))
         for batch in own_batches(records, int(time.time() * 1000)):
             topic = self._flow.identity.control_topic
@@ -182,7 +177,7 @@ class PositionsBook:
                 self._cluster, ProducePartition(topic, self._flow.control_topic_id, 0, batch.payload)
             )
 
-    def _position(self, mirror: PartitionMirror, observed_ms: int) -> PositionRecord:
+    def _position(self, mirror: PartitionMirror, observed_ms: int, waits_for: str) -> PositionRecord:
         a, tally = mirror.assignment, tally_of(mirror)
         return PositionRecord(
             owner=self._flow.owner,
@@ -205,5 +200,5 @@ class PositionsBook:
             foreign=tally.foreign,
             foreign_end=tally.foreign_end,
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
-            waits_for=self._waits_for(mirror),
+            waits_for=waits_for,
         )

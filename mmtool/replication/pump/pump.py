@@ -112,7 +112,7 @@ class FlowPump:
         self._patience = patience
         self.runs = RunsBook(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
-        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace, self._waits_for)
+        self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
         every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
         self.ends = TargetEnds(self.target, self.mirrors, every)
         at_source = settings.offset_syncs_location == "source"
@@ -141,19 +141,19 @@ class FlowPump:
         if not self.failure.done():
             self.failure.set_exception(error)
 
-    def _waits_for(self, mirror: PartitionMirror) -> str:
-        """The broker that keeps a partition waiting, without saying that a quota makes it.
+    def _waiting(self) -> dict[PartitionMirror, str]:
+        """The brokers that keep partitions waiting, without saying that a quota makes them.
 
         While this process itself stood still (SIGSTOP, a host that sleeps) nobody could answer it.
         """
         if time.monotonic() - self._woke_at < SILENT_SECONDS:
-            return ""
-        leaders = ((self.source, self.reader.silent_leader), (self.target, self.writer.silent_leader))
-        for cluster, silent_leader in leaders:
-            node = None if mirror.state == State.HALTED else silent_leader(mirror)
-            if node is not None and cluster.alias not in self.pace.quotas.aliases:
-                return f"broker {node} of {cluster.alias}"
-        return ""
+            return {}
+        return {
+            mirror: f"broker {node} of {cluster.alias}"
+            for cluster, side in ((self.target, self.writer), (self.source, self.reader))
+            for mirror, node in side.kept_waiting().items()
+            if mirror.state != State.HALTED and cluster.alias not in self.pace.quotas.aliases
+        }
 
     async def run(self, end: RoundEnd) -> list[ReportRow]:
         """Mirrors until the round ends; one row per partition.
@@ -207,7 +207,8 @@ class FlowPump:
     async def _flush_books(self) -> None:
         await self.ends.look()
         await self.runs.flush()
-        await self.positions.flush(self.reader.heard_ms(int(time.time() * 1000)))
+        heard_ms = self.reader.heard_ms(int(time.time() * 1000))
+        await self.positions.flush(heard_ms, self._waiting())
 
     async def _until(self, end: RoundEnd) -> None:
         endless = (self.reader.run(), self.keep_books(), self.letters.run(), _failure(self.failure))

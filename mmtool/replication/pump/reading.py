@@ -16,7 +16,7 @@ from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
-from mmtool.replication.pump.silence import SILENT_SECONDS, Unanswered
+from mmtool.replication.pump.silence import Unanswered
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -94,11 +94,11 @@ class SourceReader:
         seconds = self._unanswered.seconds(self._unanswered.whom, now_ms / 1000)
         return now_ms - int(seconds * 1000) if seconds > _LONG_SECONDS else now_ms
 
-    def silent_leader(self, mirror: PartitionMirror) -> int | None:
-        """The broker that leads it on the source, where that has owed an answer for long; None where it has not."""
-        node = self._leader(mirror)
-        connections = [one for one in self._unanswered.whom if one[0] == node]
-        return node if self._unanswered.seconds(connections, time.time()) > SILENT_SECONDS else None
+    def kept_waiting(self) -> dict[PartitionMirror, int]:
+        """Partitions whose leader on the source has owed an answer for long, and which broker that is."""
+        silent = {node for node, _ in self._unanswered.silent(time.time())}
+        led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent)
+        return {mirror: node for mirror, node in led if node in silent}
 
     async def run(self) -> None:
         """Reads until cancelled."""

@@ -38,6 +38,10 @@ class Unanswered(Generic[W]):
         """Who owes one."""
         return self._since.keys()
 
+    def silent(self, now: float) -> list[W]:
+        """Who has owed one for so long that it is worth a word."""
+        return [one for one, since in self._since.items() if now - since > SILENT_SECONDS]
+
     def seconds(self, whom: Iterable[W], now: float) -> float:
         """The longest that any of them has owed one; 0 where none does."""
         return now - min((self._since[one] for one in whom if one in self._since), default=now)

@@ -11,7 +11,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.replication.pump.presence import BEGIN_AGAIN, TopicWatch
-from mmtool.replication.pump.silence import SILENT_SECONDS, Unanswered
+from mmtool.replication.pump.silence import Unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,18 +66,20 @@ class TargetWriter:
         self._closed = False
         self._answered = 0
 
-    def silent_leader(self, mirror: PartitionMirror) -> int | None:
-        """The broker that leads it on the target, where that has owed it an answer for long; None where it has not."""
-        node = self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
-        if mirror.mark is not None or node is None:
-            return None
-        return node if self._unanswered.seconds([node], time.monotonic()) > SILENT_SECONDS else None
+    def kept_waiting(self) -> dict[PartitionMirror, int]:
+        """Partitions with batches under way whose leader has owed an answer for long, and which broker that is."""
+        silent = self._unanswered.silent(time.monotonic())
+        led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent and mirror.mark is None)
+        return {mirror: node for mirror, node in led if node in silent}
+
+    def _leader(self, mirror: PartitionMirror) -> int | None:
+        return self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
 
     def wake(self, mirror: PartitionMirror) -> None:
         """``mirror`` may have something to send."""
         if mirror.queued or self._closed or mirror in self._waiting or not mirror.sendable:
             return
-        leader = self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
+        leader = self._leader(mirror)
         if leader is None:
             self._later(mirror)
             return

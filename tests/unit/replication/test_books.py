@@ -80,8 +80,8 @@ def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatc
     mirror = mirror_of(assigned())
     mirror.offer(fetched(b"", end=0), now_ms=1000)
     flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"))
-    book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None), lambda _: "")
-    asyncio.run(book.flush(heard_ms=2000))
+    book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None))
+    asyncio.run(book.flush(heard_ms=2000, waiting={}))
     ((_, value),) = written
     position = PositionRecord.decode(value)
     assert (position.observed_ms, position.at_end_ms) == (2000, 2000)

@@ -12,7 +12,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication.pump import reading as reading_module
+from mmtool.replication.pump import silence
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
@@ -76,7 +76,7 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
 
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
-    monkeypatch.setattr(reading_module, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.2)
 
     async def scene():
         source = Source()
@@ -84,10 +84,10 @@ def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
         (mirror,) = reader._mirrors
         task = asyncio.create_task(reader.run())
         await asyncio.sleep(0.1)
-        named = [reader.silent_leader(mirror)]
+        named = [reader.kept_waiting().get(mirror)]
         setattr(source, how, True)
         await asyncio.sleep(0.5)
-        named.append(reader.silent_leader(mirror))
+        named.append(reader.kept_waiting().get(mirror))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return named

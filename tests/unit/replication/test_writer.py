@@ -8,7 +8,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProduceAnswer
-from mmtool.replication.pump import writing
+from mmtool.replication.pump import silence
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.pump.round_trips import RoundTrips
@@ -128,17 +128,17 @@ def test_a_lost_connection_costs_time_and_no_record():
 
 
 def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_until_it_answers(monkeypatch):
-    monkeypatch.setattr(writing, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.05)
 
     async def scene():
         s = Scene(Target(None, None))
         (mirror,) = s.mirrors
-        named = [s.writer.silent_leader(mirror)]
+        named = [s.writer.kept_waiting().get(mirror)]
         s.fetch(1)
         await asyncio.sleep(0.08)
-        named.append(s.writer.silent_leader(mirror))
+        named.append(s.writer.kept_waiting().get(mirror))
         assert await s.finished()
-        return [*named, s.writer.silent_leader(mirror)]
+        return [*named, s.writer.kept_waiting().get(mirror)]
 
     assert run(scene) == [None, 1, None]
 
