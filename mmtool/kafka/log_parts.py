@@ -12,7 +12,8 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
-from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
 
@@ -56,7 +57,8 @@ async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) ->
     try:
         return await _read_from(cluster, part, start, read_committed=read_committed)
     except OutOfRangeError:
-        log_start, _ = (await log_bounds(cluster, [part.place])).get(part.place, (start, start))
+        starts = await list_offsets(cluster, {part.place: EARLIEST}, read_committed=False)
+        log_start = starts.get(part.place, start)
         if log_start <= start:  # it is not that what the part begins with was deleted
             raise
         return await _read_from(cluster, part, log_start, read_committed=read_committed)

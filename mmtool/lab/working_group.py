@@ -35,7 +35,6 @@ class WorkingGroup(Worker):
         from confluent_kafka import KafkaException
 
         if any(message.error() is None for message in consumer.consume(self._each, 0.05)):
-            with suppress(KafkaException):  # its broker may be away: the next commit holds more
-                consumer.commit(
-                    asynchronous=True
-                )  # a frozen coordinator would hold up a waiting one for a minute
+            # its broker may be away: the next commit holds more; who waited for a frozen one would wait for a minute
+            with suppress(KafkaException):
+                consumer.commit(asynchronous=True)

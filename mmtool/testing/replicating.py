@@ -132,14 +132,19 @@ class Stage:
         """Until both mirrored topics move; the seconds it took."""
         return wait_for_new_records(self.bench.fleet["target"].bootstrap, self.targets, timeout)
 
+    def ends(self) -> dict[tuple[str, int], int]:
+        """How long each mirrored partition is, as far as there is any."""
+        target = self.bench.fleet["target"].bootstrap
+        return {(topic, p): end for topic in self.targets for p, end in end_offsets(target, topic).items()}
+
     def wait_until_every_partition_moves(self, timeout: float) -> float:
         """Until each mirrored partition is longer than it is now; the seconds it took."""
-        target = self.bench.fleet["target"].bootstrap
-        ends = {topic: end_offsets(target, topic) for topic in self.targets}
+        before = self.ends()
 
         def moved() -> bool:
-            now = {topic: end_offsets(target, topic) for topic in self.targets}
-            return all(now[t].get(p, 0) > ends[t].get(p, 0) for t in now for p in range(self.partitions))
+            now = self.ends()
+            places = [(topic, p) for topic in self.targets for p in range(self.partitions)]
+            return all(now.get(place, 0) > before.get(place, 0) for place in places)
 
         return wait_until(moved, f"records in every partition of {', '.join(self.targets)}", timeout)
 

@@ -45,9 +45,8 @@ def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repe
             threes[side].start_broker(victim)
             stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         for cluster in threes:
-            admin = AdminClient(
-                {"bootstrap.servers": cluster.bootstrap, "log_level": 2}
-            )  # outlives its futures
+            settings = {"bootstrap.servers": cluster.bootstrap, "log_level": 2}
+            admin = AdminClient(settings)  # must outlive its futures
             admin.elect_leaders(ElectionType.PREFERRED).result(30)
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mmtool.lab.topics import end_offsets, leaders_of
+from mmtool.lab.topics import leaders_of
 from mmtool.testing.chaos.place import Place
 from mmtool.testing.chaos.schedule import Side
 from mmtool.testing.link import LinkShape, Way
@@ -45,12 +45,12 @@ def led_by_others(stage, place, broker):
     }
 
 
-def longest_still(bootstrap, partitions, seconds):
+def longest_still(stage, partitions, seconds):
     """For how long any of them did not grow, within so many seconds."""
     began = time.monotonic()
     ends, moved, still = {}, dict.fromkeys(partitions, began), 0.0
     while time.monotonic() < began + seconds:
-        now = {(topic, p): end for topic, _ in partitions for p, end in end_offsets(bootstrap, topic).items()}
+        now = stage.ends()
         for place in partitions:
             if now[place] != ends.get(place):
                 moved[place] = time.monotonic()
@@ -65,7 +65,7 @@ def test_partitions_of_the_source_s_other_brokers_go_on_all_the_time(place, tmp_
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         place.links[Side.SOURCE][1].change(SILENT)
         others = led_by_others(stage, place, 1)
-        still = longest_still(place.cluster(Side.TARGET).bootstrap, others, SILENT_SECONDS)
+        still = longest_still(stage, others, SILENT_SECONDS)
         place.heal(Side.SOURCE)
         seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)

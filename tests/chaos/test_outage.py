@@ -20,13 +20,6 @@ SESSION_SECONDS = 10
 AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 
-def ends(own, stage):
-    target = own["target"].bootstrap
-    return {
-        (topic, number): end for topic in stage.targets for number, end in end_offsets(target, topic).items()
-    }
-
-
 @pytest.mark.parametrize("side", ["target", "source"])
 def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, tmp_path, measured, side):
     with Stage(Bench(own, tmp_path), "outage", records_per_second=100.0) as stage:
@@ -34,12 +27,12 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         stage.stop_writing()
         stage.wait_until_identical(60)
-        before = ends(own, stage)
+        before = stage.ends()
         own[side].kill_broker(0)
         time.sleep(AWAY_SECONDS)
         assert process.alive, process.wait(5).stderr
         if side == "source":
-            grown = [after - before[at] for at, after in ends(own, stage).items()]
+            grown = [after - before[at] for at, after in stage.ends().items()]
             assert max(grown) <= MARKERS, "fenced again and again, for a source that is not there"
         own[side].start_broker(0)
         started = time.monotonic()

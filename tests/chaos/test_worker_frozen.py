@@ -9,7 +9,6 @@ from contextlib import suppress
 
 import pytest
 
-from mmtool.lab.topics import end_offsets
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.replicating import Bench, Stage
 
@@ -24,11 +23,6 @@ HUNG_SECONDS = 180.0
 """A worker that has not ended its round so long after its time is given up."""
 
 
-def ends(stage):
-    target = stage.bench.fleet["target"].bootstrap
-    return {(topic, p): end for topic in stage.targets for p, end in end_offsets(target, topic).items()}
-
-
 def frozen_one(process):
     """One of the workers, and no other part."""
     first, *others = sorted(process.pids("worker"))
@@ -40,9 +34,9 @@ def frozen_one(process):
 def standing(stage, seconds):
     """Partitions that do not grow within so many seconds, after what was under way has come."""
     time.sleep(2.0)
-    before = ends(stage)
+    before = stage.ends()
     time.sleep(seconds)
-    after = ends(stage)
+    after = stage.ends()
     return {place for place in before if after[place] == before[place]}
 
 
@@ -72,9 +66,9 @@ def test_a_worker_that_never_wakes_is_given_up_and_writes_nothing_when_it_does(o
         frozen = frozen_one(process)
         began, stood = time.monotonic(), standing(stage, 3.0)
         assert stood
-        before = ends(stage)
+        before = stage.ends()
         wait_until(
-            lambda: all(ends(stage)[place] > before[place] for place in stood),
+            lambda: all(stage.ends()[place] > before[place] for place in stood),
             "the partitions of the worker that hangs",
             ROUND_SECONDS + HUNG_SECONDS + RECOVERY_SECONDS,
             poll=0.5,

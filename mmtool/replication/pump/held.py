@@ -56,7 +56,7 @@ class HeldBack:
     def _let_go(self, mirror: PartitionMirror, held: _Held) -> None:
         del self._held[mirror]
         if held.said and mirror.state != State.HALTED:  # that has a reason of its own
-            _note(mirror, "")
+            note(mirror, "")
 
     async def run(self) -> None:
         """Looks until cancelled."""
@@ -76,7 +76,7 @@ class HeldBack:
         wrote_ms = now_ms if holder is None else holder.last_timestamp
         if now_ms - min(held.since_ms, wrote_ms) >= LONG_MS and self._held.get(mirror) is held:
             held.said = True
-            _note(mirror, _sentence(held.at, holder))
+            note(mirror, _sentence(held.at, holder))
 
     async def _holder(self, mirror: PartitionMirror, at: int) -> ProducerState | None:
         """Who has a transaction open from there; None where the leader does not tell."""
@@ -86,7 +86,8 @@ class HeldBack:
         return next((producer for producer in producers if producer.open_from == at), None)
 
 
-def _note(mirror: PartitionMirror, reason: str) -> None:
+def note(mirror: PartitionMirror, reason: str) -> None:
+    """What is to be known of a partition that goes on; empty takes it back."""
     mirror.reason, mirror.dirty = reason, True
 
 

@@ -14,7 +14,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
-from mmtool.replication.pump.held import HeldBack
+from mmtool.replication.pump.held import HeldBack, note
 from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.replication.pump.silence import Unanswered
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -256,7 +256,7 @@ class SourceReader:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
             mirror.skip_to(UpstreamOffset(start))
-            mirror.reason = f"mirrored on behind a gap: {deleted}"
+            note(mirror, f"mirrored on behind a gap: {deleted}")
         else:
             self._halt(mirror, f"{deleted}: `mmtool.on.data.loss = continue` records the gap and goes on")
 
