@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import ConfigError, RefusedError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
+from mmtool.insight.standstill import standstill
 from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import (
@@ -269,6 +270,7 @@ def translate_groups(
     warnings += active_groups(
         plans, {group.group: group.there for group in groups}, flow.written_at(rules.direction).alias
     )
+    warnings += standstill(flow, plans)
     plans += [unknown_group(name, rules.direction) for name in selected.unknown]
     known = ever_ran(partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))

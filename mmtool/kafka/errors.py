@@ -151,4 +151,7 @@ def failure_of(cluster: ClusterSettings, error: Any, what: str) -> MmtoolError:
         remedy = "check security.protocol, certificates and credentials of {alias}"
     failed = f"denies {what}" if kind is Kind.DENIED else f"failed at {what}"
     said = f"{error.str()} ({error.name()})"
-    return ours(f"cluster {cluster.alias} {failed}: {said}", remedy=remedy.format(alias=cluster.alias))
+    remedy = remedy.format(alias=cluster.alias)
+    if kind is Kind.AWAY:
+        remedy += f"; it was asked at {cluster.bootstrap_servers}"
+    return ours(f"cluster {cluster.alias} {failed}: {said}", remedy=remedy)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 HELD = frozenset({State.PAUSED, State.FAILED_OVER})
 """What is not mirrored because somebody said so: no pump looks how its source grows."""
 
+STILL = HELD | {State.HALTED}
+"""What a partition stays until somebody does something about it: the last word holds, however old it is."""
+
 
 class PartitionRow(NamedTuple):
     """The contract's row; None where nothing is known.
@@ -45,8 +48,8 @@ class PartitionRow(NamedTuple):
 
     @classmethod
     def of(cls, source: str, target: str, position: PositionRecord, now_ms: int) -> PartitionRow:
-        """A partition as its pump last wrote it; of one that is held no pump looks how its source grows."""
-        followed = position.state not in HELD
+        """A partition as its pump last wrote it; of one that stands still no pump looks how its source grows."""
+        followed = position.state not in STILL
         return cls(
             source=source,
             target=target,

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
-from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.partition_rows import STILL, PartitionRow
+from mmtool.plan.topics import BEGIN_AGAIN, source_made_again
 from mmtool.plan.words import counted, joined, moment
 from mmtool.translation.types import TopicPartition
 
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 SILENT_MS = 20_000
 """Pumps repeat where they stand every ten seconds."""
-
-_FOR_GOOD = frozenset({State.HALTED, State.FAILED_OVER, State.PAUSED})
-"""What a partition stays until somebody does something about it: the last word holds, however old it is."""
 
 NEVER = "replicate never ran this flow"
 NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
@@ -295,7 +293,7 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     hold, gone = facts.holds.of(block.about.topic_id, block.about.source_topic), _gone(facts, block)
     if gone and (hold is None or hold.state is State.PAUSED):
         return State.HALTED, gone
-    if mine is not None and mine.state in _FOR_GOOD:
+    if mine is not None and mine.state in STILL:
         return mine.state, joined(mine.reason, gone)
     if hold is not None or facts.holder is None:
         return (State.WAITING, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
@@ -338,7 +336,7 @@ def _gone(facts: FlowFacts, block: Block) -> str:
     if there == block.about.target_topic_id:
         return ""
     became = "was deleted" if there is None else "was deleted and created again"
-    return f"target topic {block.about.target_topic} {became}"
+    return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"
 
 
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
@@ -348,7 +346,7 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     if hold is not None:
         state, reason = hold.state, hold.reason
     if state != State.FAILED_OVER and not facts.begins_again and facts.is_recreated(topic):
-        state, reason = State.HALTED, f"source topic {topic.name} was deleted and created again"
+        state, reason = State.HALTED, source_made_again(topic.name)
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return Standing(row, topic.topic_id)

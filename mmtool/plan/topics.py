@@ -10,6 +10,19 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicId
 
+BEGIN_AGAIN = (
+    "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
+)
+"""What helps when a target topic was deleted."""
+
+
+def source_made_again(name: str) -> str:
+    """That another topic is there under the name of one that was mirrored, and what helps."""
+    return (
+        f"source topic {name} was deleted and created again:"
+        " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
+    )
+
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:

@@ -59,6 +59,7 @@ class Engine:
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats and no flow.
         ready: Set when this process owns all flows.
+        goals: By the name of the flow, ends that are to be reached before this ends by itself.
         late: Flows that have not begun.
     """
 
@@ -70,12 +71,12 @@ class Engine:
     heartbeats_only: Sequence[FlowSettings] = ()
     runs: list[FlowRun] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _rotas: dict[str, Rota] = field(default_factory=dict)
     _round: int = 0
     _spark: Rounds | None = None
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
     _again: TryAgain = field(default_factory=TryAgain)
-    _goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _topics: TopicsLook = field(init=False)
     _regaining: Regaining = field(init=False)
     late: Latecomers = field(init=False)
@@ -227,9 +228,9 @@ class Engine:
     async def _set_goals(self) -> None:
         for run in self.runs:
             if self.options.until is not None:
-                self._goals[run.name] = dict(self.options.until.get(run.name, {}))
+                self.goals[run.name] = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
-                self._goals[run.name] = await run.goal()
+                self.goals[run.name] = await run.goal()
 
     # --- other settings ---------------------------------------------------------------------------------
 
@@ -263,8 +264,8 @@ class Engine:
         left_out = {
             t.topic_id for t in run.view.topics.values() if not run.flow.settings.mirrors_topic(t.name)
         }
-        goals = self._goals.get(run.name, {})
-        self._goals[run.name] = {place: end for place, end in goals.items() if place[0] not in left_out}
+        goals = self.goals.get(run.name, {})
+        self.goals[run.name] = {place: end for place, end in goals.items() if place[0] not in left_out}
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
@@ -383,7 +384,7 @@ class Engine:
             self._regaining.begin(run)
 
     def _is_done(self) -> bool:
-        return self.options.has_goal and all(run.reached(self._goals.get(run.name, {})) for run in self.runs)
+        return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
 
 
 async def _end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:

@@ -23,12 +23,12 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
+from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.claims import take_shards
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.cuts import target_cut
-from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.replication.resume import DivergedError, Upstream, resume
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.threads import in_thread

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.state_log import read_blocks
 from mmtool.plan.documents import position_key
 from mmtool.plan.identity import shard_of
+from mmtool.plan.topics import source_made_again
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.stateful import write_documents
@@ -38,10 +39,7 @@ def refuse_recreated(view: TopicsView, on_record: Mapping[TopicId, MirroredParti
     for name, topic in list(view.topics.items()):
         if name in names and topic.topic_id not in on_record:
             del view.topics[name]
-            view.refused[name] = (
-                f"source topic {name} was deleted and created again:"
-                " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
-            )
+            view.refused[name] = source_made_again(name)
 
 
 async def forget_deleted(

@@ -12,8 +12,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
-from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
-from mmtool.replication.pump.presence import BEGIN_AGAIN, presence_of
+from mmtool.plan.topics import BEGIN_AGAIN, CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
+from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import FOR_EVER, TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition

@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.documents import PositionRecord, State
-from mmtool.plan.partition_rows import HELD, PartitionRow, lag_seconds
+from mmtool.plan.partition_rows import HELD, STILL, PartitionRow, lag_seconds
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
+    from mmtool.replication.establish import Place
     from mmtool.replication.flow_run import FlowRun
 
 _WINDOW_SECONDS = 10.0
 _SHOW_SECONDS = 0.5
 _SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
-_STILL = HELD | {State.HALTED}
 
 
 class _Sample(NamedTuple):
@@ -60,7 +61,7 @@ class RateMeter:
             refused: Topics that cannot be mirrored at all: each counts as one halted partition.
         """
         known = list(positions)
-        moving = [p for p in known if p.state not in _STILL]
+        moving = [p for p in known if p.state not in STILL]
         followed = [p for p in known if p.state not in HELD]
         self._mirrored.update(((p.topic_id, p.partition), (p.records, p.mirrored_bytes)) for p in known)
         now = _Sample(
@@ -71,7 +72,7 @@ class RateMeter:
         )
         rates = self._rates(now)
         states: Counter[str] = Counter(
-            p.state if p.observed_ms or p.state in _STILL else State.STARTING for p in known
+            p.state if p.observed_ms or p.state in STILL else State.STARTING for p in known
         )
         states[State.HALTED] += refused
         return ProgressSnapshot(
@@ -110,8 +111,14 @@ def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
     return silent if newest and silent > _SILENT_SECONDS else None
 
 
-def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
-    """One row per partition of a flow, and one per topic that could not be mirrored at all."""
+def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[dict[str, object]]:
+    """One row per partition of a flow, and one per topic that could not be mirrored at all.
+
+    Args:
+        run: The flow.
+        now_ms: The time.
+        goal: The source's ends that were to be reached, if any were: of a halted partition nothing newer is known.
+    """
     source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
     known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
     refused = [
@@ -121,10 +128,17 @@ def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
         for topic, reason in sorted(run.view.refused.items())
     ]
     return (
-        [PartitionRow.of(source, target, position, now_ms)._asdict() for position in known]
+        [_row(PartitionRow.of(source, target, at, now_ms), at, goal)._asdict() for at in known]
         + refused
         + [_failed_over(run, topic)._asdict() for topic in run.view.set_apart]
     )
+
+
+def _row(row: PartitionRow, position: PositionRecord, goal: Mapping[Place, int]) -> PartitionRow:
+    end = goal.get((TopicId(position.topic_id), position.partition))
+    if end is None or position.state != State.HALTED:
+        return row
+    return row._replace(lag_records=max(end - position.upstream_position, position.lag_records))
 
 
 def _failed_over(run: FlowRun, topic: str) -> PartitionRow:

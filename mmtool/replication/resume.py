@@ -17,9 +17,9 @@ from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.compacted import SourceRemains, match_compacted
 from mmtool.replication.pump.cuts import target_cut
-from mmtool.replication.pump.presence import BEGIN_AGAIN
 from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder

@@ -9,7 +9,9 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.translation import FlowClusters
+from mmtool.plan.documents import State
 from mmtool.plan.group_facts import Commit, Member
+from mmtool.testing.maps import position_of
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -107,6 +109,17 @@ def test_who_is_at_work_on_the_target_is_named_with_the_host(translate, scene):
     ended = translate("-g", "app", "--execute", "--yes")
     assert (ended.code, scene.target.groups.committed) == (3, {})
     assert "group app is at work on west: Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8" in ended.stderr
+
+
+def test_a_halt_that_a_commit_waits_behind_is_named(translate, scene):
+    scene.commits("app", "orders", 12, 11)
+    scene.source.add_topic("orders", "id-orders", 21, 11)
+    for n, state in ((0, State.RUNNING), (1, State.HALTED)):
+        scene.state.marked(position_of(TopicPartition("orders", n), "id-orders", 10, 11, state))
+    ended = translate("-g", "app")
+    assert (ended.code, "beyond_mirror" in ended.stdout) == (3, True), ended
+    assert "orders-1 of east->west is halted: a record is too large" in ended.stderr
+    assert "orders-0 of" not in ended.stderr
 
 
 def test_execute_without_a_selector_is_a_usage_error(translate, scene):

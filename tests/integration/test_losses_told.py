@@ -152,4 +152,7 @@ def test_what_is_well_goes_on(year):
 def test_exit_codes_are_loud(year, bench):
     """A gate for scripts is closed; a run that is to catch up says that it could not."""
     assert (year.gate.code, year.ended.code) == (4, 143)
-    assert bench.catch_up(year.properties).code == 6
+    ended = bench.catch_up(year.properties, "-o", "json")
+    assert ended.code == 6
+    lags = {row["topic"]: row["lag_records"] for row in ended.rows}
+    assert [lags[year.of(name)] for name in ("late", "keyless", "large", "well")] == [MORE, MORE, 1, 0]

@@ -14,11 +14,6 @@ if TYPE_CHECKING:
 
 _GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 
-BEGIN_AGAIN = (
-    "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
-)
-"""What helps when a target topic was deleted."""
-
 
 class Presence(Enum):
     """What a cluster's metadata says of a topic."""

@@ -45,3 +45,8 @@ def test_an_error_ends_with_the_contracts_code_and_says_where(code, exit_code, w
     assert "east" in failure.message
     assert "reading orders" in failure.message
     assert failure.remedy
+
+
+def test_a_cluster_that_is_away_is_named_with_its_address():
+    assert "east:9092" in failure_of(CLUSTER, KafkaError(KafkaError._TRANSPORT), "reading orders").remedy
+    assert "9092" not in failure_of(CLUSTER, KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART), "reading").remedy

@@ -22,7 +22,7 @@ from mmtool.plan.status import (
     nobody,
     standings,
 )
-from mmtool.plan.topics import TopicFacts
+from mmtool.plan.topics import BEGIN_AGAIN, TopicFacts, source_made_again
 from mmtool.plan.words import moment
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.translation.types import TopicId, TopicPartition
@@ -203,7 +203,7 @@ def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
 )
 def test_a_mirror_whose_target_topic_is_gone_is_halted(ids, became):
     row = only(facts(blocks=[block()], target_ids=ids))
-    assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}")
+    assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}: {BEGIN_AGAIN}")
 
 
 def test_what_its_pump_said_a_moment_ago_does_not_hide_that_a_target_topic_is_gone():
@@ -214,7 +214,7 @@ def test_what_its_pump_said_a_moment_ago_does_not_hide_that_a_target_topic_is_go
 
 def test_a_source_topic_that_was_created_again_is_halted_unless_it_begins_again():
     known = facts(blocks=[block(topic_id="id-of-before")])
-    assert only(known).reason == "source topic orders was deleted and created again"
+    assert only(known).reason == source_made_again("orders")
     assert only(replace(known, begins_again=True)).state is State.NEVER_RAN
 
 

@@ -1,0 +1,46 @@
+"""Why it is of no use to wait for a mirror: what its flow says of partitions that do not move by themselves."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from mmtool.errors import RefusedError
+from mmtool.plan.partition_rows import STILL
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.offsets import GroupPlan
+
+_NOT_THERE_YET = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR})
+
+
+def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
+    """One sentence for each partition that is refused because its mirror is behind, and that nobody moves on.
+
+    Args:
+        flow: Which flow; of a chain its first one.
+        plans: What was found.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target stopped answering, or denies a part.
+    """
+    refused = [v for plan in plans for v in plan.verdicts if v.refusal in _NOT_THERE_YET]
+    places = {place for verdict in refused for place in (verdict.source, verdict.target) if place}
+    return list(_said(flow, places)) if places else []
+
+
+def _said(flow: FlowNow, places: Collection[TopicPartition]) -> Iterator[str]:
+    """Of a chain by the topics that its first cluster and its last one have."""
+    with suppress(RefusedError):  # an answer that needs no control topic is given without one
+        known = flow.clusters.state.control(flow.identity).positions
+        for _, at in sorted(known.items(), key=lambda item: (item[1].topic, item[1].partition)):
+            ends = {TopicPartition(at.topic, at.partition), TopicPartition(at.target_topic, at.partition)}
+            if at.state in STILL and not ends.isdisjoint(places):
+                yield f"{at.topic}-{at.partition} of {flow.clusters.settings.name} is {at.state}: {at.reason}"
+    if flow.then is not None:
+        yield from _said(flow.then, places)
