@@ -229,6 +229,7 @@ class PositionRecord(Document):
         at_end_ms: When it was last seen at the end, by whichever owner; 0 when it never was.
         dead_letters: Records that are beside the target topic instead, of whichever owner.
         foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
+        gaps, gaps_end: Offsets that the source deleted unmirrored and that were passed over, and behind the last one.
         slowed_by: The clusters whose quotas make its pump wait while it is behind.
         waits_for: The broker that leads it on either side, where that has owed an answer for long.
     """
@@ -256,6 +257,8 @@ class PositionRecord(Document):
     foreign_end: int = 0
     slowed_by: str = ""
     waits_for: str = ""
+    gaps: int = 0
+    gaps_end: int = 0
 
     @property
     def key(self) -> bytes:
@@ -264,7 +267,7 @@ class PositionRecord(Document):
     @property
     def notes(self) -> str:
         """What is to be known of it whatever its state is; empty where there is nothing."""
-        return joined(self.letters_said, self.foreign_said)
+        return joined(self.gaps_said, self.letters_said, self.foreign_said)
 
     @property
     def quota_said(self) -> str:
@@ -277,6 +280,14 @@ class PositionRecord(Document):
     def silence_said(self) -> str:
         """Which broker keeps it waiting; empty where none does."""
         return f"waits for {self.waits_for}, which does not answer" if self.waits_for else ""
+
+    @property
+    def gaps_said(self) -> str:
+        """What the source deleted too early, where the mirror went on all the same; empty where it did not."""
+        if not self.gaps:
+            return ""
+        were = f"{counted(self.gaps, 'offset')} before they were mirrored, the last one {self.gaps_end - 1}"
+        return f"the source deleted {were}: it is mirrored on behind that gap (mmtool.on.data.loss)"
 
     @property
     def foreign_said(self) -> str:

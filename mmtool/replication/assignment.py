@@ -21,6 +21,8 @@ class Tally(NamedTuple):
         records, bytes: Mirrored by this owner.
         dead_letters: Records that are beside the target topic, of whichever owner.
         foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
+        gaps, gaps_end: Offsets that the source deleted before they were mirrored and that were passed over by the
+            operator's choice, and behind the last one; of whichever owner.
     """
 
     records: int = 0
@@ -28,6 +30,8 @@ class Tally(NamedTuple):
     dead_letters: int = 0
     foreign: int = 0
     foreign_end: int = 0
+    gaps: int = 0
+    gaps_end: int = 0
 
 
 NOTHING_YET = Tally()

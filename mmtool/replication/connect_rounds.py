@@ -18,7 +18,8 @@ _SLOTS = "2"
 _SCHEMA = (
     "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
     " producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
-    " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint, told string"
+    " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint,"
+    " gaps bigint, gaps_end bigint, told string"
 )
 """Spark's DDL for ``ReportRow``."""
 

@@ -71,9 +71,7 @@ class RateMeter:
             sum(p.lag_records for p in moving),
         )
         rates = self._rates(now)
-        states: Counter[str] = Counter(
-            p.state if p.observed_ms or p.state in STILL else State.STARTING for p in known
-        )
+        states: Counter[str] = Counter(_state_of(p, now_ms) for p in known)
         states[State.HALTED] += refused
         return ProgressSnapshot(
             flow=flow,
@@ -102,6 +100,15 @@ class RateMeter:
             max(now.bytes - first.bytes, 0) / seconds,
             (first.lag - now.lag) / seconds,
         )
+
+
+def _state_of(position: PositionRecord, now_ms: int) -> State:
+    """What is known of it now: nobody knows that it still moves whose pump has not spoken for long."""
+    if position.state in STILL:
+        return position.state
+    if not position.observed_ms:
+        return State.STARTING
+    return State.WAITING if now_ms - position.observed_ms > _SILENT_SECONDS * 1000 else position.state
 
 
 def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:

@@ -43,6 +43,7 @@ class PositionsWatch:
         self._noted: dict[Place, tuple[str, int]] = {}
         self._letters: dict[Place, int] = {}
         self._foreign: dict[Place, int] = {}
+        self._gaps: dict[Place, int] = {}
         self._slowed: set[Place] = set()
         self._waiting: dict[str, set[Place]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -66,6 +67,7 @@ class PositionsWatch:
         before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
         self._letters = {place: position.dead_letters for place, position in before.items()}
         self._foreign = {place: position.foreign for place, position in before.items()}
+        self._gaps = {place: position.gaps for place, position in before.items()}
         self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
@@ -108,6 +110,9 @@ class PositionsWatch:
         if position.foreign > 2 * told:  # who goes on writing is not told of each time
             self._foreign[place] = position.foreign
             self.news.append(f"{name}: {position.foreign_said}")
+        if position.gaps > self._gaps.get(place, 0):
+            self._gaps[place] = position.gaps
+            self.news.append(f"{name}: {position.gaps_said}")
         self._note_quota(place, position)
         self._note_silence(place, position.waits_for)
         said = (position.reason, position.upstream_position)
@@ -166,6 +171,8 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
         dead_letters=partition.tally.dead_letters,
         foreign=partition.tally.foreign,
         foreign_end=partition.tally.foreign_end,
+        gaps=partition.tally.gaps,
+        gaps_end=partition.tally.gaps_end,
     )
 
 
@@ -182,4 +189,5 @@ def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> 
     foreign = max((folded.foreign, folded.foreign_end), (position.foreign, position.foreign_end))
     own = (position.records, position.mirrored_bytes) if position.owner == owner else (0, 0)
     records, size = max(folded.records, own[0]), max(folded.bytes, own[1])
-    return Tally(records, size, max(folded.dead_letters, position.dead_letters), *foreign)
+    gaps = max((folded.gaps, folded.gaps_end), (position.gaps, position.gaps_end))
+    return Tally(records, size, max(folded.dead_letters, position.dead_letters), *foreign, *gaps)

@@ -199,6 +199,8 @@ class PositionsBook:
             dead_letters=tally.dead_letters,
             foreign=tally.foreign,
             foreign_end=tally.foreign_end,
+            gaps=tally.gaps,
+            gaps_end=tally.gaps_end,
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
             waits_for=waits_for,
         )

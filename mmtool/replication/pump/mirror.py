@@ -83,6 +83,7 @@ class PartitionMirror:
         self.reason = assignment.halted
         self.held_bytes = 0
         self.records, self.bytes, self.dead_letters, *_ = assignment.tally
+        self.gaps, self.gaps_end = assignment.tally.gaps, assignment.tally.gaps_end
         self.source_end = 0
         self.log_start = 0
         self.high_watermark = 0
@@ -175,7 +176,7 @@ class PartitionMirror:
             self.dirty = True
 
     def skip_to(self, position: UpstreamOffset) -> None:
-        """The source deleted everything below ``position`` unread: a gap, by the operator's choice."""
+        """Goes on at ``position``: the source deleted everything below it unread."""
         self._epochs.coming([(position - 1, UNKNOWN)])
         self._pass_over(position)
 

@@ -14,7 +14,7 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
-from mmtool.replication.pump.held import HeldBack, note
+from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.replication.pump.silence import Unanswered
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -255,8 +255,10 @@ class SourceReader:
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
+            # what an owner counted that died before its books were written is not counted again
+            mirror.gaps += start - max(position, mirror.gaps_end)
+            mirror.gaps_end = start
             mirror.skip_to(UpstreamOffset(start))
-            note(mirror, f"mirrored on behind a gap: {deleted}")
         else:
             self._halt(mirror, f"{deleted}: `mmtool.on.data.loss = continue` records the gap and goes on")
 

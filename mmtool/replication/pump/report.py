@@ -36,19 +36,21 @@ class ReportRow(NamedTuple):
     dead_letters: int
     foreign: int
     foreign_end: int
+    gaps: int
+    gaps_end: int
     told: str
 
     @property
     def tally(self) -> Tally:
         """What is counted from round to round."""
-        return Tally(self.records, self.bytes, self.dead_letters, self.foreign, self.foreign_end)
+        return Tally(*(getattr(self, name) for name in Tally._fields))
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:
     """What it has counted so far."""
     foreign = mirror.foreign
-    others = (foreign.count, foreign.end) if foreign is not None else ()
-    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others)
+    others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
+    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others, mirror.gaps, mirror.gaps_end)
 
 
 def rows_of(

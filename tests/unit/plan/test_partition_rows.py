@@ -26,6 +26,14 @@ def test_lag_in_seconds_is_since_when_the_frontier_is_behind(at, since, seconds)
     assert lag_seconds(position(at=at, since=since), now_ms=3500) == seconds
 
 
+def test_a_gap_that_was_accepted_is_told_as_long_as_the_flow_lives():
+    row = PartitionRow.of("A", "B", replace(position(), reason="", gaps=1_005, gaps_end=1_515), now_ms=1)
+    assert row.reason == (
+        "the source deleted 1,005 offsets before they were mirrored, the last one 1514:"
+        " it is mirrored on behind that gap (mmtool.on.data.loss)"
+    )
+
+
 def test_a_row_has_the_contract_s_keys():
     assert list(PartitionRow.of("A", "B", position(), now_ms=1)._asdict()) == [
         "source",

@@ -84,10 +84,11 @@ def test_who_begins_behind_what_was_there_before_finds_nothing_foreign():
 
 def test_what_is_counted_goes_on_from_round_to_round_and_from_owner_to_owner():
     """The word of the round that has just ended may reach its driver before the pump's last position does."""
-    told = booked_position(assigned(tally=Tally(7, 70, 1, 3, 18)), "owner-1")
-    assert tally_of_all(NOTHING_YET, told, "owner-2") == Tally(0, 0, 1, 3, 18)
-    assert tally_of_all(Tally(9, 90, 2, 5, 30), told, "owner-2") == Tally(9, 90, 2, 5, 30)
-    assert tally_of_all(Tally(9, 90), told, "owner-2") == Tally(9, 90, 1, 3, 18)
+    told = booked_position(assigned(tally=Tally(7, 70, 1, 3, 18, 5, 15)), "owner-1")
+    assert tally_of_all(NOTHING_YET, told, "owner-2") == Tally(0, 0, 1, 3, 18, 5, 15)
+    more = Tally(9, 90, 2, 5, 30, 8, 40)
+    assert tally_of_all(more, told, "owner-2") == more
+    assert tally_of_all(Tally(9, 90), told, "owner-2") == Tally(9, 90, 1, 3, 18, 5, 15)
     assert tally_of_all(Tally(9, 90), None, "owner-2") == Tally(9, 90)
 
 

@@ -88,7 +88,8 @@ def test_before_the_pumps_have_spoken_the_lag_is_not_known(clock):
 def test_pumps_that_fell_silent_are_said_to_be(clock):
     seen = [position(0, observed=1_000), position(1, observed=5_000)]
     assert RateMeter().snapshot("A->B", seen, now_ms=20_000).silent_seconds is None
-    assert RateMeter().snapshot("A->B", seen, now_ms=35_000).silent_seconds == 30.0
+    late = RateMeter().snapshot("A->B", seen, now_ms=35_000)
+    assert (late.silent_seconds, set(late.states)) == (30.0, {State.WAITING, State.HALTED})
 
 
 def test_a_successor_that_counts_anew_gives_no_negative_rate(clock):
