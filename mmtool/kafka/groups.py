@@ -15,10 +15,11 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
+from mmtool.kafka.group_listing import all_groups
 from mmtool.kafka.patience import AT_ONCE, NotNowError, again, handfuls
 from mmtool.kafka.ports import GroupListing, Problem
 from mmtool.kafka.wire.beside import WireBeside
-from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import (
     OffsetCommitRequest,
@@ -31,7 +32,6 @@ from mmtool.kafka.wire.groups import (
     Coordinated,
     DeleteGroupRequest,
     DescribeGroupsRequest,
-    ListGroupsRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
@@ -89,27 +89,16 @@ class KafkaGroups:
 
     def listing(self) -> GroupListing:
         async def listed(wire: WireCluster) -> list[ListedGroup]:
-            return await self._patiently("listing groups", lambda: self._listed(wire))
+            return await self._patiently("listing groups", lambda: all_groups(wire, check))
+
+        def check(code: int) -> None:
+            self._check(code, "listing groups")
 
         groups = self._wire.ask(listed, "listing groups")
         return GroupListing(
             {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS},
             {g.group: g.protocol_type for g in groups if g.protocol_type not in _OF_CONSUMERS},
         )
-
-    async def _listed(self, wire: WireCluster) -> list[ListedGroup]:
-        """Of every broker: the groups of one that does not answer would look deleted.
-
-        So would those of a partition that nobody leads: a coordinator lists what it holds, and a broker that was
-        away holds nothing until it leads again (a real broker's answer, tests/chaos/test_groups_outage.py).
-        """
-        for topic in (await wire.refresh([COMMITS])).values():
-            for partition in topic.partitions:
-                self._check(partition.error_code, "listing groups")
-        found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
-        for answer in found:
-            self._check(answer.error_code, "listing groups")
-        return [group for answer in found for group in answer.groups]
 
     # --- commits ------------------------------------------------------------------------------------------
 

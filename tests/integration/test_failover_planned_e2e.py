@@ -14,7 +14,7 @@ import pytest
 
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.topics import create_topic, delete_records, read_topic
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
@@ -160,3 +160,21 @@ def _named(moved):
 def _left(offsets, row, commit):
     """How many records of a partition are still to be read from there."""
     return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])
+
+
+def test_who_is_behind_what_the_source_has_deleted_reads_it_on_the_target(bench, tmp_path):
+    """Retention has passed a slow group, and not the mirror: what it has not read is there and nowhere else."""
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+    topic = f"behind-{time.monotonic_ns()}"
+    create_topic(source, topic, 1)
+    produce(source, Load(topic, 60, 1, 100, keys="sequence"))
+    written = [(record.key, record.value) for record in read_topic(source, topic)]
+    assert groups_of(source).alter(topic, {TopicPartition(topic, 0): Commit(10)}) == {}
+    properties = bench.properties(topic)
+    assert bench.catch_up(properties).code == 0
+    delete_records(source, topic, 30)
+    line = ["failover", "planned", "-c", str(properties), "-g", topic, "--execute", "--yes", "-o", "json"]
+    answer = run_mmtool(tmp_path / "planned", *line)
+    (there,) = partitions(answer)
+    assert (answer.code, there["exactness"], there["downstream_offset"]) == (0, "exact", 10), answer.stderr
+    assert read(target, topic, [f"source.{topic}"]) == written[10:]

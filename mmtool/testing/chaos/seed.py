@@ -33,6 +33,8 @@ TRANSACTION = 12
 PATIENCE_SECONDS = 30.0
 """A flow goes on by itself within that of the last cause's end."""
 
+_LOOK_SECONDS = 0.25  # a look is work for the machine on which the flow recovers
+
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 _STOPPED = 143
@@ -143,7 +145,7 @@ class SeedRun:
     def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
         """Until the target holds all, and the group is where it is at home."""
         try:
-            wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS)
+            wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS, _LOOK_SECONDS)
         except GateError:
             return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault"], None
         seconds = round(time.monotonic() - healed, 1)
