@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.holds import Holds, news
@@ -14,10 +14,29 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.kafka.state_log import ControlView
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
+
+
+class _Counted(NamedTuple):
+    """What only grows of a partition, and is said when it is more than ``times`` what was said last."""
+
+    count: Callable[[PositionRecord], int]
+    said: Callable[[PositionRecord], str]
+    times: int = 1
+
+
+_COUNTED = (
+    _Counted(lambda at: at.dead_letters, lambda at: at.letters_said),
+    _Counted(
+        lambda at: at.foreign, lambda at: at.foreign_said, times=2
+    ),  # who goes on writing is told of rarely
+    _Counted(lambda at: at.gaps, lambda at: at.gaps_said),
+)
 
 
 class PositionsWatch:
@@ -41,9 +60,7 @@ class PositionsWatch:
         self._owner = owner
         self._halted = halted
         self._noted: dict[Place, tuple[str, int]] = {}
-        self._letters: dict[Place, int] = {}
-        self._foreign: dict[Place, int] = {}
-        self._gaps: dict[Place, int] = {}
+        self._told: dict[tuple[Place, _Counted], int] = {}
         self._slowed: set[Place] = set()
         self._waiting: dict[str, set[Place]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -65,9 +82,7 @@ class PositionsWatch:
         self.stop()
         self.holds, self.moved = control.holds, control.moved
         before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
-        self._letters = {place: position.dead_letters for place, position in before.items()}
-        self._foreign = {place: position.foreign for place, position in before.items()}
-        self._gaps = {place: position.gaps for place, position in before.items()}
+        self._told = {(place, one): one.count(at) for place, at in before.items() for one in _COUNTED}
         self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
         topic = self._flow.identity.control_topic
         found = await self._flow.target.refresh([topic])
@@ -103,16 +118,10 @@ class PositionsWatch:
         if halted:
             self._halted[place] = position.reason
         name = f"{position.topic}-{position.partition}"
-        if position.dead_letters > self._letters.get(place, 0):
-            self._letters[place] = position.dead_letters
-            self.news.append(f"{name}: {position.letters_said}")
-        told = self._foreign.get(place, 0)
-        if position.foreign > 2 * told:  # who goes on writing is not told of each time
-            self._foreign[place] = position.foreign
-            self.news.append(f"{name}: {position.foreign_said}")
-        if position.gaps > self._gaps.get(place, 0):
-            self._gaps[place] = position.gaps
-            self.news.append(f"{name}: {position.gaps_said}")
+        for one in _COUNTED:
+            if one.count(position) > one.times * self._told.get((place, one), 0):
+                self._told[place, one] = one.count(position)
+                self.news.append(f"{name}: {one.said(position)}")
         self._note_quota(place, position)
         self._note_silence(place, position.waits_for)
         said = (position.reason, position.upstream_position)
