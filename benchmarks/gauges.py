@@ -114,7 +114,7 @@ def peak_mib(pids: Iterable[int]) -> list[float]:
 def pumps_of(pids: Iterable[int]) -> list[int]:
     """Of a copier's processes, those that move records: Spark's Python workers, or else the JVM."""
     alive = _alive(pids)
-    workers = [process.pid for process in alive if "pyspark.daemon" in process.cmdline()]
+    workers = [process.pid for process in alive if "pyspark.daemon" in " ".join(process.cmdline())]
     return workers or [process.pid for process in alive]
 
 

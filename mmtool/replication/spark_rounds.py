@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mmtool.replication.assignment import TaskAssignment
 
 _ATTEMPTS = 4
+_DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -134,6 +135,10 @@ def _context(settings: Mapping[str, str]) -> Any:
         conf.set(name, value)
     with spark_log().open("ab") as log:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
+    if settings["spark.master"].startswith("local"):  # elsewhere pyspark may be in Spark's zip alone
+        conf.setIfMissing(
+            *_DAEMON
+        )  # not on the JVM's command line: who looks for Python workers would find it there
     context = SparkContext(conf=conf, gateway=gateway)
     # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
     AccumulatorTCPServer.handle_error = lambda *_: None

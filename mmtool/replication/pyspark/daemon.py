@@ -1,0 +1,44 @@
+"""The process that Spark forks its Python workers from; here it has loaded the pump for all of them.
+
+Started by Spark on its own host, as ``spark.python.daemon.module``. Each worker, also one that takes a dead one's
+place, begins with what is loaded here. A process may be forked safely only while it has one thread, so nothing that is
+imported here may start any (test_pyspark_daemon).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ZIPPED = ("pyspark", "py4j-")
+
+
+def zips_last(path: Sequence[str]) -> list[str]:
+    """``path`` with Spark's zips behind all else: Python compiles what it imports from a zip anew at every start."""
+
+    def is_zip(entry: str) -> bool:
+        name = PurePath(entry).name
+        return name.startswith(_ZIPPED) and name.endswith(".zip")
+
+    return sorted(path, key=is_zip)
+
+
+def load() -> None:
+    """What a worker imports before its first record; numpy's algebra, of which nothing is used, without threads."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import pyspark.worker  # noqa: F401  what a forked worker runs
+
+    import mmtool.replication.task  # noqa: F401  likewise
+
+
+if __name__ == "__main__":
+    sys.path[:] = zips_last(sys.path)
+    load()
+    from pyspark.daemon import manager
+
+    manager()
