@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mmtool.lab.fleet import Fleet
 
 _FETCH_BYTES = 32 << 20
+_LOOK_SECONDS = 0.02
 _LOOKS = 100
 _PAUSE_SECONDS = 0.05
 
@@ -134,6 +135,17 @@ class RealLog:
         request = FetchRequest([place], 0, 0, _FETCH_BYTES, read_committed=read_committed)
         answer = await self.cluster.send_to_leader(self.topic, self.partition, request, purpose="fetch")
         return answer.partitions[0]
+
+    async def settled(self) -> FetchedPartition:
+        """What a reader of committed records has, once every transaction is over.
+
+        A broker says that one is ended before its marker is in the log.
+        """
+        while True:
+            answer = await self.fetch(read_committed=True)
+            if answer.last_stable_offset == answer.high_watermark:
+                return answer
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def batches(self) -> list[BatchView]:
         """Everything that the log holds, markers included."""

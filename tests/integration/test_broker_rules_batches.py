@@ -223,7 +223,7 @@ async def test_a_fetch_lists_the_aborted_transactions_of_what_it_brings(target, 
     create_topic(target.bootstrap, name)
     write(target.bootstrap, Load(name, 60, 1, 100, transactions=Transactions(f"{name}-w", 10, abort_every=3)))
     log = await target.log(name)
-    answer = await log.fetch(read_committed=True)
+    answer = await log.settled()
     assert len(answer.aborted) == 2
     assert (await log.fetch()).aborted == []
     admitted = AbortedFilter(answer.aborted)
