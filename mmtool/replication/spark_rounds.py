@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -117,6 +118,17 @@ def spark_log() -> Path:
     return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"
 
 
+def keep_talk_aside() -> None:
+    """What libraries log goes to `spark_log` unless the program has a place for it.
+
+    py4j tells of a JVM that was lost in the middle of a call with a traceback, by the root logger; the engine tells of
+    it as well, in one line.
+    """
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.FileHandler(spark_log(), delay=True))
+
+
 def _context(settings: Mapping[str, str]) -> Any:
     """Starts the JVM with its talk in a file: it warns of its own modules on every start.
 
@@ -129,6 +141,7 @@ def _context(settings: Mapping[str, str]) -> Any:
 
     if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no public question
         return SparkContext._active_spark_context  # noqa: SLF001  likewise
+    keep_talk_aside()
     conf = SparkConf(loadDefaults=False)
     java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{_archived()}")
     for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():

@@ -38,6 +38,7 @@ _LOOK_SECONDS = 0.25  # a look is work for the machine on which the flow recover
 START_SECONDS = 60.0
 STOP_SECONDS = 5.0
 _STOPPED = 143
+_TRACEBACK = "Traceback (most recent call last)"
 _SETTINGS = {
     "source->target.sync.group.offsets.enabled": "true",
     "source->target.sync.group.offsets.interval.seconds": "1",
@@ -173,8 +174,9 @@ class SeedRun:
             failures.append(f"the clean stop ended with {code}")
         if stop_seconds > patience(STOP_SECONDS):
             failures.append(f"the clean stop took {stop_seconds:.1f} s")
-        if any("Traceback" in one for one in said):
-            failures.append("a traceback was shown")
+        failures += [
+            f"a traceback was shown: {one[one.index(_TRACEBACK) :]}" for one in said if _TRACEBACK in one
+        ]
         if any("diverged" in one for one in said):
             failures.append("a partition was taken for diverged")
         if any("somebody else wrote" in one for one in said):
