@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Sequence
@@ -132,8 +133,18 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     early = Early.of(arguments)
+    if not early.debug:
+        keep_libraries_quiet()
     with handle_failures(early.command, early.output, debug=early.debug):
         raise SystemExit(_run(arguments))
+
+
+def keep_libraries_quiet() -> None:
+    """What a library logs, with its traceback, is for ``--debug``: what matters of it is told by a line of ours.
+
+    Where nobody handles a record, Python itself shows it on stderr.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -125,7 +125,7 @@ def keep_talk_aside() -> None:
     it as well, in one line.
     """
     root = logging.getLogger()
-    if not root.handlers:
+    if all(isinstance(handler, logging.NullHandler) for handler in root.handlers):
         root.addHandler(logging.FileHandler(spark_log(), delay=True))
 
 
