@@ -74,5 +74,5 @@ clean:
 	  $$python -m venv .venv
 	$(PIP) install --no-compile -c constraints.txt setuptools
 	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
-	-@$(BIN)/python -m compileall -qq -j 0 .venv/lib mmtool translation tests > /dev/null
+	-@$(BIN)/python -m compileall -qq -j 0 .venv/lib mmtool commands translation tests > /dev/null
 	@touch $@
