@@ -38,8 +38,8 @@ PATIENCE_SECONDS = 60
 PARTITIONS, FIRST, BURST = 3, 300, 1_200
 READ = {"slow": (137, 150), "quick": (455, 300), "done": (2 * FIRST, 100)}
 """How many records each application has read when it is looked at, and how many more before the source is lost."""
-PARTIAL = ("stays", "early")
-"""Groups that have committed in one partition alone: nobody knows their positions in the others."""
+PARTIAL, PLACE = ("stays", "early"), 50
+"""Groups that have committed in one partition alone, and where: nobody knows their positions in the others."""
 THROTTLE = "24000"
 BOUND_SECONDS = 10
 PROCESS_SECONDS = 25
@@ -94,14 +94,16 @@ class Lost:
 
 
 def told(lost):
-    """Every group's positions are on the target."""
+    """Every group's positions are on the target, and the records before those of the partial groups with them."""
     held = KafkaSynced(lost.bench.flow(lost.properties), target_only=True).checkpoints().checkpoints
     wanted = {name: groups_of(lost.source).commits([name])[name] for name in lost.groups.values()}
-    return all(
+    on_record = all(
         {at: told.pair.upstream for at, told in held.get(name, {}).items()}
         == {at: commit.offset for at, commit in places.items()}
         for name, places in wanted.items()
     )
+    partial = [told.pair.downstream for name in PARTIAL for told in held.get(lost.groups[name], {}).values()]
+    return on_record and partial == [PLACE] * len(PARTIAL)
 
 
 def behind(lost):
@@ -138,7 +140,7 @@ def prepare(lost):
         assert groups_of(lost.source).alter(lost.groups[name], everywhere) == {}
     for name in PARTIAL:
         place = TopicPartition(lost.topics[0], 0)
-        assert groups_of(lost.source).alter(lost.groups[name], {place: Commit(50)}) == {}
+        assert groups_of(lost.source).alter(lost.groups[name], {place: Commit(PLACE)}) == {}
     read_on(lost, lambda looked_at, _: looked_at)
     wait_until(lambda: told(lost), "checkpoints of every group", PATIENCE_SECONDS)
     fill(lost, BURST, FIRST)
@@ -265,7 +267,7 @@ def test_partitions_that_nobody_knows_a_position_of_are_left_or_begin_where_it_i
     answers = {word: lost.emergency("early", unknown=word) for word in ("leave", "earliest", "latest")}
     for word, answer in answers.items():
         found = {at[1:]: p for at, p in partitions(answer).items()}
-        assert (answer.code, found.pop(known)["downstream_offset"]) == (0, 50)
+        assert (answer.code, found.pop(known)["downstream_offset"]) == (0, PLACE)
         others = {(p["downstream_offset"], p["reason"]) for p in found.values()}
         if word == "leave":
             assert others == {(None, "source_unreachable")}
@@ -279,7 +281,7 @@ def test_partitions_that_nobody_knows_a_position_of_are_left_or_begin_where_it_i
 def test_where_they_begin_is_where_they_are_written(moved, lost):
     assert lost.emergency("early", execute=True, unknown="earliest").code == 0
     plain = lost.topics[0]
-    assert lost.where("early") == {(plain, 0): 50, (plain, 1): 0, (plain, 2): 0}
+    assert lost.where("early") == {(plain, 0): PLACE, (plain, 1): 0, (plain, 2): 0}
 
 
 def test_every_operation_is_on_record_and_shown_as_it_was_told(moved, lost):
@@ -297,7 +299,7 @@ def test_a_group_that_nobody_has_started_is_put_back_and_the_first_failover_stan
     _, first = moved
     ended = lost.emergency("stays", execute=True, unknown="latest")
     name, ends = ended.rows[0]["operation_id"], end_offsets(lost.target, f"source.{lost.topics[0]}")
-    there = {(lost.topics[0], number): 50 if number == 0 else end for number, end in ends.items()}
+    there = {(lost.topics[0], number): PLACE if number == 0 else end for number, end in ends.items()}
     assert lost.where("stays") == there
     assert lost.run("rollback", name).code == 0
     assert lost.where("stays") == there
