@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import time
+from contextlib import closing
 
 import pytest
-from confluent_kafka import ElectionType
+from confluent_kafka import Consumer, ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.topics import leaders_of
@@ -16,6 +18,7 @@ from mmtool.testing.replicating import Bench, Stage
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 60
+NOBODY = -1  # Kafka's leader of what has none
 
 
 def kill_leader(cluster, topic):
@@ -27,6 +30,20 @@ def kill_leader(cluster, topic):
         lambda: victim not in leaders_of(cluster.bootstrap, topic).values(), "other leaders", PATIENCE_SECONDS
     )
     return victim, time.monotonic() - started
+
+
+def wait_for_growth(cluster, topic, partition):
+    """Until one partition is longer than it is now, whether others can be asked or not; the seconds it took."""
+    with closing(
+        Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "growth", "log_level": 2})
+    ) as asker:
+        place = TopicPartition(topic, partition)
+
+        def end():
+            return asker.get_watermark_offsets(place, PATIENCE_SECONDS)[1]
+
+        before = end()
+        return wait_until(lambda: end() > before, f"growth of {topic}-{partition}", PATIENCE_SECONDS)
 
 
 def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repeats_nothing(
@@ -51,3 +68,32 @@ def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repe
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)
         measured(f"{asked} offsets translated after brokers of both sides had died")
+
+
+def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(threes, tmp_path, measured):
+    """One replica, and its broker is dead. A start after a crash cannot fence what nobody leads: it changes nothing."""
+    bench, target = Bench(threes, tmp_path, {"replication.factor": "1"}), threes["target"]
+    with Stage(bench, f"lone-{os.getpid()}", replicas=3) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        remote = stage.targets[0]
+        lone, *others = sorted(leaders_of(target.bootstrap, remote).items())
+        target.kill_broker(lone[1])
+        wait_until(
+            lambda: leaders_of(target.bootstrap, remote)[lone[0]] == NOBODY, "no leader", PATIENCE_SECONDS
+        )
+        seconds = [wait_for_growth(target, remote, partition) for partition, _ in others]
+        process.kill_all()
+        second = stage.start("--standby").wait()
+        assert second.code == 9, second.stderr
+        assert re.search(
+            r"error: offsets of cluster target: source\.lone-\S+-\d of target has no leader", second.stderr
+        )
+        target.start_broker(lone[1])
+        third = stage.start()
+        back = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        asked = stage.prove_exact(third)
+    measured(
+        f"one replica, its target broker dead: others' partitions moved within {max(seconds):.1f} s; a start after"
+        f" its return moved all after {back:.1f} s; {asked} offsets exact"
+    )

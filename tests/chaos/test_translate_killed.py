@@ -24,7 +24,7 @@ BEFORE, AFTER = 3, 50
 @pytest.fixture(scope="module")
 def moving(fleet, tmp_path_factory):
     """A mirrored topic, and groups that have read a part of it; half of them have been on the target before."""
-    bench, topic = Bench(fleet, tmp_path_factory.mktemp("moving")), f"killed-{os.getpid()}"
+    bench, topic = Bench(fleet, tmp_path_factory.mktemp("moving")), f"moving-{os.getpid()}"
     source = fleet["source"].bootstrap
     create_topic(source, topic, PARTITIONS)
     produce(source, Load(topic, 8_000, PARTITIONS, 100))

@@ -12,7 +12,7 @@ from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
@@ -32,7 +32,7 @@ async def list_offsets(
     Partitions that do not exist are left out, and so are those that have no record as young as the time asked for.
 
     Raises:
-        UnreachableError: when a leader does not answer for a minute.
+        UnreachableError: when there is no leader, or it does not answer, for a minute; names what has none.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     missing = dict(timestamps)
@@ -51,6 +51,8 @@ async def list_offsets(
             missing.pop(tp, None)
         for tp in [tp for tp in missing if cluster.topic_id(tp.topic) is None]:
             del missing[tp]  # no such topic
+        if lone := sorted(tp for tp in missing if cluster.leader(*tp) is None):
+            raise ConnectionLostError(_without_leader(cluster.alias, lone))
         return (Code.LEADER_NOT_AVAILABLE if missing else Code.NONE), None
 
     if missing:
@@ -60,6 +62,11 @@ async def list_offsets(
         for tp, listed in found.items()
         if listed.error_code == Code.NONE and listed.offset >= 0
     }
+
+
+def _without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
+    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
+    return f"{places[0]} of {alias} has no leader{more}"
 
 
 async def log_bounds(
