@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 _READY_SECONDS = 20.0
+_ASK_SECONDS = 10.0
 _CONSUME_SECONDS = 0.1  # consume() waits that long for the last, smaller handful
 
 
@@ -156,7 +157,7 @@ def _record(message: Message) -> Record:
 
 
 def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_uncommitted") -> dict[int, int]:
-    """Where each partition ends for a reader; empty while the topic does not exist or elects its leaders."""
+    """Where each partition ends for a reader; empty while the topic does not exist, or a leader is not there."""
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -168,9 +169,13 @@ def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_unco
         wanted = [TopicPartition(topic, partition) for partition in (known.partitions if known else ())]
         latest = {partition: OffsetSpec.latest() for partition in wanted}
         level = IsolationLevel[isolation.upper()]
-        asked = admin.list_offsets(latest, isolation_level=level) if wanted else {}
-        return {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
+        options = {"isolation_level": level, "request_timeout": _ASK_SECONDS}
+        asked = admin.list_offsets(latest, **options) if wanted else {}
+        ends = {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
     except KafkaException as error:
         if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:
             return {}
         raise MmtoolError(f"end offsets of {topic}: {error.args[0].str()}", code="topic") from error
+    return (
+        {} if any(end < 0 for end in ends.values()) else ends
+    )  # OFFSET_INVALID: its leader gave no answer in time

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from mmtool.lab.topics import leaders_of
+from mmtool.lab.topics import end_offsets, leaders_of
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.replicating import Bench, Stage
 
@@ -79,6 +79,9 @@ def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(th
         remote = stage.targets[0]
         lone, *others = sorted(leaders_of(target.bootstrap, remote).items())
         target.kill_broker(lone[1])
+        assert (
+            end_offsets(target.bootstrap, remote) == {}
+        )  # listed as leader still; who watches a flow asks again
         wait_until(
             lambda: leaders_of(target.bootstrap, remote)[lone[0]] == NOBODY, "no leader", PATIENCE_SECONDS
         )
