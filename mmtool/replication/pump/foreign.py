@@ -24,9 +24,13 @@ class Foreign:
 
     @classmethod
     def of(cls, assignment: PartitionAssignment) -> Foreign:
-        """Goes on where earlier rounds were. What its own fence wrote lies below, as does what was read behind that."""
+        """Goes on where earlier rounds were. What its own fence wrote lies below, as does what was read behind that.
+
+        The books may end before what was counted last: only a record of ours behind it moves them on.
+        """
         tally = assignment.tally
-        return cls(assignment.block.tail.known_to, tally.foreign, tally.foreign_end)
+        known_to = max(assignment.block.tail.known_to, tally.foreign_end)
+        return cls(known_to, tally.foreign, tally.foreign_end)
 
     def appended(self, base: int, end: int) -> None:
         """The mirror's next batch is there."""

@@ -102,3 +102,13 @@ def test_where_others_may_write_nothing_is_foreign():
     stranger(log)
     mirror.looked(mirror.mark, DownstreamOffset(1))
     assert (mirror.foreign, mirror.take_blocks()[-1].tail.known_to) == (None, 1)
+
+
+def test_who_begins_where_others_wrote_last_does_not_count_them_again():
+    """A flow that ended cleanly: its books end with its own last record, below what was told as foreign."""
+    begun = assigned(upstream=5, downstream=7, tally=NOTHING_YET._replace(foreign=3, foreign_end=10))
+    mirror = mirror_of(begun, foreign=Foreign.of(begun))
+    mirror.looked(mirror.mark, DownstreamOffset(10))
+    assert (mirror.foreign.count, mirror.foreign.end) == (3, 10)
+    mirror.looked(mirror.mark, DownstreamOffset(11))
+    assert (mirror.foreign.count, mirror.foreign.end) == (4, 11)
