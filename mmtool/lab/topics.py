@@ -176,6 +176,5 @@ def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_unco
         if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:
             return {}
         raise MmtoolError(f"end offsets of {topic}: {error.args[0].str()}", code="topic") from error
-    return (
-        {} if any(end < 0 for end in ends.values()) else ends
-    )  # OFFSET_INVALID: its leader gave no answer in time
+    unanswered = any(end < 0 for end in ends.values())  # OFFSET_INVALID: a leader gave no answer in time
+    return {} if unanswered else ends

@@ -79,9 +79,8 @@ def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(th
         remote = stage.targets[0]
         lone, *others = sorted(leaders_of(target.bootstrap, remote).items())
         target.kill_broker(lone[1])
-        assert (
-            end_offsets(target.bootstrap, remote) == {}
-        )  # listed as leader still; who watches a flow asks again
+        # it is listed as leader still: who watches a flow gets no end, and asks again
+        assert end_offsets(target.bootstrap, remote) == {}
         wait_until(
             lambda: leaders_of(target.bootstrap, remote)[lone[0]] == NOBODY, "no leader", PATIENCE_SECONDS
         )
