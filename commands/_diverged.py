@@ -125,7 +125,7 @@ def giving_up(
     flow: FlowSettings, back: FlowSettings, found: Recorded, timeout: timedelta
 ) -> Callable[[Ways], None] | None:
     """How a replay that may be done in part is ended; None where none was under way."""
-    if found.tail is None or found.operation.plan.diverged.kind is not Kind.REPLAY:
+    if found.tail is None or found.head.plan.diverged.kind is not Kind.REPLAY:
         return None
 
     def give_up(ways: Ways) -> None:
@@ -133,7 +133,7 @@ def giving_up(
         from mmtool.failover.salvaging import TailTools
 
         both = both_ways(flow, back, timeout)
-        writer = writer_into(both, found.operation.plan.diverged, found.operation_id, timeout)
+        writer = writer_into(both, found.head.plan.diverged, found.operation_id, timeout)
         failback.give_up(both, found, TailTools(writer, passing(), found.tail, found.salvaged), ways)
 
     return give_up

@@ -205,7 +205,7 @@ def _again_back_home(known: Known, asked: operations.Asked) -> None:
 
     both = both_ways(known.flow, known.back, asked.timeout)
     found = known.found
-    diverged = found.operation.plan.diverged
+    diverged = found.head.plan.diverged
     rehearsal = failback.rehearse(both, known.groups, operation_id=found.operation_id, diverged=diverged)
     operations.run(
         asked,

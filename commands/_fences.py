@@ -80,7 +80,7 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
 
 def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
     """The fence of an operation that is begun again; None where it has none."""
-    fence = found.operation.plan.fence
+    fence = found.head.plan.fence
     standing = fence if found.fence_stands else None
     return _asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
 

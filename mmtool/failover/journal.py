@@ -211,7 +211,7 @@ class Journalist:
         """Ends an operation that has written nothing: this one takes its place."""
         assert self.operation is not None
         ours = self.operation.plan.operation_id
-        ended = replace(other.operation.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
+        ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} is left as it is:"
@@ -220,7 +220,7 @@ class Journalist:
         if other.tail is not None:
             warn(
                 f"some of the {counted(other.tail.records, 'diverged record')} that operation {other.operation_id}"
-                f" was writing ({other.operation.plan.diverged.words}) may be there already: a later failback finds"
+                f" was writing ({other.head.plan.diverged.words}) may be there already: a later failback finds"
                 " and writes them anew"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
@@ -315,7 +315,7 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
 
 def _waits_for(other: Recorded, ours: Recorded) -> bool:
     began = [(one.began_ms, one.operation_id) for one in (ours, other)]
-    return began[0] < began[1] and not other.operation.point_of_no_return_passed
+    return began[0] < began[1] and not other.head.point_of_no_return_passed
 
 
 def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:

@@ -250,7 +250,7 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
     """
     left = other.fence_stands or other.tail is not None
     ended = other.state is OperationState.FAILED and not left
-    return other.operation.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
+    return other.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
 
 
 def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
@@ -265,7 +265,7 @@ def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...
 
 
 def _half_done(other: Recorded) -> Guard:
-    ways = "resume" if not other.operation.may(Event.CANCEL) else "resume (or cancel)"
+    ways = "resume" if not other.may(Event.CANCEL) else "resume (or cancel)"
     return Guard(
         "open_operation",
         f"operation {other.operation_id} ({other.mode}) by {other.by} is about the same groups and has not ended",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import RefusedError
@@ -20,9 +24,11 @@ from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.plan.journal import Entry
+    from mmtool.failover.states import Event
+    from mmtool.plan.journal import Entry, Risks
+    from mmtool.plan.offsets import GroupPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +48,15 @@ class Figures:
     diverged_records: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Recorded:
     """One operation.
 
+    A thousand groups are read only by whoever asks for them (`operation`): a journal remembers for years, and every
+    failover looks through all of it to see who else is at work.
+
     Attributes:
-        operation: Its plan, with the groups as they were about to be written, and where each step is.
+        head: Its plan without the groups' offsets, and where each step is.
         names: Its clusters.
         source_id: UNKNOWN where the source never told it: an emergency on a flow that MirrorMaker 2 ran.
         group_names: Whom it is about, also before anything was planned for them.
@@ -57,9 +66,10 @@ class Recorded:
         tail: The diverged records that were about to be written, where it is not known that they are; else None.
         salvaged: Those that were written, by the partition at home.
         entries: How many the journal has: the next one's number is one more.
+        intents: What is on record of where each group is going to be, not looked into yet.
     """
 
-    operation: Operation
+    head: Operation
     names: Names
     source_id: ClusterId | Unknown
     target_id: ClusterId
@@ -72,22 +82,44 @@ class Recorded:
     figures: Figures = field(default_factory=Figures)
     problem: str = ""
     entries: int = 1
+    intents: tuple[Entry, ...] = ()
     unknowns: Unknowns = Unknowns.LEAVE
     fence_stands: bool = False
     tail: Begun | None = None
     salvaged: Mapping[TopicPartition, Parts] = field(default_factory=dict)
 
+    @cached_property
+    def operation(self) -> Operation:
+        """With the groups as they were about to be written.
+
+        Raises:
+            RefusedError: What is on record of one of them makes no sense (``unreadable_state``).
+        """
+        groups: list[GroupPlan] = []
+        risks: Risks = {}
+        for entry in self.intents:
+            with _making_sense_of(entry):
+                group, of_group = group_of(entry.body)
+                groups.append(group)
+                risks |= of_group
+        plan = replace(self.head.plan, groups=tuple(groups), risks=risks)
+        return replace(self.head, plan=plan)
+
     @property
     def operation_id(self) -> str:
-        return self.operation.plan.operation_id
+        return self.head.plan.operation_id
 
     @property
     def mode(self) -> Mode:
-        return self.operation.plan.mode
+        return self.head.plan.mode
 
     @property
     def state(self) -> OperationState:
-        return self.operation.standing.state
+        return self.head.standing.state
+
+    def may(self, event: Event) -> bool:
+        """Whether it can be resumed, cancelled or rolled back."""
+        return self.head.may(event)
 
     @property
     def is_open(self) -> bool:
@@ -101,17 +133,48 @@ def recorded(entries: Iterable[Entry]) -> list[Recorded]:
     Raises:
         RefusedError: An entry that makes no sense (``unreadable_state``).
     """
-    found: dict[str, Recorded] = {}
-    for entry in sorted(entries, key=lambda entry: (entry.operation_id, entry.number)):
-        try:
-            found[entry.operation_id] = _after(found.get(entry.operation_id), entry)
-        except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise RefusedError(
-                f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {error!r}",
-                remedy="nothing is guessed: it was written by a newer mmtool, or by somebody else",
-                code="unreadable_state",
-            ) from error
-    return sorted(found.values(), key=lambda one: one.began_ms)
+    in_order = sorted(entries, key=attrgetter("operation_id", "number"))
+    found = [_one(list(of)) for _, of in groupby(in_order, attrgetter("operation_id"))]
+    return sorted(found, key=lambda one: one.began_ms)
+
+
+def _one(entries: Sequence[Entry]) -> Recorded:
+    """What is told of each group is gathered first: a thousand are not copied a thousand times."""
+    last: dict[tuple[Kind, str], Entry] = {}
+    found: Recorded | None = None
+    for entry in entries:
+        with _making_sense_of(entry):
+            if found is None or entry.kind not in _OF_GROUPS:
+                found = _after(found, entry)
+            else:
+                key = Kind(entry.kind), entry.body["group"]
+                last.pop(key, None)  # where it was told of last is its place
+                last[key] = entry
+                found = _standing(found, entry)
+    assert found is not None
+    return _with_groups(found, last)
+
+
+def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Recorded:
+    intents = tuple(entry for (kind, _), entry in last.items() if kind is Kind.GROUP)
+    written = {}
+    for (kind, group), entry in last.items():
+        if kind is Kind.OUTCOME:
+            with _making_sense_of(entry):
+                written[group] = frozenset(TopicPartition(*place) for place in entry.body["written"])
+    return replace(found, intents=intents, written=written)
+
+
+@contextmanager
+def _making_sense_of(entry: Entry) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise RefusedError(
+            f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {error!r}",
+            remedy="nothing is guessed: it was written by a newer mmtool, or by somebody else",
+            code="unreadable_state",
+        ) from error
 
 
 def _after(before: Recorded | None, entry: Entry) -> Recorded:
@@ -124,8 +187,8 @@ def _after(before: Recorded | None, entry: Entry) -> Recorded:
 
 def _standing(now: Recorded, entry: Entry) -> Recorded:
     phase = Phase.AFTER if entry.past_return else Phase.BEFORE
-    operation = replace(now.operation, standing=Standing(OperationState(entry.state), phase))
-    return replace(now, operation=operation, last_ms=entry.at_ms, entries=entry.number)
+    head = replace(now.head, standing=Standing(OperationState(entry.state), phase))
+    return replace(now, head=head, last_ms=entry.at_ms, entries=entry.number)
 
 
 def _begun(entry: Entry) -> Recorded:
@@ -169,19 +232,19 @@ def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     """Taken up again: the steps begin anew, as far as they are done anew."""
     states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
-    operation = replace(before.operation, steps=states)
-    return replace(before, operation=operation, problem="")
+    head = replace(before.head, steps=states)
+    return replace(before, head=head, problem="")
 
 
 def _step(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    states = {**before.operation.steps, StepName(body["step"]): StepState(body["step_state"])}
-    operation = replace(before.operation, steps=states)
-    return replace(before, operation=operation, problem=body.get("problem", before.problem))
+    states = {**before.head.steps, StepName(body["step"]): StepState(body["step_state"])}
+    head = replace(before.head, steps=states)
+    return replace(before, head=head, problem=body.get("problem", before.problem))
 
 
 def _fence(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    plan = replace(before.operation.plan, fence=fence_of(body))
-    return replace(before, operation=replace(before.operation, plan=plan), fence_stands=bool(body["stands"]))
+    plan = replace(before.head.plan, fence=fence_of(body))
+    return replace(before, head=replace(before.head, plan=plan), fence_stands=bool(body["stands"]))
 
 
 def _tail(before: Recorded, body: Mapping[str, Any]) -> Recorded:
@@ -190,31 +253,18 @@ def _tail(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     return replace(before, tail=None, salvaged=together(before.salvaged, parts_of(body)))
 
 
-def _group(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    group, risks = group_of(body)
-    plan = before.operation.plan
-    groups = (*(other for other in plan.groups if other.group != group.group), group)
-    plan = replace(plan, groups=groups, risks={**plan.risks, **risks})
-    return replace(before, operation=replace(before.operation, plan=plan))
-
-
-def _outcome(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    places = frozenset(TopicPartition(topic, partition) for topic, partition in body["written"])
-    return replace(before, written={**before.written, body["group"]: places})
-
-
 def _ended(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    operation = replace(before.operation, sentence=body["sentence"])
+    head = replace(before.head, sentence=body["sentence"])
     figures = Figures(**{key: body["figures"].get(key) for key in Figures.__slots__})
-    return replace(before, operation=operation, figures=figures, problem=body["problem"])
+    return replace(before, head=head, figures=figures, problem=body["problem"])
 
+
+_OF_GROUPS = frozenset({Kind.GROUP, Kind.OUTCOME})
 
 _TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
     Kind.BEGAN: _again,
     Kind.STEP: _step,
     Kind.FENCE: _fence,
     Kind.TAIL: _tail,
-    Kind.GROUP: _group,
-    Kind.OUTCOME: _outcome,
     Kind.ENDED: _ended,
 }

@@ -85,7 +85,7 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
     """
     for one in operations:
         half = set() if one.tail is None or not one.is_open else {place.topic for place in one.tail.parts}
-        if half & set(topics) and one.operation.plan.diverged == Replay():
+        if half & set(topics) and one.head.plan.diverged == Replay():
             raise RefusedError(
                 f"operation {one.operation_id} has replayed some of the diverged records of {few(sorted(half))}:"
                 " released now they would come a second time",

@@ -316,14 +316,14 @@ def _lowered(fence: Fence) -> str:
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
     """That an operation's fence may stand, and how it is lowered by hand; nothing where it has none."""
-    return [_what_stays(found.operation.plan.fence, settings)] if found.fence_stands else []
+    return [_what_stays(found.head.plan.fence, settings)] if found.fence_stands else []
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:
     """That diverged records may be written in part; nothing where none are."""
     if found.tail is None:
         return ()
-    words = found.operation.plan.diverged.words
+    words = found.head.plan.diverged.words
     return (
         f"some of {counted(found.tail.records, 'diverged record')} are written by now (--diverged {words})",
     )

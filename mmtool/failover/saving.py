@@ -168,7 +168,7 @@ def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
     if found.state is OperationState.COMPLETED:
         return True
     name = saved.plan.operation_id
-    resumable = found.operation.may(Event.RESUME)
+    resumable = found.may(Event.RESUME)
     raise RefusedError(
         f"operation {name} is {found.state}: a plan is executed once",
         remedy=f"mmtool failover resume {name}" if resumable else "rehearse again with --out",

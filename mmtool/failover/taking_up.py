@@ -58,7 +58,7 @@ def require(found: Recorded, event: Event) -> None:
     Raises:
         RefusedError: The table has no such way on.
     """
-    if found.operation.may(event):
+    if found.may(event):
         return
     if event is Event.RESUME and found.mode is Mode.DRILL:
         raise RefusedError(
@@ -135,7 +135,7 @@ def finish_forward(
 
 def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) -> None:
     """As at the first end, where the source still answers; who has been told of records behind it goes on with them."""
-    fence = found.operation.plan.fence
+    fence = found.head.plan.fence
     if asked is None or not fence.ends:
         return
     try:
@@ -195,7 +195,7 @@ class TakingBack:
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
             parts.append(f"lower its fence on {self.found.names.source}")
-        if self.found.tail is not None and self.found.operation.plan.diverged == Replay():
+        if self.found.tail is not None and self.found.head.plan.diverged == Replay():
             parts.append(
                 f"let {self.found.names.flow} pass over the diverged records that are replayed by now"
             )
@@ -256,7 +256,7 @@ def _away_again(found: Recorded, said: _Said) -> tuple[Document, ...]:
     """Groups that a failback had brought home are away once more, and so are their topics."""
     ours, by, at_ms = said.operation_id, said.by, said.at_ms
     return (
-        *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.operation.plan.released),
+        *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.head.plan.released),
         *(MovedGroupRecord(name, True, ours, by, at_ms) for name in found.group_names),
     )
 
@@ -282,7 +282,7 @@ def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
         for other in others
         if other.operation_id != found.operation_id
         and other.mode is Mode.EMERGENCY
-        and other.operation.may(Event.ROLL_BACK)
+        and other.may(Event.ROLL_BACK)
         for topic in topics_of(other.operation.plan.groups)
     }
 

@@ -261,7 +261,7 @@ def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s
     mm2, failover, named = cut_off
     target, before = mm2.flow.target, mm2.committed()
     ended = failover("emergency", *named, "--accept-data-loss", "--execute", "--yes")
-    assert (ended.code, ended.rows[0]["rto_seconds"] < 10) == (0, True), ended.stderr
+    assert ended.code == 0, ended.stderr
     written = {(row["group"], remote_of(row)): row["downstream_offset"] for row in partitions_of(ended)}
     heard = {at: offset for at, offset in mm2.committed().items() if at[0] != mm2.unheard}
     assert heard == written
@@ -280,6 +280,7 @@ def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s
     assert (back.code, mm2.committed()) == (0, before), back.stderr
     control = KafkaFlowState(target).control(identity)
     assert set(mm2.topics) & set(control.failed_over) == set()
+    assert ended.rows[0]["rto_seconds"] < 10
 
 
 def test_where_mm2_commits_nothing_every_group_is_behind(default):

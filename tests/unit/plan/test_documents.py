@@ -85,6 +85,17 @@ def test_the_bytes_of_a_document_are_canonical():
     assert SHARD.encode() == body.replace(b'"epoch"', b'"crc":%d,"epoch"' % crc32(body))
 
 
+@pytest.mark.parametrize("document", [SHARD, SHARES, OWNER])
+def test_a_document_may_be_laid_out_in_another_way(document):
+    """The sum is of its canonical form; that is written out only where the stored bytes are not it."""
+    body = json.loads(document.encode())
+    for laid_out in (
+        json.dumps(body, indent=1),
+        json.dumps(dict(reversed(body.items())), separators=(",", ":")),
+    ):
+        assert type(document).decode(laid_out.encode()) == document
+
+
 @given(st.dictionaries(st.text(max_size=8).filter(lambda k: k not in {"v", "crc"}), _LONG | st.text()))
 def test_any_object_survives(body):
     assert decode(encode(body)) == body
