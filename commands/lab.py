@@ -24,9 +24,22 @@ StateDir = Annotated[
         help="Where clusters, logs and mmtool.properties are kept; $XDG_STATE_HOME/mmtool/lab without it.",
     ),
 ]
-Clusters = Annotated[str, typer.Option("--clusters", metavar="A,B", help="Aliases; the first is the source.")]
-Brokers = Annotated[int, typer.Option("--brokers", metavar="N", min=1, max=9, help="Brokers per cluster.")]
-KafkaVersion = Annotated[str, typer.Option("--kafka-version", metavar="VERSION", help="Which Kafka to run.")]
+Clusters = Annotated[
+    str | None,
+    typer.Option(
+        "--clusters", metavar="A,B", help="Aliases; the first is the source. As before here, else a,b."
+    ),
+]
+Brokers = Annotated[
+    int | None,
+    typer.Option("--brokers", metavar="N", min=1, max=9, help="Brokers per cluster. As before here, else 1."),
+]
+KafkaVersion = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka-version", metavar="VERSION", help="Which Kafka to run. As before here, else 4.3.1."
+    ),
+]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Write the properties to stdout instead of the table.")
 ]
@@ -47,23 +60,23 @@ COLUMNS = (
 @app.command()
 def up(
     *,
-    clusters: Clusters = "a,b",
-    brokers: Brokers = 1,
-    kafka_version: KafkaVersion = "4.3.1",
+    clusters: Clusters = None,
+    brokers: Brokers = None,
+    kafka_version: KafkaVersion = None,
     state_dir: StateDir = None,
     print_config: PrintConfig = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Start clusters that run until `mmtool lab down`."""
+    """Start clusters that run until `mmtool lab down`. What is not said is as it was in this directory."""
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
 
     directory = _directory(state_dir)
-    names = tuple(name.strip() for name in clusters.split(","))
-    request = session.LabRequest(names, brokers, kafka_version)
-    if not is_cached(kafka_version):
-        talk(f"downloading Kafka {kafka_version}, once: about 45 MB, half a minute")
-    talk(f"starting clusters {', '.join(names)}")
+    names = tuple(name.strip() for name in clusters.split(",")) if clusters is not None else None
+    request = session.LabRequest.of(directory.read(), names, brokers, kafka_version)
+    if not is_cached(request.kafka_version):
+        talk(f"downloading Kafka {request.kafka_version}, once: about 45 MB, half a minute")
+    talk(f"starting clusters {', '.join(request.clusters)}")
     state, ran_before = session.up(directory, request)
     rows = _rows(state)
     refusal = _refusal(rows, state_dir)

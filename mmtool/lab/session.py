@@ -49,6 +49,23 @@ class LabRequest:
                 remedy="--clusters a,b",
             )
 
+    @classmethod
+    def of(
+        cls,
+        before: LabState | None,
+        clusters: tuple[str, ...] | None = None,
+        brokers: int | None = None,
+        kafka_version: str | None = None,
+    ) -> LabRequest:
+        """What is said; what is not said is as it was ``before``, and as of a new lab where none was.
+
+        A lab that could not start tells nothing of the one that is wanted.
+        """
+        asked = cls()
+        if before is not None and before.brokers and not before.error:
+            asked = cls(tuple(before.names), before.brokers_per_cluster, before.kafka_version)
+        return cls(clusters or asked.clusters, brokers or asked.brokers, kafka_version or asked.kafka_version)
+
     def fits(self, state: LabState) -> bool:
         return (list(self.clusters), self.brokers, self.kafka_version) == (
             state.names,

@@ -107,18 +107,18 @@ def test_kill_9_of_the_supervisor_takes_its_brokers_along(lab, tmp_path):
     assert (len(gone), rows(lab("status", "-o", "json"))) == (2, [])
 
 
-def test_data_that_is_kept_is_there_after_the_next_up_and_gone_after_a_plain_down(lab, tmp_path):
-    before, _ = rows(lab("up", "-o", "json"))
+def test_clusters_that_are_kept_are_there_after_the_next_up_and_gone_after_a_plain_down(lab, tmp_path):
+    before, _ = rows(lab("up", "--clusters", "east,west", "-o", "json"))
     create_topic(before["bootstrap"], "kept")
     produce(before["bootstrap"], Load("kept", count=10))
     lab("down", "--keep-data")
     after, _ = rows(lab("up", "-o", "json"))
-    assert [after[key] for key in ("cluster_id", "bootstrap")] == [
-        before[key] for key in ("cluster_id", "bootstrap")
+    assert [after[key] for key in ("cluster", "cluster_id", "bootstrap")] == [
+        before[key] for key in ("cluster", "cluster_id", "bootstrap")
     ]
     assert len(list(read_topic(after["bootstrap"], "kept"))) == 10
     assert lab("down").returncode == 0
-    assert (psutil.pid_exists(after["pid"]), (tmp_path / "a").exists()) == (False, False)
+    assert (psutil.pid_exists(after["pid"]), (tmp_path / "east").exists()) == (False, False)
 
 
 def test_down_and_status_without_a_lab_say_so_and_succeed(lab):

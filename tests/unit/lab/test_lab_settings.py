@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, _chunks
 from mmtool.lab.server_properties import Node, server_properties
 from mmtool.lab.session import LabRequest
+from mmtool.lab.state import BrokerState, LabState
 
 NODES = [Node(i, 20_000 + i, 30_000 + i) for i in range(3)]
 
@@ -53,6 +55,26 @@ def test_a_lab_of_one_cluster_or_of_equal_names_is_refused():
     for names in (("a",), ("a", "a"), ("a", "../b")):
         with pytest.raises(UsageError):
             LabRequest(names)
+
+
+EAST_WEST = LabState(
+    7, "4.1.0", 3, tuple(BrokerState(name, 0, "127.0.0.1:1", 1, 1, "id", "log") for name in ("east", "west"))
+)
+
+
+def test_a_lab_that_is_asked_for_without_a_word_is_the_one_that_was_here():
+    assert LabRequest.of(EAST_WEST) == LabRequest(("east", "west"), 3, "4.1.0")
+    assert LabRequest.of(None) == LabRequest.of(replace(EAST_WEST, error="no port")) == LabRequest()
+
+
+def test_what_is_said_of_a_lab_wins_over_what_was_here():
+    assert LabRequest.of(EAST_WEST, brokers=1) == LabRequest(("east", "west"), 1, "4.1.0")
+    assert LabRequest.of(EAST_WEST, ("a", "b"), kafka_version="4.3.1") == LabRequest(("a", "b"), 3, "4.3.1")
+
+
+def test_no_aliases_at_all_are_no_lab_either():
+    with pytest.raises(UsageError, match="no cluster alias: ''"):
+        LabRequest.of(EAST_WEST, ("",))
 
 
 def test_cluster_ids_are_uuids_as_kafka_writes_them():
