@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from mmtool.plan.identity import FlowIdentity
     from mmtool.translation.types import TopicId
 
+# The broker's time on every record: a writer whose clock is wrong is taken all the same (since Kafka 3.6 an hour ahead
+# is too far), and cleaners count from when it was written.
 _STATE_CONFIGS = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 << 20),
     "max.compaction.lag.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
+    "message.timestamp.type": "LogAppendTime",
 }
 _TIMEOUT_MS = 15_000
 _PATIENCE_SECONDS = 30.0
@@ -94,7 +97,13 @@ async def append_records(
         code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
         cluster.check_denied(code, f"WRITE on topic {topic}")
         if code != Code.NONE:
-            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
+            raise refused(cluster, topic, code)
+
+
+def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
+    """What to raise where a cluster does not take a record of ours. Only a wrong clock gives one a wrong timestamp."""
+    clock = ": this host's clock is too far from the broker's" if code == Code.INVALID_TIMESTAMP else ""
+    return MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}{clock}")
 
 
 async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:

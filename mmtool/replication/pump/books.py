@@ -8,8 +8,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
-from mmtool.kafka.own_log import append
+from mmtool.kafka.own_log import append, refused
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
@@ -135,7 +134,7 @@ async def _append_runs(
             raise InDoubtError(f"offset runs: {name_of(code)}")
         if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             cluster.check_denied(code, f"WRITE on topic {topic}")
-            raise MmtoolError(f"cluster {cluster.alias} refuses a record of {topic}: {name_of(code)}")
+            raise refused(cluster, topic, code)
         shard = replace(shard, runs_sequence=shard.runs_sequence + batch.record_count)
     return shard
 

@@ -207,7 +207,7 @@ class FlowPump:
     async def _flush_books(self) -> None:
         await self.ends.look()
         await self.runs.flush()
-        heard_ms = self.reader.heard_ms(int(time.time() * 1000))
+        heard_ms = self.reader.heard_ms(int(time.time() * 1000), time.monotonic())
         await self.positions.flush(heard_ms, self._waiting())
 
     async def _until(self, end: RoundEnd) -> None:

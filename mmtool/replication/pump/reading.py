@@ -89,14 +89,19 @@ class SourceReader:
         """Some mirror got rid of bytes: it may want more."""
         self._room.set()
 
-    def heard_ms(self, now_ms: int) -> int:
-        """Until when the source's ends are known: now, unless a broker has not answered for long."""
-        seconds = self._unanswered.seconds(self._unanswered.whom, now_ms / 1000)
+    def heard_ms(self, now_ms: int, now: float) -> int:
+        """Until when the source's ends are known: now, unless a broker has not answered for long.
+
+        Args:
+            now_ms: The time, in which it is told.
+            now: The same by the monotonic clock, which nobody sets: how long a broker has been silent is its word.
+        """
+        seconds = self._unanswered.seconds(self._unanswered.whom, now)
         return now_ms - int(seconds * 1000) if seconds > _LONG_SECONDS else now_ms
 
     def kept_waiting(self) -> dict[PartitionMirror, int]:
         """Partitions whose leader on the source has owed an answer for long, and which broker that is."""
-        silent = {node for node, _ in self._unanswered.silent(time.time())}
+        silent = {node for node, _ in self._unanswered.silent(time.monotonic())}
         led = ((mirror, self._leader(mirror)) for mirror in self._mirrors if silent)
         return {mirror: node for mirror, node in led if node in silent}
 
@@ -188,7 +193,7 @@ class SourceReader:
         node, number = connection
         self._budget.add(reserved)
         self._pace.under_way += 1
-        self._unanswered.asked(connection, time.time())
+        self._unanswered.asked(connection, time.monotonic())
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
@@ -201,7 +206,7 @@ class SourceReader:
         finally:
             self._budget.add(-reserved)
             self._pace.under_way -= 1
-        self._unanswered.answered(connection, time.time())
+        self._unanswered.answered(connection, time.monotonic())
         self._pace.quotas.note(self._cluster.alias, answer.throttle_ms)
         if followed.session.answered(answer):
             await self._take(answer, followed)

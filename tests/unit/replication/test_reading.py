@@ -58,13 +58,14 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
         task = asyncio.create_task(reader.run())
         await asyncio.sleep(0.1)
         now_ms = int(time.time() * 1000)
-        assert reader.heard_ms(now_ms) == now_ms
+        now = time.monotonic()
+        assert reader.heard_ms(now_ms, now) == now_ms
         setattr(source, how, True)
         await asyncio.sleep(0.3)
-        heard_ms = reader.heard_ms(now_ms + LATER_MS)
+        heard_ms = reader.heard_ms(now_ms + LATER_MS, now + LATER_MS / 1000)
         setattr(source, how, False)
         await asyncio.sleep(0.3)
-        again_ms = reader.heard_ms(now_ms + 1000)
+        again_ms = reader.heard_ms(now_ms + 1000, now + 1)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return heard_ms - now_ms, again_ms - now_ms
