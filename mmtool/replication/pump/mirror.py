@@ -131,13 +131,15 @@ class PartitionMirror:
 
     def _take(self, fetched: FetchedPartition) -> None:
         admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
-        views = [v for v in iter_batches(fetched.records) if v.header.next_offset > self.fetch_position]
-        wanted = [view for view in views if admitted.admits(view) and self._wants(view.header)]
-        self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view in views)
+        # all of them: two connections may bring the same batches, and what was taken has the marker that ends an abort
+        judged = [(view, admitted.admits(view)) for view in iter_batches(fetched.records)]
+        new = [(view, is_data) for view, is_data in judged if view.header.next_offset > self.fetch_position]
+        wanted = [view for view, is_data in new if is_data and self._wants(view.header)]
+        self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view, _ in new)
         if wanted:
             self._queue(self._prepared(wanted))
-        if views:
-            self._pass_over(UpstreamOffset(views[-1].header.next_offset))
+        if new:
+            self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
 
     def _wants(self, header: BatchHeader) -> bool:
         """Whether a batch has records to move, of an origin that this flow carries."""

@@ -10,7 +10,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
-from mmtool.testing.batches import PlainRecord, batch_of, data, marker
+from mmtool.testing.batches import ABORT, COMMIT, PlainRecord, batch_of, data, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.translation.runs import Run
 from mmtool.translation.sync_emission import SyncEmitter
@@ -113,6 +113,17 @@ def test_a_batch_that_was_fetched_already_is_not_taken_again():
         mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
     settle(mirror, log)
     assert landed(log) == [b"v0", b"v1"]
+
+
+def test_a_transaction_behind_an_aborted_one_of_its_producer_is_mirrored_however_late_an_answer_comes():
+    """Both were asked at 0: of one connection the aborted one alone, of the other one the next as well."""
+    aborted = (data(0, 2, pid=7, transactional=True), marker(2, 7, ABORT))
+    committed = (data(3, 2, pid=7, transactional=True), marker(5, 7, COMMIT))
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(*aborted, end=3, aborted=[(7, 0)]), now_ms=1)
+    mirror.offer(fetched(*aborted, *committed, end=6, aborted=[(7, 0)]), now_ms=1)
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier) == ([b"v3", b"v4"], 6)
 
 
 def test_reading_begins_in_the_middle_of_a_batch_when_the_frontier_is_there():

@@ -16,13 +16,14 @@ from mmtool.plan.documents import State
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.replication.pump.sent import Fate
-from mmtool.testing.batches import TRANSACTIONAL, PlainRecord, batch_of, marker
+from mmtool.testing.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 
 BEFORE_APPEND = (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT)
 AFTER_APPEND = (Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT)
 START = 3
 CROWD = SHARD.producer_id + 1
+TRANSACTOR = 1000
 LIMIT = 4096
 NOISE = random.Random(7).randbytes(2 * LIMIT)  # which no codec can shrink
 
@@ -35,6 +36,7 @@ class MirrorMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.source = []  # (first offset, next offset, bytes)
+        self.asked = []
         self.aborted = []  # (producer id, first offset, marker's offset)
         self.expected = []
         self.source_end = 0
@@ -102,17 +104,29 @@ class MirrorMachine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5))
     def source_aborts_a_transaction(self, count):
-        start, pid = self.source_end, 1000 + len(self.aborted)
-        self._append(self._records(range(start, start + count)), flags=TRANSACTIONAL, producer=(pid, 0, 0))
+        start = self.source_end
+        self.aborted.append((TRANSACTOR, start, self._transact(range(start, start + count), ABORT)))
+
+    @rule(count=st.integers(1, 5))
+    def source_commits_a_transaction(self, count):
+        offsets = range(self.source_end, self.source_end + count)
+        self._transact(offsets, COMMIT)
+        self._expect(offsets)
+
+    def _transact(self, offsets, end):
+        """The offset of the marker that ends it."""
+        self._append(self._records(offsets), flags=TRANSACTIONAL, producer=(TRANSACTOR, 0, 0))
         at = self.source_end
-        self.source.append((at, at + 1, marker(at, pid, 0)))
-        self.aborted.append((pid, start, at))
+        self.source.append((at, at + 1, marker(at, TRANSACTOR, end)))
         self.source_end = at + 1
+        return at
 
     @precondition(lambda self: self.mirror.fetch_position < self.source_end and self._runs)
-    @rule(count=st.integers(1, 4))
-    def fetch(self, count):
-        position = self.mirror.fetch_position
+    @rule(count=st.integers(1, 4), late=st.integers(0, 3))
+    def fetch(self, count, late):
+        """``late``: it was asked for on another connection, so many answers ago."""
+        self.asked.append(self.mirror.fetch_position)
+        position = self.asked[-1 - min(late, len(self.asked) - 1)]
         found = [batch for batch in self.source if batch[1] > position][:count]
         aborted = [(pid, first) for pid, first, ended in self.aborted if ended >= position]
         before = self.mirror.held_bytes
@@ -250,7 +264,7 @@ class MirrorMachine(RuleBasedStateMachine):
             elif self.mirror.letter is not None:
                 self.a_letter_is_posted()
             elif self.mirror.fetch_position < self.source_end:
-                self.fetch(4)
+                self.fetch(4, late=0)
             else:
                 break
         assert list(self._landed.values()) == self.expected
