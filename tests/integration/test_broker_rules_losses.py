@@ -48,9 +48,11 @@ class Scene:
         return self.settings.remote_topic(self.topic)
 
     async def write(self, *records):
-        """A batch of them into the topic, and one record into the other."""
+        """A batch of them into the topic, where there are any, and one record into the other."""
         wire = Wire(self.settings.source, self.up)
         for topic, some in ((self.topic, records), (self.other, [record(0, b"other")])):
+            if not some:
+                continue
             numbered = [replace(one, offset=place) for place, one in enumerate(some)]
             log = await wire.log(topic)
             assert (await log.produce(batch_of(numbered).write())).error_code == Code.NONE
@@ -110,6 +112,16 @@ async def test_what_the_source_deleted_before_it_was_mirrored_is_said_with_its_r
     await scene.delete_below(15)
     assert (await scene.run()).startswith("the source deleted offsets 10 to 14 before they were mirrored:")
     assert (scene.read(), scene.others()) == (values(*range(10)), 2)
+
+
+@on_loop
+async def test_a_mirror_that_began_before_there_were_records_is_told_of_the_first_ones_it_lost(scene):
+    await scene.write()
+    assert await scene.run() == ""
+    await scene.write(*records(0, 10))
+    await scene.delete_below(5)
+    assert (await scene.run()).startswith("the source deleted offsets 0 to 4 before they were mirrored:")
+    assert (scene.read(), scene.others()) == ([], 2)
 
 
 @on_loop

@@ -230,8 +230,8 @@ class PartitionMirror:
 
     @property
     def untouched(self) -> bool:
-        """Nothing was ever fetched: the position is where the mirror is to begin."""
-        return self.fetch_position == self.assignment.block.mirror_start.upstream and not self._unsent
+        """Nobody has read from where the mirror is to begin, and no books say so: what is deleted first is before it."""
+        return not (self._heard or self.assignment.stored)
 
     @property
     def mark(self) -> int | None:
