@@ -100,16 +100,34 @@ class KafkaDeadLetters:
         self._appender = KafkaAppender(target, transactional_id, _SECONDS)
         self._wire = WireBeside(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
         self._ready: set[TopicPartition] = set()
+        self._unanswered: dict[TopicPartition, Letter] = {}
 
     def post(self, letter: Letter) -> None:
         place = TopicPartition(letter.target + DEAD_LETTER_SUFFIX, letter.place.partition)
         if place not in self._ready:
             self._wire.ask(lambda cluster: self._make(cluster, letter.target, place), f"topic {place.topic}")
-            if self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"a look at {place}"):
+            self._settle(place, letter)
+            if self._is_there(place, letter):
                 return
         self._ready.discard(place)
+        self._unanswered[place] = letter
         self._appender.append(place, letter.written())
+        del self._unanswered[place]
         self._ready.add(place)
+
+    def _settle(self, place: TopicPartition, letter: Letter) -> None:
+        """What became of the letter before, of which no answer came; the same one is sent again under its number."""
+        before = self._unanswered.get(place)
+        if before is None:
+            return
+        if self._is_there(place, before):
+            self._appender.landed(place, 1)
+            del self._unanswered[place]
+        elif before.headers != letter.headers:
+            self._appender.begin_again()
+
+    def _is_there(self, place: TopicPartition, letter: Letter) -> bool:
+        return self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"a look at {place}")
 
     async def _make(self, cluster: WireCluster, target: str, place: TopicPartition) -> None:
         """With as many partitions as the topic that it is beside."""
@@ -129,7 +147,7 @@ class KafkaDeadLetters:
 
 
 async def _holds(cluster: WireCluster, place: TopicPartition, letter: Letter) -> bool:
-    """Whether a process before us has written it."""
+    """Whether it was written, by a process before us or by a request of ours that nobody answered."""
     topic_id = cluster.topic_id(place.topic)
     start, end = (await log_bounds(cluster, [place])).get(place, (0, 0))
     if topic_id is None or start == end:

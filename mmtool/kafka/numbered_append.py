@@ -99,6 +99,15 @@ class KafkaAppender:
             raise self._refusal(place, code)
         self._next[place] = (sequence + batch.record_count) % SEQUENCES
 
+    def landed(self, place: TopicPartition, records: int) -> None:
+        """What was sent there last has been found in the log, though no answer came: its numbers are used up."""
+        self._next[place] = (self._next.get(place, 0) + records) % SEQUENCES
+
+    def begin_again(self) -> None:
+        """Under a new epoch: the next batch of each partition is its first, and none of before is let in behind it."""
+        self._claimed = None
+        self._next.clear()
+
     def _refusal(self, place: TopicPartition, code: int) -> MmtoolError:
         if code in FENCED:
             return MmtoolError(

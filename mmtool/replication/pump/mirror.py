@@ -230,7 +230,7 @@ class PartitionMirror:
 
     @property
     def untouched(self) -> bool:
-        """Nobody has read from where the mirror is to begin, and no books say so: what is deleted first is before it."""
+        """Neither read from nor booked yet: what the source deletes now lies before the mirror, and is no loss."""
         return not (self._heard or self.assignment.stored)
 
     @property

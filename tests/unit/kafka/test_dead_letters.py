@@ -1,0 +1,87 @@
+"""Dead letters while answers get lost: each is there once, and none is taken for the repetition of another."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.batches import as_is, iter_batches
+from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
+from mmtool.kafka.wire.transactions import ProducerIdentity
+from mmtool.replication.pump.pieces import DeadLetter
+from mmtool.testing.batches import data
+from mmtool.testing.mirror import SOURCE_ID, FakeLog
+from mmtool.translation.types import ClusterId, TopicPartition
+
+
+class Target:
+    """One partition for letters, behind a network that may lose what is sent, or the answer to it."""
+
+    def __init__(self):
+        self.log, self.loses, self.epoch = FakeLog(), "", 0
+
+    def ask(self, question, what):
+        if what.startswith("a look"):
+            letter = inspect.getclosurevars(question).nonlocals["letter"]
+            return any(set(letter.headers) <= set(one.headers) for one in self.log.records.values())
+        if what.startswith("claiming"):
+            self.epoch += 1
+            return ProducerIdentity(0, 9, self.epoch)
+        if what.startswith("writing"):
+            return self._append(inspect.getclosurevars(question).nonlocals["batch"])
+        return None  # the topic is there
+
+    def _append(self, batch):
+        loses, self.loses = self.loses, ""
+        if loses == "request":
+            raise UnreachableError("no answer within 15 s")
+        code = self.log.append(bytes(batch.payload)).error_code
+        if loses == "answer":
+            raise UnreachableError("no answer within 15 s")
+        return code
+
+    @property
+    def letters(self):
+        return [int(dict(one.headers)[b"mmtool.source.offset"]) for one in self.log.records.values()]
+
+
+@pytest.fixture
+def target():
+    return Target()
+
+
+@pytest.fixture
+def box(target, monkeypatch):
+    for module in ("dead_letters", "numbered_append"):
+        monkeypatch.setattr(f"mmtool.kafka.{module}.wire_cluster", lambda *_, **__: None)
+        monkeypatch.setattr(f"mmtool.kafka.{module}.WireBeside", lambda *_: target)
+    return KafkaDeadLetters(SimpleNamespace(alias="west"), "mmtool.letters.0", 1)
+
+
+def letter(offset):
+    (view,) = iter_batches(data(offset))
+    one = DeadLetter.of(as_is(view))
+    return Letter(ClusterId("c"), SOURCE_ID, TopicPartition("orders", 0), "east.orders", one)
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_letters_behind_one_that_nobody_answered_are_there(box, target, lost):
+    target.loses = lost
+    with pytest.raises(UnreachableError):
+        box.post(letter(5))
+    for offset in (5, 8, 11):
+        box.post(letter(offset))
+    assert target.letters == [5, 8, 11]
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_another_letter_is_not_taken_for_the_one_that_nobody_answered(box, target, lost):
+    """The record fits meanwhile, since the limit was raised: the next letter is another one's."""
+    target.loses = lost
+    with pytest.raises(UnreachableError):
+        box.post(letter(5))
+    box.post(letter(8))
+    assert target.letters[-1] == 8
