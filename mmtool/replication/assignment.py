@@ -48,6 +48,7 @@ class PartitionAssignment:
         max_batch_bytes: The target topic's ``max.message.bytes``.
         tally: Of earlier rounds.
         halted: Why this partition cannot go on; empty when it can.
+        for_good: It is not tried again by this owner: what the target holds is not what is booked.
         at_end_ms: When it was last seen at the source's end; 0 when it never was.
     """
 
@@ -63,6 +64,7 @@ class PartitionAssignment:
     max_batch_bytes: int
     tally: Tally = NOTHING_YET
     halted: str = ""
+    for_good: bool = False
     at_end_ms: int = 0
 
     @property

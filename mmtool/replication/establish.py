@@ -66,6 +66,11 @@ class Standing:
     blocks: dict[Place, Block] = field(default_factory=dict)
     halted: dict[Place, str] = field(default_factory=dict)
 
+    def clear(self, count: int) -> list[ShardAssignment]:
+        """The shards, of ``count``, that can be closed: into one with a halted partition the next owner looks again."""
+        unclear = {shard_of(*place, count) for place in self.halted}
+        return [claim for shard, claim in self.shards.items() if shard not in unclear]
+
 
 async def establish(
     flow: FlowContext, shards: Collection[int], in_doubt: Collection[int], count: int, owner: str

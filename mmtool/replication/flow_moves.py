@@ -268,14 +268,14 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held:
         except OwnedElsewhereError as error:
             raise OwnedElsewhereError(error.message, remedy=_owned(rehearsal.flow, "").remedy) from error
         await run.take()
-        clean = not run.standing.halted  # what diverged is looked at again by the next owner
+        clean = True
         moves = await in_thread(rehearsal.again)
         _refuse_other(rehearsal.moves, moves, run)
         if any(move.action is not Action.FORGET for move in moves.values()):
             await run.refresh()
         clean = False
         await _Mover(run).move(moves)
-        clean = not run.standing.halted
+        clean = True
     except FencedError as error:
         raise OwnedElsewhereError(f"another process took flow {run.name} meanwhile: {error}") from error
     except (InDoubtError, ConnectionLostError) as error:

@@ -176,12 +176,12 @@ class FlowRun:
         )
 
     async def close(self, *, clean: bool) -> None:
-        """Closes every shard on record when nothing is in flight any more, and leaves the ownership group."""
+        """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
         if clean and not self.is_away and self.standing.shards:
             await write_documents(
                 self.flow,
                 self.flow.identity.control_topic,
-                closed_records(self.standing.shards.values(), self.owner),
+                closed_records(self.standing.clear(self.shard_count), self.owner),
                 tombstones=[ControlRecord(self.owner, Command.STOP, 0).key],
             )
         self.watch.stop()
@@ -257,6 +257,7 @@ class FlowRun:
             max_batch_bytes=topic.limits.max_batch_bytes,
             tally=tally_of_all(self._tallies.get(place, NOTHING_YET), position, self.owner),
             halted=self.halted.get(place, ""),
+            for_good=place in self.standing.halted,
             at_end_ms=position.at_end_ms if position is not None else 0,
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
@@ -351,6 +352,8 @@ class FlowRun:
             )
             if row.state == State.HALTED:
                 self.halted[place] = row.reason
+            if row.for_good:
+                self.standing.halted[place] = row.reason
             before = self._tallies.get(place, NOTHING_YET).bytes
             carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
             self._tallies[place] = row.tally
@@ -362,10 +365,8 @@ class FlowRun:
             del self.halted[place]
 
     def may_go_on(self) -> dict[Place, str]:
-        """Halted partitions whose reason may end: all but those that diverged."""
-        forever = self.standing.halted
-        halted = {place: why for place, why in self.halted.items() if place not in forever}
-        return {place: why for place, why in halted.items() if not why.startswith("diverged")}
+        """Halted partitions whose reason may end: all but those that only the next owner looks at again."""
+        return {place: why for place, why in self.halted.items() if place not in self.standing.halted}
 
     # --- watching -----------------------------------------------------------------------------------------
 

@@ -148,4 +148,5 @@ def _standing_now(partition: PartitionAssignment, standing: Standing) -> Partiti
         next_sequence=0,
         stored=block is not None,
         halted=standing.halted.get(place, partition.halted),
+        for_good=partition.for_good or place in standing.halted,
     )

@@ -22,6 +22,7 @@ from mmtool.replication import establish
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.task import Flows
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop, signed
@@ -228,6 +229,32 @@ async def test_a_record_under_our_name_that_the_source_does_not_have_halts_the_p
     await owner.kill()
     reason = await taken_in_doubt(scene)
     assert (forged.error_code, "diverged" in reason, scene.topic in reason) == (Code.NONE, True, True)
+    assert scene.read() == [*values(0, 5), b"forged"]
+
+
+@on_loop
+@pytest.mark.parametrize("seen_by", ["the next owner", "a task that starts again"])
+async def test_what_diverged_is_left_alone_by_its_owner_and_looked_at_again_by_the_next_one(
+    scene, upstream, seen_by
+):
+    log = await vanished(scene, upstream, booked=5, unbooked=0)
+    await log.produce(numbered(5, 3).write())
+    owner = await scene.take()
+    target = await owner.target_log(scene.topic)
+    await target.produce(signed([b"forged"], owner.signature(scene.topic), 0))
+    if seen_by == "the next owner":
+        await owner.kill()
+        owner = await scene.take(in_doubt=True)
+    else:
+        owner.run.fold(await Flows(owner.task(1.0)).run(in_doubt=True), 1.0)
+    for _ in range(2):
+        owner.run.retry_halted()
+        await owner.pump(0.5)
+    await owner.close()  # clean as it is, the shard is not
+    successor = await scene.take()
+    assert "diverged" in successor.halted(scene.topic)
+    await successor.pump(0.5)
+    await successor.close()
     assert scene.read() == [*values(0, 5), b"forged"]
 
 

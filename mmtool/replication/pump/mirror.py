@@ -74,24 +74,20 @@ class PartitionMirror:
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
         self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=OPEN_RUNS)
-        self._recorder.claimed(self.writer)
+        if assignment.block.tail.writer is UNKNOWN:
+            self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
         self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
         self.fetch_position: UpstreamOffset = self.frontier
         self._epochs = LeaderEpochs(self.frontier, assignment.block.tail.source_leader_epoch)
         self.state = State.HALTED if assignment.halted else State.STARTING
-        self.reason = assignment.halted
-        self.held_bytes = 0
+        self.reason, self.for_good = assignment.halted, assignment.for_good
+        self.held_bytes, self.queued, self.dirty = 0, False, True
         self.records, self.bytes, self.dead_letters, *_ = assignment.tally
         self.gaps, self.gaps_end = assignment.tally.gaps, assignment.tally.gaps_end
-        self.source_end = 0
-        self.log_start = 0
-        self.high_watermark = 0
-        self.behind_since_ms = 0
-        self.at_end_ms = assignment.at_end_ms
-        self.queued, self.dirty = False, True
+        self.source_end = self.log_start = self.high_watermark = 0
+        self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
         self._remembered, self._offered_ms = False, 0
-        self._diverged = False
         self._then_halt = ""  # once all that came before it is on the target
         self._heard = False
         self._read_committed = read_committed
@@ -107,9 +103,8 @@ class PartitionMirror:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            self.halt(
-                source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
-            )
+            cut = source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
+            self.halt(cut)
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -155,6 +150,8 @@ class PartitionMirror:
         )
 
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
+        # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
+        self._recorder.claimed(self.writer)
         for batch in batches:
             self._unsent.append(batch)
             self.held_bytes += batch.size
@@ -246,7 +243,7 @@ class PartitionMirror:
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
         if log_end < self._recorder.known_to:
-            self.halt(target_cut(self.assignment.block.about, log_end, self._recorder.known_to))
+            self.halt(target_cut(self.open_block.about, log_end, self._recorder.known_to), for_good=True)
         elif self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):
@@ -333,7 +330,7 @@ class PartitionMirror:
 
     def _settle(self) -> None:
         """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
-        while not self._diverged and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
+        while not self.for_good and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
             self._book(self._in_flight[0])
         if self._then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
             self.halt(self._then_halt)
@@ -351,8 +348,8 @@ class PartitionMirror:
                 self._append(segment, downstream, sent)
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
-            self._diverged = True  # nothing behind it is booked: the frontier stays before it
-            self.halt(f"diverged: the target answered offset {sent.base_offset} for new records ({broken})")
+            why_not = f"diverged: the target answered offset {sent.base_offset} for new records ({broken})"
+            self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return
         self._in_flight.popleft()
         if self.foreign is not None:
@@ -388,12 +385,11 @@ class PartitionMirror:
         next_sequence = self._in_flight[0].sequence if self._in_flight else self.sequence
         return WriterState(self.shard.producer_id, self.shard.epoch, next_sequence)
 
-    def halt(self, reason: str) -> None:
-        """Stops this partition; the others go on. What it held and never sent is let go."""
+    def halt(self, reason: str, *, for_good: bool = False) -> None:
+        """Stops this partition, ``for_good`` as far as its owner goes; what it held and never sent is let go."""
         self.drop_unsent()
-        self.state = State.HALTED
-        self.reason = reason
-        self.dirty = True
+        self.state, self.reason, self.dirty = State.HALTED, reason, True
+        self.for_good |= for_good
 
     def drop_unsent(self) -> int:
         """Forgets what was fetched and never sent; the number of bytes freed."""

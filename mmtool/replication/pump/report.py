@@ -26,6 +26,7 @@ class ReportRow(NamedTuple):
     partition: int
     state: str
     reason: str
+    for_good: bool
     producer_id: int
     epoch: int
     next_sequence: int
@@ -68,6 +69,7 @@ def rows_of(
             partition=m.assignment.partition,
             state=m.state,
             reason=m.reason,
+            for_good=m.for_good,
             producer_id=m.shard.producer_id,
             epoch=m.shard.epoch,
             next_sequence=m.writer.next_sequence,
@@ -88,4 +90,6 @@ AWAY = "away"
 
 def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
     """What is told of a flow of which nothing that the task knows counts any more."""
-    return [ReportRow(flow.identity.flow, -1, "", "", -1, "", "", -1, -1, 0, 0, b"", *NOTHING_YET, told)]
+    return [
+        ReportRow(flow.identity.flow, -1, "", "", -1, "", "", False, -1, -1, 0, 0, b"", *NOTHING_YET, told)
+    ]
