@@ -43,11 +43,13 @@ class EmergencyRehearsal(SavableRehearsal):
     Attributes:
         identity: The flow, as far as its topics' names go.
         unknowns: Where groups go on in partitions that nobody knows their position of.
+        left: Topics that had failed over already.
     """
 
     side: TargetSide = field(kw_only=True)
     identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
+    left: frozenset[str] = field(kw_only=True)
 
     @property
     def at_risk(self) -> bool:
@@ -91,6 +93,7 @@ def rehearse(
         side=side,
         identity=now.identity,
         unknowns=unknowns,
+        left=frozenset(now.control.failed_over),
         seen=seen_of_target(now, plan.groups),
     )
 
@@ -175,4 +178,5 @@ class EmergencySteps:
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        return look_at_target(self.rehearsal.side, chosen, int(self.landing.ways.now() * 1000))
+        now_ms, left = int(self.landing.ways.now() * 1000), self.rehearsal.left
+        return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)

@@ -14,20 +14,25 @@ from mmtool.plan.emergency import EmergencyFacts, LastWord
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, select_groups
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.offsets import PartitionFacts
+from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort
     from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import PositionRecord
     from mmtool.plan.group_facts import GroupSelection, SelectedGroups
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import UpstreamOffset
+
+
+_SAME_TIME_MS = 15_000
+"""Pumps repeat each ten seconds what they see, the owner looks at groups each five: so far apart they saw the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,16 @@ class TargetNow:
     warnings: tuple[str, ...] = ()
 
 
-def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> TargetNow:
+def look_at_target(
+    side: TargetSide, selection: GroupSelection, now_ms: int, *, left: Collection[str] | None = None
+) -> TargetNow:
     """Everything that the target knows of the selected groups.
+
+    Args:
+        side: The flow.
+        selection: Which groups.
+        now_ms: In ms since 1970.
+        left: Topics that had failed over before; others were marked a moment ago, and watched until then. None: all.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
@@ -87,7 +100,7 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         selected.unknown,
         _words(selected, held, control),
         partitions,
-        _source_ends(maps, control),
+        _source_ends(maps, control, held, control.failed_over if left is None else left),
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
         source_heard_ms=_source_heard(maps, control),
@@ -232,22 +245,43 @@ def _words(
 
 
 def _source_ends(
-    maps: Mapping[TopicPartition, PartitionMap], control: ControlView
+    maps: Mapping[TopicPartition, PartitionMap], control: ControlView, held: Held, left: Collection[str]
 ) -> dict[TopicPartition, UpstreamOffset]:
-    """What pumps last wrote, once a second; the books know it where they did not.
+    """What pumps last wrote, once a second; the books know it where they did not; what a group has read, was there.
 
-    Of what is halted or paused nobody looks where the source ends: it may have gone on since, by any number.
+    Of what is halted or paused nobody looks where the source ends: it may have gone on since, by any number. Of what
+    has failed over neither, but a source that nobody has heard of since then has nothing that was not seen.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    positions, unwatched = control.positions, control.unwatched
+    positions, unwatched, read = control.positions, control.unwatched, _furthest_read(held)
     for place, known in maps.items():
-        seen, here = known.tail.source_end, (known.about.topic_id, known.about.partition)
-        if here in unwatched:
+        here = (known.about.topic_id, known.about.partition)
+        seen = _ends_seen(known, positions.get(here))
+        if not seen or here in unwatched or (place.topic in left and _lived_on(seen, control)):
             continue
-        position = positions.get(here)
-        ends = [0 if seen is UNKNOWN else seen.offset, 0 if position is None else position.source_end]
-        if seen is not UNKNOWN or position is not None:
-            found[place] = type(known.upstream_frontier)(max(ends))
+        found[place] = max(*(end.offset for end in seen), read.get(place, known.upstream_frontier))
+    return found
+
+
+def _ends_seen(known: PartitionMap, position: PositionRecord | None) -> list[SeenOffset]:
+    seen = [] if known.tail.source_end is UNKNOWN else [known.tail.source_end]
+    if position is not None:
+        seen.append(SeenOffset(UpstreamOffset(position.source_end), position.observed_ms))
+    return seen
+
+
+def _lived_on(seen: Iterable[SeenOffset], control: ControlView) -> bool:
+    """Whether the source was still heard of when nobody looked any more where it ends."""
+    looked_ms = control.looked_ms
+    return looked_ms is not UNKNOWN and looked_ms > max(end.at_ms for end in seen) + _SAME_TIME_MS
+
+
+def _furthest_read(held: Held) -> dict[TopicPartition, UpstreamOffset]:
+    """Where the furthest of all groups was in each partition, selected or not."""
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    for of_group in held.checkpoints.values():
+        for place, told in of_group.items():
+            found[place] = max(told.pair.upstream, found.get(place, told.pair.upstream))
     return found
 
 

@@ -1,7 +1,8 @@
 """An emergency failover as data: made of what the target alone knows, with what it costs told first.
 
 K  nothing is asked of the source, so nothing here is about it but what the target was told while it lived
-L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen end
+L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen
+   end, or to where some group had read there
 R  a group reads again at most what the target holds behind its answer, wherever it had got to since it was last seen
 U  a partition that nobody knows a position of is left without one, unless the operator says where to begin
 """

@@ -7,13 +7,16 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.failover.emergency import execute, rehearse
+from mmtool.failover.journal import Both
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.plan.documents import PauseRecord, State
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.marks import FailedOverRecord, LookRecord
 from mmtool.plan.steps import ORDER, Mode
 from mmtool.testing.maps import position_of
+from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 
@@ -102,12 +105,55 @@ def paused(scene):
         scene.state.view.apply(said.key, said.encode(), 0)
 
 
-@pytest.mark.parametrize("how", [halted, paused])
-def test_where_a_mirror_was_halted_or_paused_nobody_saw_how_far_the_source_went_on(scene, how):
+def left_behind(scene):
+    """Another emergency has marked the topic; its source lived on, and is heard of until now."""
+    scene.state.marked(
+        FailedOverRecord("orders", True, "20260101T000000Z-abcdef", "bob@host-2", 1),
+        LookRecord(int(time.time() * 1000)),
+    )
+
+
+@pytest.mark.parametrize("how", [halted, paused, left_behind])
+def test_where_a_mirror_was_halted_or_paused_or_left_behind_nobody_saw_how_far_the_source_went_on(scene, how):
     how(scene)
     rehearsal = rehearse(scene.side, APP)
-    assert partitions(rehearsed_row(rehearsal))[0]["lost_max"] is None
+    assert (rehearsal.at_risk, partitions(rehearsed_row(rehearsal))[0]["lost_max"]) == (True, None)
     assert any("what is lost is not known: orders-0" in warning for warning in rehearsal.warnings)
+
+
+def test_a_second_emergency_tells_what_the_first_one_told_while_the_source_is_silent(scene, ran):
+    scene.told("late", "orders", (60, 60), (100, 100))
+    scene.state.view.looked_ms = 0  # when its ends were seen last
+    ran()
+    rehearsal = rehearse(scene.side, GroupSelection(("late",)))
+    assert [partition["lost_max"] for partition in partitions(rehearsed_row(rehearsal))] == [40, 0]
+
+
+def test_the_mark_that_an_emergency_has_just_set_leaves_its_loss_known(scene, ran):
+    scene.state.view.looked_ms = int(time.time() * 1000)
+    assert ended_row(ran())["rpo_records"] == 40
+
+
+def test_one_that_is_taken_up_again_does_not_know_how_far_a_source_went_on_behind_its_own_mark(scene):
+    rehearsal = rehearse(scene.side, APP)
+    ways, journalist = scene.ways(rehearsal)
+    with pytest.raises(KilledError):
+        execute(rehearsal, ways, Both(journalist, Killing(6)))
+    scene.state.view.looked_ms = int(time.time() * 1000)
+    (found,) = recorded(scene.journal.entries())
+    again = rehearse(scene.side, APP, operation_id=found.operation_id)
+    ways, journalist = scene.ways(again, since=found)
+    ended = execute(again, ways, journalist, since=found.operation.standing)
+    assert (again.at_risk, partitions(rehearsed_row(again))[0]["lost_max"]) == (True, None)
+    assert (ended.operation.error, ended_row(ended)["rpo_records"]) == (None, None)
+
+
+def test_where_some_group_has_read_to_the_source_went_at_least(scene):
+    """The mirror saw it end at 60; what a group has read behind that was there."""
+    scene.mirrored("orders", 0, [(0, 0, 60)], 60)
+    scene.told("late", "orders", (5_000, 60))
+    rehearsal = rehearse(scene.side, APP)
+    assert (rehearsal.at_risk, partitions(rehearsed_row(rehearsal))[0]["lost_max"]) == (True, 4_940)
 
 
 def test_of_a_flow_that_mirror_maker_ran_nobody_saw_where_the_source_ended_so_all_is_at_risk(scene):
