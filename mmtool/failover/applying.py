@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.clearance import clear
 from mmtool.failover.undo_files import keep
-from mmtool.failover.writing import failure_of_writing, write_groups
+from mmtool.failover.writing import Outcome, failure_of_writing, write_groups
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,6 +38,12 @@ class Applied:
         return {(result.group, place) for result in self.ended for place in result.written}
 
     @property
+    def may_have_written(self) -> bool:
+        """Whether something may have been replaced: what nobody could look at may stand as well."""
+        unclear = {Outcome.PARTLY, Outcome.DIFFERENT}
+        return any(result.written or result.outcome in unclear for result in self.ended)
+
+    @property
     def error(self) -> MmtoolError | None:
         """What the command ends with."""
         return failure_of_writing(self.ended)
@@ -52,7 +58,7 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
     clear(cluster, plans, synced=synced)
     undo = keep(cluster, plans)
     applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
-    if undo is not None and not applied.written:
+    if undo is not None and not applied.may_have_written:
         undo.unlink(missing_ok=True)
         return Applied(applied.ended, None)
     return applied

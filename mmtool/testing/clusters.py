@@ -41,6 +41,7 @@ class FakeGroups:
         rights_missing: What a broker tells beforehand.
         others: Groups that are no consumer groups, and what they are.
         failure: Raised by every call, for a cluster that has gone away.
+        freezes: It takes one more commit, and answers neither that nor anything after it, for this reason.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
     """
 
@@ -51,6 +52,7 @@ class FakeGroups:
     rights_missing: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
     failure: MmtoolError | None = None
+    freezes: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
 
     def fresh(self) -> FakeGroups:
@@ -89,6 +91,9 @@ class FakeGroups:
         taken = {place: commit for place, commit in offsets.items() if place not in failed}
         if taken:
             self.committed.setdefault(group, {}).update(taken)
+        if self.freezes is not None:
+            self.failure = self.freezes
+            return dict.fromkeys(offsets, Problem(self.freezes.code, self.freezes.message))
         return failed
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:

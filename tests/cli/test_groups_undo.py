@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -121,6 +122,21 @@ def test_where_nothing_is_replaced_nothing_is_kept(move, scene):
     committed(scene).update({REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
     ended = move()
     assert (ended.code, "put it back" in ended.stderr) == (0, False)
+
+
+def test_where_nothing_was_written_after_all_nothing_is_kept(move, scene, tmp_path):
+    scene.target.groups.denied = set(REMOTE)
+    ended = move()
+    assert (ended.code, "put it back" in ended.stderr) == (3, False)
+    assert list((tmp_path / "state" / "mmtool" / "undo").iterdir()) == []
+
+
+def test_where_nobody_knows_what_was_written_all_that_may_be_replaced_is_put_back(undo, scene):
+    scene.target.groups.freezes = UnreachableError("west does not answer")
+    put_back = undo("--execute", "--yes")
+    scene.target.groups.freezes = scene.target.groups.failure = None
+    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
+    assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 
 
 # --- the last look before the first commit -----------------------------------------------------------------
