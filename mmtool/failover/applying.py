@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.errors import MmtoolError
+    from mmtool.failover.rows import WrittenPlaces
     from mmtool.failover.writing import Written
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.offsets import GroupPlan
-    from mmtool.translation.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,14 @@ class Applied:
     undo: Path | None
 
     @property
-    def written(self) -> set[tuple[str, TopicPartition]]:
-        """Groups and partitions whose new offset stands."""
-        return {(result.group, place) for result in self.ended for place in result.written}
+    def written(self) -> WrittenPlaces:
+        """What was written, as rows have it."""
+        known = {(result.group, place): True for result in self.ended for place in result.written}
+        return known | {(result.group, place): None for result in self.ended for place in result.unknown}
 
     @property
     def may_have_written(self) -> bool:
-        """Whether something may have been replaced: what nobody could look at may stand as well."""
+        """Whether something may have been replaced."""
         unclear = {Outcome.PARTLY, Outcome.DIFFERENT}
         return any(result.written or result.outcome in unclear for result in self.ended)
 

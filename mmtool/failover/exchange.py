@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.applying import apply
 from mmtool.failover.moving import Moved, refusal_of
-from mmtool.failover.rows import Row, offset_of
+from mmtool.failover.rows import NOTHING, Row, WrittenPlaces, offset_of
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
@@ -187,9 +187,7 @@ def lines_in(name: object, content: bytes) -> list[str]:
         raise UsageError(f"{name}: no text in UTF-8", remedy="save it as UTF-8, not compressed") from error
 
 
-def import_rows(
-    plans: Iterable[GroupPlan], written: Collection[tuple[str, TopicPartition]] = frozenset()
-) -> list[Row]:
+def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
     """One row for each line of the file."""
     return [
         {
@@ -199,7 +197,7 @@ def import_rows(
             "offset": offset_of(verdict),
             "reason": verdict.refusal or "",
             "offset_before": verdict.before and verdict.before.offset,
-            "written": (verdict.group, verdict.target) in written,
+            "written": written.get((verdict.group, verdict.target), False),
         }
         for plan in plans
         for verdict in plan.verdicts

@@ -183,6 +183,7 @@ class Journalist:
                 "group": result.group,
                 "outcome": result.outcome.value,
                 "written": sorted(list(place) for place in result.written),
+                "known": not result.unknown,
                 "problems": list(result.problems),
             }
             for result in results

@@ -61,7 +61,7 @@ class Recorded:
         source_id: UNKNOWN where the source never told it: an emergency on a flow that MirrorMaker 2 ran.
         group_names: Whom it is about, also before anything was planned for them.
         unknowns: What its operator has said of partitions that nobody knows a position of.
-        written: By group, the partitions whose new offset stands.
+        written: By group, the partitions whose new offset stands; no group of which nobody knows.
         fence_stands: The plan's fence may be there: it was about to be raised, and was not lowered since.
         tail: The diverged records that were about to be written, where it is not known that they are; else None.
         salvaged: Those that were written, by the partition at home.
@@ -159,7 +159,7 @@ def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Rec
     intents = tuple(entry for (kind, _), entry in last.items() if kind is Kind.GROUP)
     written = {}
     for (kind, group), entry in last.items():
-        if kind is Kind.OUTCOME:
+        if kind is Kind.OUTCOME and entry.body.get("known", True):
             with _making_sense_of(entry):
                 written[group] = frozenset(TopicPartition(*place) for place in entry.body["written"])
     return replace(found, intents=intents, written=written)

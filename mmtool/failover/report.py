@@ -88,7 +88,7 @@ def operation_row(operation: Operation, landing: Landing) -> Row:
             landing.plans or plan.groups,
             landing.risks if landing.plans else plan.risks,
             written,
-            frozenset(w.group for w in landing.results),
+            frozenset(w.group for w in landing.results if not w.unknown),
             landing.figures,
             bool(landing.plans),
             _undo(plan.mode, plan.operation_id),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from mmtool.plan.offsets import Direction
 from mmtool.plan.reset_csv import ResetLine
@@ -10,7 +11,7 @@ from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.translation.lockstep import Copied, Proof
@@ -18,20 +19,18 @@ if TYPE_CHECKING:
 
 Row = dict[str, object]
 
+WrittenPlaces: TypeAlias = "Mapping[tuple[str, TopicPartition], bool | None]"
+"""By group and partition on the cluster that was written to, whether a new offset stands; None where nobody knows."""
 
-def translation_rows(
-    plans: Iterable[GroupPlan], written: Collection[tuple[str, TopicPartition]] = frozenset()
-) -> list[Row]:
-    """``translate-offsets``: one row per group and partition.
+NOTHING: Final[WrittenPlaces] = MappingProxyType({})
 
-    Args:
-        plans: What to show.
-        written: Group and partition on the cluster that was written to, where a new offset stands.
-    """
+
+def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:
+    """``translate-offsets``: one row per group and partition."""
     return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
 
 
-def _row(plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, TopicPartition]]) -> Row:
+def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Row:
     read, led = verdict.commit and verdict.commit.offset, offset_of(verdict)
     upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     place = plan.written_to(verdict)
@@ -47,7 +46,7 @@ def _row(plan: GroupPlan, verdict: Verdict, written: Collection[tuple[str, Topic
         "reason": verdict.refusal or "",
         "knowledge": verdict.knowledge,
         "target_offset_before": verdict.before and verdict.before.offset,
-        "written": place is not None and (plan.group, place) in written,
+        "written": place is not None and written.get((plan.group, place), False),
         "proof": _proof(verdict.proof),
     }
 

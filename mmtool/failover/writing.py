@@ -59,12 +59,14 @@ class Written:
     Attributes:
         written: Partitions whose new offset stands.
         problems: What failed, in sentences.
+        unknown: Partitions whose new offset may stand: it was sent, and nobody has answered.
     """
 
     group: str
     outcome: Outcome
     written: frozenset[TopicPartition] = frozenset()
     problems: tuple[str, ...] = field(default=())
+    unknown: frozenset[TopicPartition] = frozenset()
 
 
 def write_groups(groups: GroupsPort, plans: Iterable[GroupPlan]) -> list[Written]:
@@ -97,7 +99,11 @@ class _Silence:
 
 def is_silent(failed: Mapping[TopicPartition, Problem]) -> bool:
     """Whether nobody has answered, so that nobody knows what was written."""
-    return any(problem.name == UnreachableError.code for problem in failed.values())
+    return bool(_unanswered(failed))
+
+
+def _unanswered(failed: Mapping[TopicPartition, Problem]) -> frozenset[TopicPartition]:
+    return frozenset(place for place, problem in failed.items() if problem.name == UnreachableError.code)
 
 
 def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
@@ -198,7 +204,7 @@ def _unread(
     """What was acknowledged stands, as far as anybody knows; nobody could look."""
     outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
     problems = (*_sentences(failed), f"not read back: {error.message}")
-    return Written(group, outcome, frozenset(offsets.keys() - failed.keys()), problems)
+    return Written(group, outcome, frozenset(offsets.keys() - failed.keys()), problems, _unanswered(failed))
 
 
 def _put_back(
@@ -214,9 +220,9 @@ def _put_back(
     still = dict(groups.alter(plan.group, restorable)) if restorable else {}
     first = changed - restorable.keys()
     still |= groups.forget(plan.group, first) if first else {}
-    left = frozenset(still)
+    outcome, unknown = Outcome.PARTLY if still else Outcome.REFUSED, _unanswered(still)
     problems = _sentences(failed) + _sentences(still)
-    return Written(plan.group, Outcome.PARTLY if left else Outcome.REFUSED, left, problems)
+    return Written(plan.group, outcome, frozenset(still.keys() - unknown), problems, unknown)
 
 
 def failure_of_writing(

@@ -139,6 +139,22 @@ def test_where_nobody_knows_what_was_written_all_that_may_be_replaced_is_put_bac
     assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 
 
+def test_what_nobody_could_look_at_is_neither_written_nor_not(move, scene):
+    scene.target.groups.freezes = UnreachableError("west does not answer")
+    ended = move("-o", "json")
+    assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None, None])
+
+
+def test_nor_is_it_what_was_imported(mmtool, scene, tmp_path):
+    scene.target.groups.freezes = UnreachableError("west does not answer")
+    file = tmp_path / "reset.csv"
+    file.write_text("east.orders,0,9\n")
+    ended = mmtool(
+        "groups", "import", "-c", scene.config, "-g", "app", file, "--execute", "--yes", "-o", "json"
+    )
+    assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None])
+
+
 # --- the last look before the first commit -----------------------------------------------------------------
 
 

@@ -6,10 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import GateError, RefusedError
+from mmtool.errors import GateError, RefusedError, UnreachableError
 from mmtool.failover.journal import Both
 from mmtool.failover.planned import execute, rehearse
-from mmtool.failover.report import ended_row, next_steps, rehearsed_row
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row
+from mmtool.failover.taking_up import as_it_stands
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.steps import ORDER, Mode
 from mmtool.translation.types import TopicPartition
@@ -201,6 +203,26 @@ def test_a_write_that_is_refused_in_part_is_six(scene, ran):
     row = ended_row(ended)
     assert (ended.operation.error.exit_code, row["point_of_no_return_passed"]) == (6, True)
     assert [p["written"] for p in partitions(row)] == [False, True]
+
+
+@pytest.fixture
+def frozen(scene, ran):
+    """The target takes the commit, and answers nothing more about groups."""
+    scene.target.groups.freezes = UnreachableError("west does not answer")
+    return ran()
+
+
+def test_of_what_nobody_could_look_at_it_is_not_said_that_it_is_not_written(scene, frozen):
+    assert frozen.operation.error.exit_code == 6
+    assert [p["written"] for p in partitions(ended_row(frozen))] == [None, None]
+    (found,) = recorded(scene.journal.entries())
+    assert [p["written"] for p in partitions(recorded_row(found))] == [None, None]
+
+
+def test_what_nobody_could_look_at_is_looked_at_when_it_is_shown(scene, frozen):
+    scene.target.groups.failure = None
+    (found,) = recorded(scene.journal.entries())
+    assert as_it_stands(found, scene.target.groups).written == {"app": frozenset(REMOTE)}
 
 
 def test_one_group_refused_and_one_written_is_six(scene, ran):

@@ -61,6 +61,28 @@ def test_what_can_neither_be_put_back_nor_deleted_is_said(groups, plan):
     assert (result.outcome, result.written) == (Outcome.PARTLY, frozenset({REMOTE[0]}))
 
 
+def test_of_what_was_sent_and_nobody_could_look_at_it_is_not_known_whether_it_stands(groups, plan):
+    groups.freezes = UnreachableError("west does not answer")
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written, result.unknown) == (
+        Outcome.PARTLY,
+        frozenset(),
+        frozenset(REMOTE),
+    )
+
+
+def test_of_what_was_to_be_put_back_when_the_cluster_fell_silent_it_is_not_known_either(groups, plan):
+    groups.committed["app"] = {place: Commit(7) for place in REMOTE}
+    groups.denied = {REMOTE[1]}
+    groups.before_reading_back = lambda: setattr(groups, "freezes", UnreachableError("west is gone"))
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written, result.unknown) == (
+        Outcome.PARTLY,
+        frozenset(),
+        frozenset({REMOTE[0]}),
+    )
+
+
 def test_what_somebody_else_commits_in_between_is_found_by_reading_back(groups, plan):
     made = plan()
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
