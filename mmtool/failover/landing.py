@@ -276,18 +276,21 @@ def _half_done(other: Recorded) -> Guard:
 def _met(plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit]) -> Written | None:
     """A group as an operation that was interrupted left it; None where it is still to be written.
 
-    Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else.
+    Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else,
+    maybe from what was written: only a group that stands where it stood before is as it was.
     """
     wanted, before = plan.to_write(), plan.before()
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
         return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = f"{plan.group} has committed on the target since the operation ended"
-        return Written(plan.group, Outcome.REFUSED, problems=(why,))
-    if not there.idle:
+    elif not there.idle:
         why = f"{plan.group} has members on the target: {there.sentence}"
-        return Written(plan.group, Outcome.REFUSED, problems=(why,))
-    return None
+    else:
+        return None
+    stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)
+    as_it_was = all(now.get(place) == before.get(place) for place in wanted)
+    return Written(plan.group, Outcome.REFUSED if as_it_was else Outcome.PARTLY, stands, (why,))
 
 
 def _raise(error: MmtoolError | None) -> None:

@@ -315,6 +315,15 @@ def test_a_group_that_somebody_else_has_moved_meanwhile_is_left_alone_and_it_is_
     assert committed(case)[left][at] == Commit(3)
 
 
+def test_groups_that_were_all_moved_away_since_are_not_said_to_be_as_they_were(case):
+    """Nobody can know whether they went on from what was written."""
+    killed_while_writing(case)
+    for group in case.end:
+        further(case, group, 3)
+    ended = resumed(case)
+    assert (ended.error.exit_code, ended.point_of_no_return_passed) == (6, True)
+
+
 def test_an_operation_that_was_begun_and_not_ended_keeps_others_of_the_same_groups_out(tmp_path):
     case = Away(tmp_path, Mode.PLANNED)
     killed_at(case, 4)
