@@ -284,12 +284,15 @@ def _take_back(
 
     found, side = known.found, operations.target_side(known.flow, timeout)
     identity = operations.identity_of(found)
-    at_ms = int(time.time() * 1000)
     written = operations.written_at(found, known.flow, timeout)
-    others = _of_flow(known.flow, timeout)
-    taking = rehearse_taking_back(
-        found, event, written, side.state, identity, operator(), at_ms, others=others
-    )
+
+    def rehearse() -> TakingBack:
+        at_ms, others = int(time.time() * 1000), _of_flow(known.flow, timeout)
+        return rehearse_taking_back(
+            found, event, written, side.state, identity, operator(), at_ms, others=others
+        )
+
+    taking = rehearse()
 
     def shown() -> Result:
         return operations.result(command, recorded_row(found), _left_over(taking))
@@ -306,7 +309,7 @@ def _take_back(
         log,
     ):
         given_up = tails.giving_up(known.flow, known.back, found, timeout)
-        take_back(taking, ways, log, fences.standing(known.flow, found, timeout), given_up)
+        taking = take_back(rehearse, ways, log, fences.standing(known.flow, found, timeout), given_up)
     again = _one_of(known.flow, timeout, found.operation_id)
     finish(operations.result(command, recorded_row(again), _left_over(taking), applied=True), output, None)
     talk(f"operation {found.operation_id} is {again.state}")

@@ -288,30 +288,38 @@ def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
 
 
 def take_back(
-    taking: TakingBack,
+    rehearse: Callable[[], TakingBack],
     ways: Ways,
     log: StepLog,
     fence: FenceAsked | None = None,
     give_up: Callable[[Ways], None] | None = None,
-) -> Operation:
+) -> TakingBack:
     """Do it: groups first, then what was replayed, then the marks, then the fence, then the journal.
 
-    A crash in between leaves the operation where it was, and the same command does the rest: what is back already is
-    left alone.
+    What is done is what is seen behind the seat: minutes may have passed at a prompt, and whoever had the seat before
+    may have moved groups of the same topics. A crash in between leaves the operation where it was, and the same command
+    does the rest: what is back already is left alone.
 
     Args:
-        taking: What.
+        rehearse: Looks what there is to take back, as `rehearse_taking_back`.
         ways: To the target, the journal, the flow's owner.
         log: Is told of the end.
         fence: The way to the fence, for an operation whose fence stands.
         give_up: Leaves diverged records that are written in part neither twice nor half way, where some may be.
 
+    Returns:
+        What was taken back.
+
     Raises:
         OwnedElsewhereError: Another operation is under way.
+        RefusedError: Groups are at work by now, or have gone on; nothing was changed.
         MmtoolError: A part could not be done; what was done stays.
     """
     ways.seat.join()
     ways.seat.hold()
+    taking = rehearse()
+    if taking.refusal is not None:
+        raise taking.refusal
     if taking.undoing.writable:
         moved = taking.undoing.write()
         if moved.error is not None:
@@ -325,9 +333,8 @@ def take_back(
             _lower(taking.found, fence, ways)
         except MmtoolError as error:
             raise _left(taking, error) from error
-    ended = taking.found.operation.after(taking.event)
-    log.ended(replace(ended, error=None))
-    return ended
+    log.ended(replace(taking.found.operation.after(taking.event), error=None))
+    return taking
 
 
 def _left(taking: TakingBack, error: MmtoolError) -> MmtoolError:

@@ -239,6 +239,19 @@ def test_a_group_that_somebody_has_started_is_not_rolled_back(failover, emergenc
     assert (ended.code, scene.marks.failed_over, row_of(ended)["state"]) == (3, {"orders"}, "completed")
 
 
+def test_who_goes_on_while_the_question_stands_is_not_moved_back(failover, emergency, scene, monkeypatch):
+    name = row_of(emergency(*EXECUTE))["operation_id"]
+
+    def consent(*_, **__):
+        scene.commits("app", "east.orders", 60, cluster=scene.target)
+
+    monkeypatch.setattr("mmtool.commands._failover_ways.consent", consent)
+    ended = failover("rollback", name, "--execute")
+    assert (ended.code, error_of(ended)["code"]) == (3, "would_rewind")
+    assert scene.target.groups.committed == {"app": {REMOTE: Commit(60)}}
+    assert (scene.marks.failed_over, row_of(failover("show", name))["state"]) == ({"orders"}, "completed")
+
+
 def test_a_rolled_back_operation_is_rolled_back_for_good(failover, emergency):
     name = row_of(emergency(*EXECUTE))["operation_id"]
     failover("rollback", name, "--execute", "--yes")

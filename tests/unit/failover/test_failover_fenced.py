@@ -298,10 +298,12 @@ def on_record(scene, one):
 def taken_back(scene, event):
     one = found(scene)
     identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
-    taking = rehearse_taking_back(one, event, scene.target, scene.state, identity, "bob@host-2", 0)
     ways, log = scene.ways(on_record(scene, one), since=one)
-    take_back(taking, ways, log, scene.fence(since=one))
-    return taking
+
+    def rehearse():
+        return rehearse_taking_back(one, event, scene.target, scene.state, identity, "bob@host-2", 0)
+
+    return take_back(rehearse, ways, log, scene.fence(since=one))
 
 
 def test_a_rollback_lowers_the_fence(scene, ran):

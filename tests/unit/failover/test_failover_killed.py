@@ -174,11 +174,14 @@ def resumed(case, kill=None):
 def taken_back(case, event):
     one = found(case)
     identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
-    taking = rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
-    assert taking.refusal is None
+
+    def rehearse():
+        return rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
+
+    assert rehearse().refusal is None
     ways, log = case.ways(case.rehearsed(one), since=one)
     give_up = case.give_up(one) if isinstance(case, Salvaged) else None
-    take_back(taking, ways, log, case.scene.fence(since=one), give_up)
+    take_back(rehearse, ways, log, case.scene.fence(since=one), give_up)
 
 
 def words(tmp_path, mode):

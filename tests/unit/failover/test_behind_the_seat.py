@@ -1,0 +1,92 @@
+"""Minutes may pass between a question and its answer, and seconds until the seat is had: what came then counts."""
+
+import time
+
+import pytest
+
+from mmtool.errors import RefusedError
+from mmtool.failover import emergency
+from mmtool.failover.recorded import recorded
+from mmtool.failover.states import Event, OperationState
+from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.identity import FlowIdentity
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import ClusterId, TopicPartition
+
+REMOTE = TopicPartition("east.orders", 0)
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """``app`` and ``late`` read ``orders``, whose 60 records are mirrored; ``app`` has a commit on the target."""
+    made = Scene(tmp_path)
+    made.has("orders", 60)
+    made.mirrored("orders", 0, [(0, 0, 60)], 60)
+    for group in ("app", "late"):
+        made.told(group, "orders", (50, 50), at_ms=int(time.time() * 1000))
+    made.commits("app", "east.orders", 7, cluster=made.target)
+    return made
+
+
+def failed_over(scene, group):
+    """An emergency of one group, completed; its name."""
+    rehearsal = emergency.rehearse(scene.side, GroupSelection((group,)))
+    ways, journalist = scene.ways(rehearsal)
+    assert emergency.execute(rehearsal, ways, journalist).operation.error is None
+    ways.seat.leave()
+    return rehearsal.plan.operation_id
+
+
+def taking_back(scene, name, meanwhile):
+    """Rolled back by somebody who agrees to what was seen before something else came."""
+    (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
+    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+
+    def rehearse():
+        others = recorded(scene.journal.entries())
+        return rehearse_taking_back(
+            one, Event.ROLL_BACK, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=others
+        )
+
+    assert rehearse().refusal is None
+    meanwhile()
+    return lambda: take_back(rehearse, ways, log)
+
+
+def state_of(scene, name):
+    return {one.operation_id: one.state for one in recorded(scene.journal.entries())}[name]
+
+
+def goes_on(scene):
+    scene.commits("app", "east.orders", 60, cluster=scene.target)
+
+
+def is_started(scene):
+    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "code", "stands"), [(goes_on, "would_rewind", 60), (is_started, "active_on_target", 50)]
+)
+def test_a_group_that_went_on_while_the_question_stood_is_not_moved_back(scene, meanwhile, code, stands):
+    name = failed_over(scene, "app")
+    with pytest.raises(RefusedError) as refused:
+        taking_back(scene, name, lambda: meanwhile(scene))()
+    assert (refused.value.exit_code, refused.value.code) == (3, code)
+    assert scene.target.groups.committed["app"] == {REMOTE: Commit(stands)}
+    assert (scene.marks.failed_over, state_of(scene, name)) == ({"orders"}, OperationState.COMPLETED)
+
+
+def test_a_topic_that_another_emergency_needs_since_the_question_stays_failed_over(scene):
+    name = failed_over(scene, "app")
+    taking_back(scene, name, lambda: failed_over(scene, "late"))()
+    assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"late"})
+    assert state_of(scene, name) is OperationState.ROLLED_BACK
+
+
+def test_what_was_taken_back_is_told_as_it_was_and_not_as_it_was_foreseen(scene):
+    name = failed_over(scene, "app")
+    taken = taking_back(scene, name, lambda: failed_over(scene, "late"))()
+    assert [mark.failed_over for mark in taken.marks if mark.key == b"failed_over/orders"] == [True]
