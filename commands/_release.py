@@ -25,15 +25,12 @@ def release(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
-    from mmtool.failover.recorded import recorded
-    from mmtool.failover.releasing import refuse_half_way, rehearse_release, release
+    from mmtool.failover.releasing import rehearse_release, release
     from mmtool.people import operator
 
     flow = one_flow(config, source, target)
     side = operations.target_side(flow, timeout)
-    found = rehearse_release(side, tuple(topic or ()))
-    begun = recorded(operations.journal(flow, timeout).entries())
-    refuse_half_way(begun, [mark.topic for mark in found.marks])
+    found = rehearse_release(side, operations.journal(flow, timeout), tuple(topic or ()))
 
     def shown() -> Result:
         return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
@@ -44,6 +41,6 @@ def release(
         return
     consent(found.question, yes=yes, about=shown)
     kept = operations.tools(flow, found.identity, timeout)
-    release(found, kept.marks, kept.seat, operator(), int(time.time() * 1000))
+    release(found, kept.journal, kept.marks, kept.seat, operator(), int(time.time() * 1000))
     finish(Result("failover release", found.rows(released=True), RELEASED, applied=True), output, None)
     talk("a running `mmtool replicate` mirrors them again within seconds")

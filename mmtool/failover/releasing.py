@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.recorded import recorded
 from mmtool.insight.target_alone import identity_on_target
 from mmtool.plan.diverged import Replay
 from mmtool.plan.words import counted, few
@@ -13,6 +14,7 @@ from mmtool.plan.words import counted, few
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from mmtool.failover.journal import JournalPort
     from mmtool.failover.landing import MarksPort, OperatorSeat
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rows import Row
@@ -25,13 +27,19 @@ if TYPE_CHECKING:
 class Release:
     """What would be let go on."""
 
+    side: TargetSide
     identity: FlowIdentity
     marks: tuple[FailedOverRecord, ...]
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(mark.topic for mark in self.marks)
+
+    @property
     def question(self) -> str:
-        names = few([mark.topic for mark in self.marks])
-        return f"let {self.identity.name} mirror {counted(len(self.marks), 'topic')} again: {names}"
+        return (
+            f"let {self.identity.name} mirror {counted(len(self.marks), 'topic')} again: {few(self.topics)}"
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -55,11 +63,12 @@ class Release:
         ]
 
 
-def rehearse_release(side: TargetSide, topics: Collection[str]) -> Release:
+def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[str]) -> Release:
     """What would be let go on: of some topics, or of all that have failed over.
 
     Raises:
         UsageError: One of them has not failed over.
+        RefusedError: Diverged records of one are being replayed.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     identity, control = identity_on_target(side)
@@ -70,7 +79,9 @@ def rehearse_release(side: TargetSide, topics: Collection[str]) -> Release:
             remedy="see the states of `mmtool status`",
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
-    return Release(identity, tuple(marks))
+    found = Release(side, identity, tuple(marks))
+    refuse_half_way(recorded(journal.entries()), found.topics)
+    return found
 
 
 def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
@@ -94,16 +105,33 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
             )
 
 
-def release(found: Release, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int) -> None:
-    """Do it.
+def release(
+    found: Release, journal: JournalPort, marks: MarksPort, seat: OperatorSeat, by: str, at_ms: int
+) -> None:
+    """Do it, if it is still what was agreed to once the seat is ours: who had it before may have been half way.
 
     Raises:
         OwnedElsewhereError: An operation on the flow is under way.
+        RefusedError: Diverged records are replayed in part, or a mark is another one by now; nothing was changed.
         UnreachableError, NotAuthorisedError: The target does not take it.
     """
     seat.join()
     try:
         seat.hold()
+        refuse_half_way(recorded(journal.entries()), found.topics)
+        _refuse_other_marks(found)
         marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
     finally:
         seat.leave()
+
+
+def _refuse_other_marks(found: Release) -> None:
+    """Whoever marked a topic anew has not agreed to this; one that has no mark any more is mirrored as it is."""
+    _, control = identity_on_target(found.side)
+    changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
+    if changed:
+        raise RefusedError(
+            f"another operation has marked or released {few(changed)} meanwhile; nothing was changed",
+            remedy="run it again: it shows what is marked now, and by whom",
+            code="marks_changed",
+        )

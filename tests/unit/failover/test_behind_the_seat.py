@@ -5,12 +5,17 @@ import time
 import pytest
 
 from mmtool.errors import RefusedError
-from mmtool.failover import emergency
+from mmtool.failover import emergency, failback
 from mmtool.failover.recorded import recorded
+from mmtool.failover.releasing import rehearse_release, release
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.plan.diverged import diverged_of
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.testing.one_name import OneName
+from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -90,3 +95,39 @@ def test_what_was_taken_back_is_told_as_it_was_and_not_as_it_was_foreseen(scene)
     name = failed_over(scene, "app")
     taken = taking_back(scene, name, lambda: failed_over(scene, "late"))()
     assert [mark.failed_over for mark in taken.marks if mark.key == b"failed_over/orders"] == [True]
+
+
+def releasing(scene, meanwhile):
+    """Released by somebody who agrees to what was seen before something else came."""
+    found = rehearse_release(scene.side, scene.journal, ())
+    meanwhile()
+    return lambda: release(found, scene.journal, scene.marks, scene.seat, "bob@host-2", 1)
+
+
+def killed_in_a_replay(scene, folder):
+    """A failback that has written one of the two batches of the tail."""
+    groups = GroupSelection(("app", "late"))
+    rehearsal = failback.rehearse(scene.both, groups, diverged=diverged_of("replay"))
+    ways, journalist = scene.ways(rehearsal, home=True)
+    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], KilledError()
+    with pytest.raises(KilledError):
+        failback.execute(rehearsal, scene, ways, journalist, folder=folder, tools=scene.tools_for("replay"))
+    scene.seat.leave()
+
+
+def test_a_release_that_had_to_wait_for_a_replay_that_was_killed_leaves_its_topics_held(tmp_path):
+    scene = OneName(tmp_path)
+    with pytest.raises(RefusedError, match="released now they would come a second time") as refused:
+        releasing(scene, lambda: killed_in_a_replay(scene, tmp_path))()
+    assert (refused.value.exit_code, refused.value.code) == (3, "open_operation")
+    assert (scene.marks.failed_over, scene.seat.queue) == ({"orders"}, [])
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["marked anew", "released"])
+def test_a_mark_that_is_another_one_than_was_agreed_to_is_left_as_it_is(scene, stays):
+    failed_over(scene, "app")
+    anew = FailedOverRecord("orders", stays, "another-operation", "ann@host-1", 1)
+    with pytest.raises(RefusedError, match="has marked or released orders meanwhile") as refused:
+        releasing(scene, lambda: scene.state.marked(anew))()
+    assert (refused.value.exit_code, refused.value.code) == (3, "marks_changed")
+    assert list(scene.state.view.failed_over.values()) == ([anew] if stays else [])
