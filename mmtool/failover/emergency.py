@@ -14,6 +14,7 @@ from mmtool.errors import RefusedError
 from mmtool.failover import operation
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
+from mmtool.failover.marking import Marking
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.seen import seen_of_target
@@ -27,13 +28,14 @@ from mmtool.plan.units import dependencies
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
     from mmtool.failover.states import Standing
     from mmtool.insight.target_alone import TargetNow, TargetSide
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.marks import FailedOverRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,9 @@ def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: S
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
-    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
-    ended = operation.run(begun, steps.actions(), log, steps.undo(), after)
+    planned, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    begun = steps.marking.begun(since)
+    ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
     return Ended(rehearsal, ended, steps.landing)
 
 
@@ -130,36 +133,25 @@ class EmergencySteps:
         }
 
     def undo(self) -> dict[StepName, Callable[[], None]]:
-        return {StepName.MARK: self.unmark}
+        return {StepName.MARK: self.marking.take_back}
+
+    @property
+    def marking(self) -> Marking:
+        return Marking(self.landing, self._marks)
 
     def check(self) -> None:
         """Nobody is at work on the target, and nobody else runs an operation."""
         ways = self.landing.ways
         ways.seat.join()
         refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
-        self.landing.alone()
+        self.landing.giving_way()
 
     def mark(self) -> None:
-        """Topics that another failover has marked stay that one's: taking this one back leaves them marked."""
-        marked = self._marked()
-        topics = topics_of(self.rehearsal.plan.groups)
-        self.landing.hold(
-            [name for name in topics if marked.get(name, self._id) == self._id], failed_over=True
-        )
+        self.marking.mark(topics_of(self.rehearsal.plan.groups))
 
-    def unmark(self) -> None:
-        marked = self._marked()
-        topics = topics_of(self.rehearsal.plan.groups)
-        self.landing.hold([name for name in topics if marked.get(name) == self._id], failed_over=False)
-
-    @property
-    def _id(self) -> str:
-        return self.landing.ways.operation_id
-
-    def _marked(self) -> dict[str, str]:
-        """Topics that have failed over, and by which operation."""
+    def _marks(self) -> Mapping[str, FailedOverRecord]:
         _, control = identity_on_target(self.rehearsal.side)
-        return {name: mark.operation_id for name, mark in control.failed_over.items()}
+        return control.failed_over
 
     def translate(self) -> None:
         """Again, behind the marks: a mirror that is still alive may have brought more until then."""

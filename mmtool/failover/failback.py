@@ -16,6 +16,7 @@ from mmtool.failover.diverged import find_tail
 from mmtool.failover.homeward import HomeLook, stay, told
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
+from mmtool.failover.marking import Marking
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
@@ -205,8 +206,9 @@ def execute(
     """
     salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
-    begun, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
-    ended = operation.run(begun, steps.actions(), log, {StepName.MARK: steps.unmark}, after=after)
+    planned, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    begun = steps.marking.begun(since)
+    ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
     return Ended(steps.rehearsal, ended, steps.landing)
 
 
@@ -245,7 +247,6 @@ class _Steps:
     timeout_seconds: float | None
     salvage: Salvage | None
     groups: list[GroupFacts] = field(default_factory=list)
-    held: tuple[str, ...] = ()
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
@@ -283,7 +284,7 @@ class _Steps:
         self.landing.ways.seat.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
-        self.landing.alone()
+        self.landing.giving_way()
         if self.salvage is not None:
             self.salvage.check()
 
@@ -291,23 +292,23 @@ class _Steps:
         """What is not held is mirrored to its end: nothing of it diverges then."""
         self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
 
+    @property
+    def marking(self) -> Marking:
+        return Marking(self.landing, self._marks)
+
     def mark(self) -> None:
         """Topics that an emergency has marked keep its mark until groups are at home."""
-        self.held = tuple(sorted(set(self.topics) - self._control_marks()))
-        self.landing.hold(self.held, failed_over=True)
+        self.marking.mark(self.topics)
 
     def unmark(self) -> None:
-        if self.held and self.salvage is not None and self.salvage.is_half_way:
+        held = sorted(self.marking.own())
+        if held and self.salvage is not None and self.salvage.is_half_way:
             raise RefusedError(
-                f"{few(self.held)} would be mirrored, and the records that are replayed by now a second time",
+                f"{few(held)} would be mirrored, and the records that are replayed by now a second time",
                 remedy=f"mmtool failover resume (or cancel) {self.rehearsal.plan.operation_id}",
                 code="open_operation",
             )
-        self.landing.hold(self.held, failed_over=False)
-
-    def _control_marks(self) -> set[str]:
-        ours = self.landing.ways.operation_id
-        return {name for name, mark in self._marks().items() if mark.operation_id != ours}
+        self.marking.take_back()
 
     def _marks(self) -> Mapping[str, FailedOverRecord]:
         flow = self.both.flow

@@ -208,8 +208,12 @@ class Journalist:
                 raise _overtaken(one)
         return [one for one in same if one.is_open and not _waits_for(one, ours)]
 
+    def of_flow(self) -> list[Recorded]:
+        """Every operation on the same flow, this one included."""
+        return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
+
     def supersede(self, other: Recorded) -> None:
-        """Ends an operation that has written nothing: this one takes its place."""
+        """Ends an operation that has written nothing: this one takes its place, and has its marks already."""
         assert self.operation is not None
         ours = self.operation.plan.operation_id
         ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
@@ -217,6 +221,11 @@ class Journalist:
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} is left as it is:"
                 f" `mmtool failover show {other.operation_id}` says how to lower it"
+            )
+        if other.may_have_marked and other.names != self.about.names:
+            warn(
+                f"topics that operation {other.operation_id} has marked as failed over on {other.names.flow} stay so:"
+                f" `mmtool failover release -s {other.names.source} -t {other.names.target}` mirrors them again"
             )
         if other.tail is not None:
             warn(

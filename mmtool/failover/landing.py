@@ -95,6 +95,8 @@ class Records(Protocol):
 
     def open_others(self, groups: Collection[str]) -> Sequence[Recorded]: ...
 
+    def of_flow(self) -> Sequence[Recorded]: ...
+
     def supersede(self, other: Recorded) -> None: ...
 
 
@@ -173,17 +175,25 @@ class Landing:
         """Nobody else is at it, and nobody has left something half done about these groups.
 
         Raises:
+            OwnedElsewhereError, RefusedError: As `giving_way`; what gives way is ended by this one.
+        """
+        for other in self.giving_way():
+            self.ways.journal.supersede(other)
+
+    def giving_way(self) -> Sequence[Recorded]:
+        """What was begun about these groups, has not ended, and gives way to this one; nobody else is at it.
+
+        Raises:
             OwnedElsewhereError: Another operation is under way.
-            RefusedError: One was begun and not ended. Those that failed with everything as it was are ended by this
-                one, and by an emergency all that have written nothing.
+            RefusedError: One was begun and not ended. Those that failed with everything as it was give way, and to an
+                emergency all that have written nothing.
         """
         self.ways.seat.hold()
         others = self.ways.journal.open_others(self.groups)
         for other in others:
             if not gives_way(other, self.mode):
                 raise refusal_of((_half_done(other),))
-        for other in others:
-            self.ways.journal.supersede(other)
+        return others
 
     def not_half_done(self) -> None:
         """As `alone`, before anything takes long; the seat is waited for only where somebody has left something open.
@@ -246,9 +256,9 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
     """Whether an operation of that mode ends this open one: an emergency does all that have written nothing.
 
     What ended by itself with everything as it was needs no word; what was killed on its way does. So does what has left
-    its fence behind, or diverged records that may be written in part: it is on record there alone.
+    its fence behind, its marks, or diverged records that may be written in part: it is on record there alone.
     """
-    left = other.fence_stands or other.tail is not None
+    left = other.fence_stands or other.tail is not None or other.may_have_marked
     ended = other.state is OperationState.FAILED and not left
     return other.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
 

@@ -205,7 +205,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
         if error is not None:
             left = f"{operation.sentence}; but {step.name} could not be taken back: {error.message}"
             return replace(operation, sentence=left, error=_half_done(operation.error, step, error))
-        if operation.state_of(step) is StepState.DONE:
+        if operation.state_of(step) is not StepState.FAILED:
             operation = operation.with_step(step, StepState.UNDONE)
         log.undone(operation, step)
     return operation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation import Operation, StepState
 from mmtool.failover.states import START, OperationState, Phase, Standing
-from mmtool.plan.diverged import TO_FILE, diverged_of
+from mmtool.plan.diverged import TO_FILE, Replay, diverged_of
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.failover import FailoverPlan
 from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
@@ -116,6 +116,18 @@ class Recorded:
     @property
     def state(self) -> OperationState:
         return self.head.standing.state
+
+    @property
+    def may_have_marked(self) -> bool:
+        """Whether topics may be marked by it: it was about to, and has not taken that back."""
+        return self.head.steps.get(StepName.MARK) in {StepState.RUNNING, StepState.DONE}
+
+    @property
+    def half_replayed(self) -> frozenset[str]:
+        """Topics with diverged records that may be away as new ones, and that the mirror has not passed over."""
+        if self.tail is None or self.head.plan.diverged != Replay():
+            return frozenset()
+        return frozenset(place.topic for place in self.tail.parts)
 
     def may(self, event: Event) -> bool:
         """Whether it can be resumed, cancelled or rolled back."""

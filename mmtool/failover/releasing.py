@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.recorded import recorded
 from mmtool.insight.target_alone import identity_on_target
-from mmtool.plan.diverged import Replay
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -95,8 +94,8 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
         RefusedError: Names the operation.
     """
     for one in operations:
-        half = set() if one.tail is None or not one.is_open else {place.topic for place in one.tail.parts}
-        if half & set(topics) and one.head.plan.diverged == Replay():
+        half = one.half_replayed if one.is_open else frozenset()
+        if half & set(topics):
             raise RefusedError(
                 f"operation {one.operation_id} has replayed some of the diverged records of {few(sorted(half))}:"
                 " released now they would come a second time",

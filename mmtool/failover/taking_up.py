@@ -12,16 +12,16 @@ from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, Unreach
 from mmtool.failover import operation as operations
 from mmtool.failover.fence_steps import came_since, lower, refuse_late_records
 from mmtool.failover.landing import Landing
+from mmtool.failover.marking import keepers, lifted
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.undo import Undoing
 from mmtool.output import warn
-from mmtool.plan.diverged import Replay
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Mode, StepName, topics_of
+from mmtool.plan.steps import Mode, StepName
 from mmtool.plan.undo import Undo, plan_undo
 from mmtool.translation.known import UNKNOWN
 
@@ -195,7 +195,7 @@ class TakingBack:
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
             parts.append(f"lower its fence on {self.found.names.source}")
-        if self.found.tail is not None and self.found.head.plan.diverged == Replay():
+        if self.found.half_replayed:
             parts.append(
                 f"let {self.found.names.flow} pass over the diverged records that are replayed by now"
             )
@@ -238,9 +238,8 @@ def rehearse_taking_back(
     said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
         return TakingBack(found, event, _away_again(found, said), undoing)
-    return TakingBack(
-        found, event, _left_behind(state.control(identity), said, _keepers(found, others)), undoing
-    )
+    needed = keepers(found.operation_id, others)
+    return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,30 +260,15 @@ def _away_again(found: Recorded, said: _Said) -> tuple[Document, ...]:
     )
 
 
-def _left_behind(control: ControlView, said: _Said, keepers: Mapping[str, str]) -> tuple[Document, ...]:
+def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -> tuple[Document, ...]:
     """Marks that are this operation's own; what another one has marked stays."""
     ours, by, at_ms = said.operation_id, said.by, said.at_ms
     topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
     groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
     return (
-        *(
-            FailedOverRecord(name, name in keepers, keepers.get(name, ours), by, at_ms)
-            for name in sorted(topics)
-        ),
+        *lifted(sorted(topics), needed, ours, by, at_ms),
         *(MovedGroupRecord(name, False, ours, by, at_ms) for name in sorted(groups)),
     )
-
-
-def _keepers(found: Recorded, others: Iterable[Recorded]) -> dict[str, str]:
-    """Topics that have failed over for other emergencies as well, and the last of those."""
-    return {
-        topic: other.operation_id
-        for other in others
-        if other.operation_id != found.operation_id
-        and other.mode is Mode.EMERGENCY
-        and other.may(Event.ROLL_BACK)
-        for topic in topics_of(other.operation.plan.groups)
-    }
 
 
 def take_back(

@@ -1,0 +1,320 @@
+"""Whichever way an operation ends, no topic stays marked by one that is over: nothing would mirror it, unsaid."""
+
+import time
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.failover import emergency, failback, planned
+from mmtool.failover.journal import Both
+from mmtool.failover.operation import StepState
+from mmtool.failover.recorded import recorded
+from mmtool.failover.states import Event, OperationState
+from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.plan.diverged import diverged_of
+from mmtool.plan.group_facts import GroupSelection, Member
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.steps import Names, StepName
+from mmtool.testing.one_name import OneName
+from mmtool.testing.operations import KilledError, Killing
+from mmtool.testing.scene import Scene
+from mmtool.testing.there_and_back import ThereAndBack
+from mmtool.translation.types import ClusterId
+
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+WORDS = range(1, 40)
+
+
+@pytest.fixture
+def scenes(tmp_path):
+    """Makes one after the other: ``app`` and ``late`` read ``orders``, ``late`` reads ``orders-late`` as well."""
+    numbers = count(1)
+
+    def make(kind=Scene):
+        folder = tmp_path / f"scene-{next(numbers)}"
+        folder.mkdir()
+        made = kind(folder)
+        made.folder = folder
+        if kind is not Scene:
+            released = FailedOverRecord("orders", False, "op-away", "ann@host-1", 1)
+            made.state.marked(released)
+            return made
+        for topic in ("orders", "orders-late"):
+            made.has(topic, 60)
+            made.mirrored(topic, 0, [(0, 0, 60)], 60)
+        for group, topic in (("app", "orders"), ("late", "orders"), ("late", "orders-late")):
+            made.told(group, topic, (50, 50), at_ms=int(time.time() * 1000))
+            made.commits(group, topic, 50)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def scene(scenes):
+    return scenes()
+
+
+def began(scene, *groups, kill=None, since=None):
+    """An emergency, killed at a word or taken up again; its operation, or None."""
+    name = since and since.operation_id
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(groups), operation_id=name)
+    ways, log = scene.ways(rehearsal, since=since)
+    standing = {} if since is None else {"since": since.operation.standing}
+    return _run(scene, lambda: emergency.execute(rehearsal, ways, _killing(log, kill), **standing).operation)
+
+
+def went_home(scene, words="file", kill=None, since=None):
+    """A failback of both groups, likewise."""
+    rehearsal = failback.rehearse(
+        scene.both,
+        GroupSelection(("app", "late")),
+        operation_id=since and since.operation_id,
+        diverged=diverged_of(words),
+    )
+    ways, log = scene.ways(rehearsal, since=since, home=True)
+    more = {} if since is None else {"since": since.operation.standing}
+    if words != "file":
+        more["tools"] = scene.tools_for(words, since)
+    return _run(
+        scene,
+        lambda: (
+            failback.execute(
+                rehearsal, scene, ways, _killing(log, kill), folder=scene.folder, **more
+            ).operation
+        ),
+    )
+
+
+def _killing(log, kill):
+    return log if kill is None else Both(log, Killing(kill))
+
+
+def _run(scene, run):
+    try:
+        return run()
+    except KilledError:
+        return None
+    finally:
+        scene.seat.leave()
+
+
+def operations(scene):
+    return recorded(scene.journal.entries())
+
+
+def newest(scene):
+    return operations(scene)[-1]
+
+
+def taken_back(scene, one, event):
+    rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
+    ways, log = scene.ways(rehearsal, since=one)
+
+    def rehearse():
+        return rehearse_taking_back(
+            one, event, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
+        )
+
+    take_back(rehearse, ways, log)
+    scene.seat.leave()
+
+
+def all_taken_back(scene):
+    """Everything that can be, the newest first."""
+    for one in reversed(operations(scene)):
+        for event in (Event.CANCEL, Event.ROLL_BACK):
+            if one.may(event):
+                taken_back(scene, one, event)
+
+
+def marked_by(scene):
+    return {name: mark.operation_id for name, mark in scene.state.view.failed_over.items()}
+
+
+def is_started(scene, group="app"):
+    scene.target.groups.members[group] = (Member(f"{group}-1", "/10.0.0.7"),)
+
+
+def early(scenes, kind=Scene, act=lambda scene, word: began(scene, "app", kill=word)):
+    """One scene for each word at which an operation can be killed while nothing is written."""
+    for word in WORDS:
+        made = scenes(kind)
+        ended = act(made, word)
+        (one,) = operations(made)
+        if ended is not None or not one.may(Event.CANCEL):
+            return
+        yield made, one
+
+
+def test_an_emergency_that_is_typed_again_has_the_marks_of_the_one_that_was_killed(scenes):
+    seen = set()
+    for made, killed in early(scenes):
+        seen |= made.marks.failed_over
+        assert began(made, "app").error is None
+        assert marked_by(made) == {"orders": newest(made).operation_id}
+        taken_back(made, newest(made), Event.ROLL_BACK)
+        assert (made.marks.failed_over, made.marks.moved) == (set(), set()), killed.head.steps
+    assert seen == {"orders"}
+
+
+@pytest.mark.parametrize("again", range(1, 9))
+def test_two_emergencies_that_were_killed_one_after_the_other_leave_nothing_once_they_are_taken_back(
+    scenes, again
+):
+    for made, _ in early(scenes):
+        began(made, "app", kill=again)
+        all_taken_back(made)
+        assert made.marks.failed_over == set()
+
+
+def test_killed_before_it_has_the_marks_of_the_first_that_one_is_not_ended(scene):
+    began(scene, "app", kill=5)
+    write = scene.marks.write
+
+    def dies(_):
+        raise KilledError
+
+    scene.marks.write = dies
+    began(scene, "app")
+    scene.marks.write = write
+    assert [one.state for one in operations(scene)] == [OperationState.RUNNING] * 2
+    all_taken_back(scene)
+    assert scene.marks.failed_over == set()
+
+
+def test_an_emergency_that_is_resumed_and_fails_early_takes_back_what_it_had_marked(scenes):
+    for made, killed in early(scenes):
+        was_marked = bool(made.marks.failed_over)
+        is_started(made)
+        ended = began(made, "app", since=killed)
+        assert (ended.standing.state, ended.error.code) == (OperationState.FAILED, "active_on_target")
+        assert made.marks.failed_over == set()
+        assert (newest(made).head.steps.get(StepName.MARK) is StepState.UNDONE) == was_marked
+
+
+def test_one_that_was_never_marked_says_nothing_of_marks_when_it_is_resumed(scene):
+    began(scene, "app", kill=1)
+    scene.marks.failure = UnreachableError("west takes no marks")
+    is_started(scene)
+    error = began(scene, "app", since=newest(scene)).error
+    assert (type(error), error.exit_code) == (RefusedError, 3)
+
+
+def test_what_is_not_the_second_ones_affair_is_mirrored_again(scene):
+    began(scene, "app", "late", kill=5)
+    assert scene.marks.failed_over == {"orders", "orders-late"}
+    assert began(scene, "app").error is None
+    assert marked_by(scene) == {"orders": newest(scene).operation_id}
+
+
+@pytest.fixture
+def relied_upon(scene):
+    """``app``'s emergency was killed behind its mark, which ``late``'s then found; the two operations."""
+    began(scene, "app", kill=5)
+    assert began(scene, "late").error is None
+    first, second = operations(scene)
+    assert marked_by(scene)["orders"] == first.operation_id
+    return first, second
+
+
+@pytest.mark.parametrize("how", ["resumed", "typed again"])
+def test_a_mark_that_another_emergency_relies_on_becomes_that_ones(scene, relied_upon, how):
+    first, second = relied_upon
+    scene.target.groups.rights_missing = ["READ on group app"]
+    ended = began(scene, "app", since=first if how == "resumed" else None)
+    assert ended.error.exit_code == 9
+    assert marked_by(scene)["orders"] == second.operation_id
+
+
+def test_an_emergency_that_took_a_place_hands_the_mark_on_when_it_is_rolled_back(scene, relied_upon):
+    _, second = relied_upon
+    assert began(scene, "app").error is None
+    taken_back(scene, newest(scene), Event.ROLL_BACK)
+    assert marked_by(scene)["orders"] == second.operation_id
+
+
+@pytest.fixture
+def left_marked(scene):
+    """An emergency that failed, and whose marks could not be taken back."""
+
+    def missing(_):
+        scene.marks.failure = UnreachableError("gone as well")
+        return ["READ on group app"]
+
+    scene.target.groups.missing_rights = missing
+    assert began(scene, "app").error.exit_code == 6
+    scene.marks.failure, scene.target.groups.missing_rights = None, lambda _: []
+    return newest(scene)
+
+
+def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_marked):
+    rehearsal = planned.rehearse(scene.look(), GroupSelection(("app",)))
+    ways, log = scene.ways(rehearsal)
+    error = planned.execute(rehearsal, scene, ways, log).operation.error
+    assert (error.exit_code, error.code) == (3, "open_operation")
+    assert f"resume (or cancel) {left_marked.operation_id}" in error.remedy
+
+
+def test_the_emergency_that_comes_then_has_its_marks(scene, left_marked):
+    assert began(scene, "app").error is None
+    assert marked_by(scene) == {"orders": newest(scene).operation_id}
+
+
+def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene, left_marked, capsys):
+    _, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))))
+    log.operation = left_marked.operation
+    log.about = replace(log.about, names=Names("north", "west"))
+    log.supersede(left_marked)
+    assert "mmtool failover release -s east -t west" in capsys.readouterr().err
+
+
+# --- the way home, of topics that were released before ------------------------------------------------------
+
+
+def homeward(scenes, kind=ThereAndBack, words="file"):
+    return early(scenes, kind, lambda scene, word: went_home(scene, words, kill=word))
+
+
+def test_a_failback_that_is_resumed_and_fails_early_takes_back_what_it_had_marked(scenes):
+    seen = set()
+    for made, killed in homeward(scenes):
+        seen |= made.marks.failed_over
+        is_started(made)
+        ended = went_home(made, since=killed)
+        assert (ended.standing.state, made.marks.failed_over) == (OperationState.FAILED, set())
+    assert seen == {"orders"}
+
+
+def test_an_emergency_in_place_of_a_failback_has_its_marks(scenes):
+    for made, _ in homeward(scenes):
+        made.told("app", "orders", (10, 10))
+        assert began(made, "app").error is None
+        taken_back(made, newest(made), Event.ROLL_BACK)
+        assert made.marks.failed_over == set()
+
+
+def test_of_a_replay_that_is_half_way_the_marks_stay_and_that_is_said(scenes):
+    made = scenes(OneName)
+    made.drain = lambda *_: None  # home is written to: what comes behind the drain diverges
+    made.writers["replay"].lives, made.writers["replay"].dies = [1], KilledError()
+    went_home(made, "replay")
+    assert newest(made).tail is not None
+    is_started(made)
+    error = went_home(made, "replay", since=newest(made)).error
+    assert (error.exit_code, "a second time" in error.message) == (6, True)
+    assert made.marks.failed_over == {"orders"}
+
+
+def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_released(scenes):
+    made = scenes(ThereAndBack)
+    made.told("app", "orders", (8, 8))
+    began(made, "app")
+    made.state.marked(FailedOverRecord("orders", False, "released", "ann@host-1", 0))
+    time.sleep(0.005)  # its last word is older than the mark that comes
+    made.source.groups.rights_missing = ["READ on group app"]
+    assert went_home(made).error.exit_code == 9
+    assert made.marks.failed_over == set()
