@@ -22,7 +22,8 @@ from mmtool.errors import MmtoolError
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.status import FlowFacts, Retention, flow_row, has_silent, standings
+from mmtool.plan.retention import Retention
+from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -103,10 +104,10 @@ class WatchedFlow:
             bounds = self.clusters.source.bounds(flow.partitions, committed=committed)
             ends = {place: log.log_end for place, log in bounds.items()}
             starts = {place: log.log_start for place, log in bounds.items()}
-            facts = self._heard(flow, ends, members.result())
+            facts = replace(self._heard(flow, ends, members.result()), starts=starts)
             if facts.ran and has_silent(facts):
                 facts = replace(facts, blocks=self.watch.newest_blocks(flow.identity))
-            return FlowStatus(facts, self._rows(facts, starts), groups.result())
+            return FlowStatus(facts, self._rows(facts), groups.result())
 
     def _groups(self) -> int | None:
         try:
@@ -144,13 +145,15 @@ class WatchedFlow:
             begins_again=settings.on_topic_recreated == "restart",
         )
 
-    def _rows(self, facts: FlowFacts, starts: Mapping[TopicPartition, int]) -> tuple[PartitionRow, ...]:
+    def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:
         row = flow_row(facts)
         if row is not None:
             return (row,)
-        found = standings(facts)
+        found, starts = standings(facts), facts.starts
         wanted = {
-            standing.place: first for standing in found if (first := _first_missing(standing)) is not None
+            standing.place: first
+            for standing in found
+            if (first := _first_missing(standing, starts.get(standing.place, 0))) is not None
         }
         keeps = self.watch.retention({place.topic for place in wanted}) if wanted else {}
         firsts = {
@@ -178,11 +181,12 @@ class WatchedFlow:
         return {place: times[one] for place, one in wanted.items() if one in times}
 
 
-def _first_missing(standing: Standing) -> FirstMissing | None:
-    if not standing.is_behind:
+def _first_missing(standing: Standing, log_start: int) -> FirstMissing | None:
+    """Of what the source still has: a fetch below its log's start is answered with nothing."""
+    place, position = standing.place, standing.row.upstream_position
+    if position is None or not standing.is_behind:
         return None
-    place, offset = standing.place, standing.row.upstream_position
-    return None if offset is None else FirstMissing(place.topic, standing.topic_id, place.partition, offset)
+    return FirstMissing(place.topic, standing.topic_id, place.partition, max(position, log_start))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
-from mmtool.plan.status import Retention
+from mmtool.plan.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.status import FlowMember, Retention
+    from mmtool.plan.retention import Retention
+    from mmtool.plan.status import FlowMember
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown

@@ -9,22 +9,24 @@ C  where lag is known it is against the source's end as it was asked for, whoeve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import STILL, PartitionRow
+from mmtool.plan.retention import deleted_unmirrored, passing
 from mmtool.plan.topics import BEGIN_AGAIN, source_made_again
-from mmtool.plan.words import counted, joined, moment
+from mmtool.plan.words import joined, moment
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.plan.documents import OwnerRecord, PositionRecord
+    from mmtool.plan.retention import Retention
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
@@ -61,6 +63,7 @@ class FlowFacts:
         remote: What each is called on the target.
         ends: The source's ends that can be mirrored, asked for before the positions were read; a partition is
             missing where nobody told.
+        starts: Where the source's logs begin, likewise.
         owner: Who took the flow last, as it wrote itself.
         members: Who is in the ownership group now.
         positions: The pumps' last words.
@@ -84,6 +87,7 @@ class FlowFacts:
     now_ms: int
     blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
     holds: Holds = field(default_factory=Holds)
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     begins_again: bool = False
 
     @cached_property
@@ -142,18 +146,6 @@ class FlowFacts:
         return found
 
 
-class Retention(NamedTuple):
-    """What a cluster keeps of each partition of a topic; None where it keeps everything, or does not tell.
-
-    Attributes:
-        ms: For how long.
-        bytes: How much.
-    """
-
-    ms: int | None = None
-    bytes: int | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where one partition stands, before its lag in seconds is known.
@@ -203,7 +195,7 @@ class Standing:
         row = self.row._replace(lag_seconds=None if since is None else max((now_ms - since) / 1000, 0.0))
         if oldest_ms is None:
             return row
-        return row._replace(reason=joined(row.reason, _passing(oldest_ms, now_ms, keeps, first_ms)))
+        return row._replace(reason=joined(row.reason, passing(oldest_ms, now_ms, keeps, first_ms)))
 
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
@@ -238,9 +230,26 @@ def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     end = facts.ends.get(TopicPartition(topic.name, partition))
     position = facts.live(topic.topic_id, partition)
     if position is not None:
-        return _live(facts, position, end, topic.topic_id)
+        return _told_of_loss(facts, _live(facts, position, end, topic.topic_id))
     block = facts.blocks.get((topic.topic_id, partition))
-    return _unheard(facts, topic, partition) if block is None else _booked(facts, block, end)
+    if block is None:
+        return _unheard(facts, topic, partition)
+    standing = _booked(facts, block, end)
+    begun = block.tail.upstream_frontier != block.mirror_start.upstream
+    return _told_of_loss(facts, standing) if begun else standing
+
+
+def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
+    """With what retention has taken before the mirror came: no pump may be there to halt for it."""
+    row, start = standing.row, facts.starts.get(standing.place, 0)
+    if row.upstream_position is None or start <= row.upstream_position:
+        return standing
+    said = deleted_unmirrored(row.upstream_position, start)
+    return (
+        standing
+        if said in row.reason
+        else replace(standing, row=row._replace(reason=joined(row.reason, said)))
+    )
 
 
 def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> Standing:
@@ -302,32 +311,6 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if mine is None:
         return State.STARTING, "its pump has not spoken yet"
     return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
-
-
-def _passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> str:
-    """That retention is about to pass the mirror, once half of a record's time is over; empty before.
-
-    A log that has reached its size keeps a record for as long as it has kept the one that it is to delete next.
-    """
-    spans = {"retention.ms": keeps.ms}
-    if keeps.bytes is not None and first_ms is not None:
-        spans["retention.bytes"] = now_ms - first_ms
-    due = {name: span for name, span in spans.items() if span is not None and now_ms - oldest_ms >= span / 2}
-    if not due:
-        return ""
-    name = min(due, key=lambda name: due[name])
-    from_ms = oldest_ms + due[name]
-    when = f"from {moment(from_ms)} on, {_in(from_ms - now_ms)}," if from_ms > now_ms else "at any moment"
-    return f"{when} the source may delete what is not mirrored yet ({name})"
-
-
-def _in(ms: int) -> str:
-    """Roughly, and never more than is left."""
-    seconds = ms // 1000
-    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= 2 * size:
-            return f"in {seconds // size} {name}s"
-    return f"in {counted(seconds, 'second')}"
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:

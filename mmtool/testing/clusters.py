@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import FirstMissing, LogPart
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.status import FlowMember, Retention
+    from mmtool.plan.retention import Retention
+    from mmtool.plan.status import FlowMember
     from mmtool.translation.blocks import Block
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap

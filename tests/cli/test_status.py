@@ -12,7 +12,8 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
-from mmtool.plan.status import FlowMember, Retention
+from mmtool.plan.retention import Retention
+from mmtool.plan.status import FlowMember
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.testing.scene import Scene
@@ -58,7 +59,7 @@ class Stood(Scene):
                 "east.orders",
                 TopicId("id-remote-orders"),
             )
-            blocks = blocks_of(about, [(0, 0, frontier)], frontier)
+            blocks = blocks_of(about, [(0, 0, frontier)] if frontier else [], frontier)
             self.watch.blocks[TopicId("id-orders"), partition] = blocks[-1]
 
     def runs(self, *frontiers):
@@ -211,6 +212,35 @@ def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows
     assert waiting["reason"].endswith(
         "in 33 minutes, the source may delete what is not mirrored yet (retention.bytes)"
     )
+
+
+def test_what_the_source_has_deleted_unmirrored_is_told_with_the_lag_of_what_is_left(rows, scene):
+    """Before any mirror starts that could halt for it; of what was mirrored or was never to be nothing is said."""
+    scene.ran(5, 10)
+    scene.wrote(0, 15, seconds_ago=60)
+    scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
+    scene.source.logs[TopicPartition("orders", 1)] = Bounds(10, 10)
+    lost, level = rows()
+    assert lost["reason"] == (
+        "nobody runs the flow; the source deleted offsets 5 to 14 before they were mirrored"
+    )
+    assert (lost["state"], lost["lag_records"], round(lost["lag_seconds"])) == ("waiting", 16, 60)
+    assert level["reason"] == "nobody runs the flow"
+
+
+def test_a_halt_that_names_what_the_source_deleted_is_not_said_twice(rows, scene):
+    scene.runs(5, 10)
+    scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
+    said = "the source deleted offsets 5 to 14 before they were mirrored: `mmtool.on.data.loss = continue`"
+    scene.stands(0, 5, State.HALTED, said)
+    assert rows()[0]["reason"] == said
+
+
+def test_a_mirror_that_has_not_begun_has_lost_nothing(rows, scene):
+    """It begins where the source's log does by then, as its pump will have it."""
+    scene.ran(0, 10)
+    scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
+    assert rows()[0]["reason"] == "nobody runs the flow"
 
 
 def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):

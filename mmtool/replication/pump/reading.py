@@ -12,6 +12,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
+from mmtool.plan.retention import deleted_unmirrored
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.held import HeldBack
@@ -254,7 +255,6 @@ class SourceReader:
         position = mirror.fetch_position
         if start <= position <= end:
             return
-        deleted = f"the source deleted offsets {position} to {start - 1} before they were mirrored"
         if position > end:
             self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
         elif mirror.untouched:
@@ -265,6 +265,7 @@ class SourceReader:
             mirror.gaps_end = start
             mirror.skip_to(UpstreamOffset(start))
         else:
+            deleted = deleted_unmirrored(position, start)
             self._halt(mirror, f"{deleted}: `mmtool.on.data.loss = continue` records the gap and goes on")
 
     async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:

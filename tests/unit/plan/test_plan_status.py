@@ -11,11 +11,11 @@ from mmtool.plan.documents import OwnerRecord, PauseRecord, PositionRecord, Stat
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.retention import Retention
 from mmtool.plan.status import (
     SILENT_MS,
     FlowFacts,
     FlowMember,
-    Retention,
     client_words,
     flow_row,
     has_silent,
