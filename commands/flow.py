@@ -114,7 +114,7 @@ def forget(
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 
-    flow = _seen(config, source, target, timeout)
+    flow = _seen(config, source, target, timeout, past=True)
     found = rehearse_forget(flow, topic or ())
     _do("flow forget", found, lambda: run(found, talk), output, execute=execute, yes=yes)
 
@@ -184,11 +184,13 @@ def _seen(
     target: str | None,
     timeout: timedelta,
     topics: Iterable[str] | None = None,
+    *,
+    past: bool = False,
 ) -> FlowNow:
     """The flow that is meant, once its clusters have answered."""
     from mmtool.insight.translation import look
 
-    return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()))
+    return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()), past=past)
 
 
 def _do(

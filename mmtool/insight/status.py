@@ -24,6 +24,7 @@ from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
+from mmtool.plan.vanished import vanished_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +96,7 @@ class WatchedFlow:
             UnreachableError, NotAuthorisedError, RefusedError, UsageError: as `look`, and stored state that cannot be
                 read.
         """
-        flow = look(self.clusters, self.topics)
+        flow = look(self.clusters, self.topics, past=True)
         settings = self.clusters.settings
         committed = settings.reads_committed
         with ThreadPoolExecutor(3) as pool:
@@ -104,10 +105,17 @@ class WatchedFlow:
             bounds = self.clusters.source.bounds(flow.partitions, committed=committed)
             ends = {place: log.log_end for place, log in bounds.items()}
             starts = {place: log.log_start for place, log in bounds.items()}
-            facts = replace(self._heard(flow, ends, members.result()), starts=starts)
+            facts = self._unlisted(replace(self._heard(flow, ends, members.result()), starts=starts))
             if facts.ran and has_silent(facts):
-                facts = replace(facts, blocks=self.watch.newest_blocks(flow.identity))
+                facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
+            if facts.unlisted:
+                facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))
             return FlowStatus(facts, self._rows(facts), groups.result())
+
+    def _unlisted(self, facts: FlowFacts) -> FlowFacts:
+        means = self.clusters.settings.mirrors_topic
+        names = {name for name in facts.on_record - facts.topics.keys() if means(name)}
+        return replace(facts, unlisted=frozenset(names & set(self.topics) if self.topics else names))
 
     def _groups(self) -> int | None:
         try:
@@ -163,7 +171,7 @@ class WatchedFlow:
         }
         oldest, goes_next = self._times(wanted), self._times(firsts)
         now_ms = int(time.time() * 1000)
-        return tuple(
+        listed = [
             one.with_age(
                 oldest.get(one.place),
                 now_ms,
@@ -171,7 +179,8 @@ class WatchedFlow:
                 goes_next.get(one.place),
             )
             for one in found
-        )
+        ]
+        return tuple(sorted([*listed, *vanished_rows(facts)], key=lambda row: (row.topic, row.partition)))
 
     def _times(self, wanted: Mapping[TopicPartition, FirstMissing]) -> dict[TopicPartition, int]:
         """When each of these records was written, where it could be told."""

@@ -36,7 +36,7 @@ from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
@@ -163,12 +163,13 @@ class Translation:
         return any(verdict.proof != NO_PROOF for plan in self.plans for verdict in plan.verdicts)
 
 
-def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
+def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = False) -> FlowNow:
     """Ask both clusters, at the same time, who they are and what the flow mirrors.
 
     Args:
         clusters: The flow.
         topics: ``--topic``: only these of the flow's topics.
+        past: Topics that were mirrored and that the source has no more will do: there need be no others.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or answers no.
@@ -193,7 +194,9 @@ def look(clusters: FlowClusters, topics: Collection[str] = ()) -> FlowNow:
     return FlowNow(
         clusters,
         identity,
-        _mirrored(clusters.settings, here, topics),
+        _mirrored(
+            clusters.settings, here, topics, lambda: _mirrored_once(clusters, identity) if past else ()
+        ),
         bool(topics),
         ids,
         others,
@@ -213,11 +216,22 @@ def mirrors_others(topics: Iterable[str], ours: FlowIdentity) -> bool:
     return any(is_runs_topic(name) and name != ours.runs_topic for name in topics)
 
 
+def _mirrored_once(clusters: FlowClusters, identity: FlowIdentity) -> list[str]:
+    """What the flow means of all that it has a position of."""
+    positions = clusters.state.control(identity).positions.values()
+    return [position.topic for position in positions if clusters.settings.mirrors_topic(position.topic)]
+
+
 def _mirrored(
-    flow: FlowSettings, topics: Mapping[str, TopicFacts], wanted: Collection[str]
+    flow: FlowSettings,
+    topics: Mapping[str, TopicFacts],
+    wanted: Collection[str],
+    past: Callable[[], Collection[str]],
 ) -> dict[str, TopicFacts]:
     mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
     missing = sorted(set(wanted) - mirrored.keys())
+    known = past() if missing or not mirrored else ()
+    missing = [name for name in missing if name not in known]
     cycles = [name for name in missing if flow.came_from_target(name)]
     if cycles:
         raise UsageError(
@@ -229,7 +243,7 @@ def _mirrored(
             f"{flow.name} mirrors no topic {', '.join(missing)}",
             remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
         )
-    if not mirrored:
+    if not mirrored and not known:
         raise _nothing_matches(flow, topics)
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as LibraryPartition
@@ -23,11 +23,13 @@ from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.ports import LogPart
     from mmtool.translation.lockstep import Seen
+
+A = TypeVar("A")
 
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 5_000
@@ -79,16 +81,30 @@ class KafkaCluster:
 
     def topics(self) -> dict[str, TopicFacts]:
         names = [name for name, topic in self._metadata("listing topics").topics.items() if not topic.error]
-
-        def send(some: list[str]) -> Any:
-            return self._client.describe_topics(TopicCollection(some), request_timeout=self._seconds)
-
-        answers = ask(names, send, self._take, self._seconds, at_once=_PER_REQUEST)
+        answers = self._described(names, self._take)
         return {
             name: TopicFacts(name, topic_id_of(answer.topic_id), len(answer.partitions))
             for name, answer in answers.items()
             if answer is not None
         }
+
+    def lacks(self, topics: Collection[str]) -> frozenset[str]:
+        """See `ClusterPort.lacks`; a list of all topics leaves out what may not be described."""
+
+        def is_there(name: str, future: Any) -> bool:
+            try:
+                return self._take(name, future) is not None
+            except NotAuthorisedError:
+                return True
+
+        answers = self._described(topics, is_there)
+        return frozenset(name for name, there in answers.items() if not there)
+
+    def _described(self, names: Collection[str], take: Callable[[str, Any], A]) -> dict[str, A]:
+        def send(some: list[str]) -> Any:
+            return self._client.describe_topics(TopicCollection(some), request_timeout=self._seconds)
+
+        return ask(names, send, take, self._seconds, at_once=_PER_REQUEST)
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False

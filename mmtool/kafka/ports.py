@@ -196,6 +196,9 @@ class ClusterPort(Protocol):
     def topics(self) -> Mapping[str, TopicFacts]:
         """Every topic that we may see, with its id; configs are left out."""
 
+    def lacks(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of some topics that the cluster does not have; what it only hides from us is none of them."""
+
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> Mapping[TopicPartition, Bounds]:

@@ -70,6 +70,8 @@ class FlowFacts:
         blocks: The newest block of offset runs, of partitions whose position is not live.
         target_ids: The target's topics.
         holds: What keeps topics from being mirrored.
+        unlisted: Topics that the flow means and has mirrored, and that the source does not list any more.
+        deleted: Those of them that it does not have.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         now_ms: When it was asked.
     """
@@ -88,6 +90,8 @@ class FlowFacts:
     blocks: Mapping[tuple[TopicId, int], Block] = field(default_factory=dict)
     holds: Holds = field(default_factory=Holds)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unlisted: frozenset[str] = frozenset()
+    deleted: frozenset[str] = frozenset()
     begins_again: bool = False
 
     @cached_property
@@ -108,6 +112,12 @@ class FlowFacts:
     def _is_owner(self, member: FlowMember) -> bool:
         owner = self.owner
         return owner is not None and member.client_id.endswith(owner_client(owner.host, owner.pid))
+
+    @property
+    def on_record(self) -> frozenset[str]:
+        """Topics of the source that something is stored of, as far as the books were read."""
+        booked = {block.about.source_topic for block in self.blocks.values()}
+        return frozenset(booked | {position.topic for position in self.positions.values()})
 
     @property
     def standbys(self) -> int:
@@ -209,8 +219,9 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
 
 
 def has_silent(facts: FlowFacts) -> bool:
-    """Whether the books have to be asked about any partition."""
-    return any(
+    """Whether the books have to be asked about any partition: of a deleted topic nobody speaks any more."""
+    behind = {at.topic for at in facts.positions.values() if at.source_end > at.upstream_position}
+    return bool(behind & facts.unlisted) or any(
         facts.live(topic.topic_id, partition) is None
         for topic in facts.topics.values()
         for partition in range(topic.partitions)

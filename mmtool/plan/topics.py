@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import GRANT_IT, counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -22,6 +24,24 @@ def source_made_again(name: str) -> str:
         f"source topic {name} was deleted and created again:"
         " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
     )
+
+
+def source_deleted(name: str, missing: int) -> str:
+    """That the source has a mirrored topic no more, what is known to be missing of it, and what clears it away.
+
+    Args:
+        name: Of the topic.
+        missing: Offsets below the source's end, as it was seen last, that were not mirrored.
+    """
+    said = "; all that was seen of it is on the target"
+    if missing:
+        said = f", with {counted(missing, 'offset')} or more that were not mirrored"
+    return f"source topic {name} was deleted{said}: `mmtool flow forget --topic {name}` drops what is stored of it"
+
+
+def source_denied(name: str) -> str:
+    """That a mirrored topic of the source may not be looked at any more, and what helps."""
+    return f"DESCRIBE on source topic {name} {GRANT_IT}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+GRANT_IT = "is denied: grant it"
+"""How the reason ends of whatever needs a right."""
+
+
 def counted(number: int, thing: str) -> str:
     """How many there are of a thing that takes an s when there are several: ``1 partition``, ``1,200 partitions``."""
     return f"1 {thing}" if number == 1 else f"{number:,} {thing}s"

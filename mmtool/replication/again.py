@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.plan import words
+
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
 FIRST_SECONDS = 15.0
 """Whoever grants a right again sees the partition move within half a minute."""
 
-GRANT_IT = "is denied: grant it"
-"""How the reason ends of whatever needs a right."""
+GRANT_IT = words.GRANT_IT
 
 RAISE = "mmtool.on.timestamp.refused = raise-limit"
 """What lets a target take every timestamp."""

@@ -146,6 +146,7 @@ class FakeCluster:
     contents: dict[TopicPartition, list[Seen]] = field(default_factory=dict)
     times: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     metadata_max: int = 4096
+    hidden: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -154,6 +155,12 @@ class FakeCluster:
         """A topic with one partition for each log end, from 0."""
         self.ids[name] = TopicId(topic_id)
         self.logs |= {TopicPartition(name, number): Bounds(0, end) for number, end in enumerate(ends)}
+
+    def forget_topic(self, name: str) -> None:
+        """The topic is deleted."""
+        del self.ids[name]
+        self.logs = {place: log for place, log in self.logs.items() if place.topic != name}
+        self.groups.exists = self.logs.__contains__
 
     def go_away(self, failure: MmtoolError) -> None:
         """From now on every call fails like that."""
@@ -167,6 +174,10 @@ class FakeCluster:
         self._answer()
         counts = {name: sum(place.topic == name for place in self.logs) for name in self.ids}
         return {name: TopicFacts(name, self.ids[name], count) for name, count in counts.items()}
+
+    def lacks(self, topics: Collection[str]) -> frozenset[str]:
+        self._answer()
+        return frozenset(topics) - self.ids.keys() - self.hidden
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False

@@ -8,10 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.config import load_settings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.ports import Bounds
+from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowMember
 from mmtool.testing.clusters import FakeFlowWatch
@@ -69,7 +72,7 @@ class Stood(Scene):
         for partition, frontier in enumerate(frontiers):
             self.stands(partition, frontier)
 
-    def stands(self, partition, frontier, state=State.CAUGHT_UP, reason=""):
+    def stands(self, partition, frontier, state=State.CAUGHT_UP, reason="", end=None):
         now = int(time.time() * 1000)
         position = PositionRecord(
             owner="me",
@@ -79,7 +82,7 @@ class Stood(Scene):
             target_topic="east.orders",
             upstream_position=frontier,
             downstream_position=frontier,
-            source_end=frontier,
+            source_end=frontier if end is None else end,
             source_log_start=0,
             records=frontier,
             mirrored_bytes=100 * frontier,
@@ -89,6 +92,10 @@ class Stood(Scene):
             behind_since_ms=0,
         )
         self.watch.view.apply(position.key, position.encode(), 0)
+
+    def lost(self, topic="orders"):
+        """The source has the topic no more."""
+        self.source.forget_topic(topic)
 
     def wrote(self, partition, offset, seconds_ago):
         """The source's record at ``offset`` was written then."""
@@ -243,6 +250,85 @@ def test_a_mirror_that_has_not_begun_has_lost_nothing(rows, scene):
     assert rows()[0]["reason"] == "nobody runs the flow"
 
 
+def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_what_was_mirrored_waits(
+    rows, scene
+):
+    """Whatever its pumps have said last, and whether it was the only topic or not."""
+    scene.ran(15, 10)
+    scene.stands(0, 15, State.HALTED, "topic orders was deleted on the source", end=21)
+    scene.stands(1, 10)
+    scene.lost()
+    short, whole = rows("--max-lag-seconds", "3600", code=4)
+    assert (short["state"], short["upstream_position"], short["lag_records"], short["lag_seconds"]) == (
+        "halted",
+        15,
+        6,
+        None,
+    )
+    assert short["reason"] == (
+        "source topic orders was deleted, with 6 offsets or more that were not mirrored:"
+        " `mmtool flow forget --topic orders` drops what is stored of it"
+    )
+    assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("waiting", 0, 0.0)
+    assert whole["reason"] == (
+        "source topic orders was deleted; all that was seen of it is on the target:"
+        " `mmtool flow forget --topic orders` drops what is stored of it"
+    )
+
+
+def test_a_source_topic_that_was_mirrored_to_its_end_and_deleted_does_not_close_the_gate(rows, scene):
+    scene.runs(21, 10)
+    scene.has("orders-new", 0)
+    scene.lost()
+    scene.source.forget_topic("orders-new")
+    scene.has("orders-live", 0)
+    found = rows("--topic", "orders", "--max-lag-seconds", "0")
+    assert [(row["topic"], row["partition"], row["state"]) for row in found] == [
+        ("orders", 0, "waiting"),
+        ("orders", 1, "waiting"),
+    ]
+
+
+def test_the_books_know_more_of_a_deleted_topic_than_the_last_word_of_its_pump(rows, scene):
+    scene.ran(21, 10)
+    scene.stands(0, 15, end=21)
+    scene.lost()
+    assert [(row["state"], row["upstream_position"]) for row in rows()] == [("waiting", 21), ("waiting", 10)]
+
+
+@pytest.mark.parametrize("why", ["left the filter", "forgotten"])
+def test_of_a_deleted_topic_that_nobody_means_any_more_nothing_is_told(rows, status, scene, why):
+    scene.runs(15, 10)
+    scene.has("orders-live", 0)
+    scene.lost()
+    if why == "forgotten":
+        scene.watch.blocks.clear()
+        scene.watch.view = ControlView(flow=scene.watch.view.flow, owner=OWNER)
+    else:
+        changed = scene.config.read_text() + "east->west.topics.exclude = orders\n"
+        scene.config.write_text(changed)
+        settings = load_settings(scene.config, {}).flows[0]
+        scene.flows[0] = replace(scene.flows[0], clusters=replace(scene.flows[0].clusters, settings=settings))
+    assert {row["topic"] for row in rows()} == {"orders-live"}
+    assert status("--topic", "orders").code == 2
+
+
+def test_a_topic_that_has_failed_over_says_so_when_its_source_is_deleted(rows, scene):
+    scene.runs(15, 10)
+    scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", 1))
+    scene.lost()
+    assert {(row["state"], "fo-7" in row["reason"]) for row in rows()} == {("failed_over", True)}
+
+
+def test_a_topic_that_the_source_only_hides_is_not_called_deleted(rows, scene):
+    scene.runs(21, 10)
+    scene.lost()
+    scene.source.hidden.add("orders")
+    assert {(row["state"], row["reason"]) for row in rows()} == {
+        ("halted", "DESCRIBE on source topic orders is denied: grant it")
+    }
+
+
 def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):
     scene.ran(21, 10)
     rows("--max-lag-seconds", "0", code=0)
@@ -320,8 +406,8 @@ def test_a_flow_without_topics_beside_one_with_some_is_only_warned_of(status, sc
     """As the way back of an active/passive pair."""
     scene.runs(21, 10)
     (tmp_path / "other").mkdir()
-    other = Scene(tmp_path / "other")
-    scene.flows.append(WatchedFlow(replace(other.clusters, state=scene.watch), scene.watch))
+    other, watch = Scene(tmp_path / "other"), FakeFlowWatch()
+    scene.flows.append(WatchedFlow(replace(other.clusters, state=watch), watch))
     ended = status("-o", "json")
     document = json.loads(ended.stdout)
     assert (ended.code, len(document["data"]), len(document["warnings"]), document["errors"]) == (0, 2, 1, [])
