@@ -111,9 +111,5 @@ def _state(facts: FlowFacts, stored: Stored) -> tuple[State, str]:
         return State.FAILED_OVER, mark.sentence
     if topic not in facts.deleted:
         return State.HALTED, source_denied(topic)
-    return deleted_state(topic, stored.missing)
-
-
-def deleted_state(topic: str, missing: int) -> tuple[State, str]:
-    """How a deleted source topic, or a partition of it, stands: nothing more comes where nothing is missing."""
-    return State.HALTED if missing else State.WAITING, source_deleted(topic, missing)
+    # where nothing is missing nothing is to be mended, and nobody needs to be woken
+    return State.HALTED if stored.missing else State.WAITING, source_deleted(topic, stored.missing)

@@ -17,7 +17,7 @@ from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, Partition
 from mmtool.replication.beginning import first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
-from mmtool.replication.gone import forget_deleted, refuse_recreated
+from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.ownership import Ownership
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
-    from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
 
 _RENEW_SECONDS = 86_400.0
@@ -82,6 +81,7 @@ class FlowRun:
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
         self._claimed_at = 0.0
+        self._goal: dict[Place, int] = {}
 
     @property
     def name(self) -> str:
@@ -203,33 +203,23 @@ class FlowRun:
 
     async def refresh(self) -> bool:
         """Looks for topics and partitions; whether the next round differs from the running one."""
-        before, self._spared = self.view.shape, self.watch.holds.failed_over
-        on_record = self._on_record()
+        before, self._spared = self.view, self.watch.holds.failed_over
+        blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
+        on_record = {block.about.topic_id: block.about for block in blocks.values()}
         self.view = await self._topics.refresh(on_record, self._spared)
         if self.flow.settings.on_topic_recreated == "halt":
             refuse_recreated(self.view, on_record)
+        refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
-        begun = await self._begin(self._unknown())
-        return begun or self.view.shape != before
+        lost = before.topics.keys() & self.view.deleted.keys()
+        self.warnings += [f"{self.name}: {self.view.deleted[topic]}" for topic in sorted(lost)]
+        begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
+        return begun or self.view.shape != before.shape
 
     @property
     def wants_look(self) -> bool:
         """Whether failovers were marked or released since topics were looked at."""
         return self._spared != self.watch.holds.failed_over
-
-    def _on_record(self) -> dict[TopicId, MirroredPartition]:
-        """Where source topics have been mirrored to: the books of any of their partitions say it."""
-        fresh = [assignment.block for assignment in self._fresh.values()]
-        return {block.about.topic_id: block.about for block in (*fresh, *self.standing.blocks.values())}
-
-    def _unknown(self) -> list[tuple[MirroredTopic, int]]:
-        return [
-            (topic, partition)
-            for topic in self.view.topics.values()
-            for partition in range(topic.partitions)
-            if (topic.topic_id, partition) not in self.standing.blocks
-            and (topic.topic_id, partition) not in self._fresh
-        ]
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
         """First blocks for partitions that were never mirrored; whether there are any."""
@@ -244,9 +234,13 @@ class FlowRun:
         self.warnings += [f"{self.name}: {sentence}" for sentence in said]
         return bool(first)
 
+    def _last_position(self, place: Place) -> PositionRecord | None:
+        """By our pumps, or else by an earlier owner's."""
+        return self.watch.positions.get(place) or self._positions.get(place)
+
     def _assignment(self, topic: MirroredTopic, partition: int, **rest: object) -> PartitionAssignment:
         place = topic.topic_id, partition
-        position = self.watch.positions.get(place) or self._positions.get(place)
+        position = self._last_position(place)
         return PartitionAssignment(
             topic=topic.name,
             topic_id=topic.topic_id,
@@ -275,17 +269,16 @@ class FlowRun:
     def partitions(self) -> list[PartitionAssignment]:
         """Everything that there is to mirror, halted partitions included: they are shown, not forgotten."""
         found = []
-        for topic in self.view.topics.values():
-            for partition in range(topic.partitions):
-                place = (topic.topic_id, partition)
-                block = self.standing.blocks.get(place)
-                if block is not None:
-                    sequence = self._sequences.get(place, 0)
-                    found.append(
-                        self._assignment(topic, partition, block=block, next_sequence=sequence, stored=True)
-                    )
-                elif place in self._fresh:
-                    found.append(self._fresh[place])
+        for topic, partition in self.view.places:
+            place = (topic.topic_id, partition)
+            block = self.standing.blocks.get(place)
+            if block is not None:
+                sequence = self._sequences.get(place, 0)
+                found.append(
+                    self._assignment(topic, partition, block=block, next_sequence=sequence, stored=True)
+                )
+            elif place in self._fresh:
+                found.append(self._fresh[place])
         return found
 
     def loads(self) -> list[ShardLoad]:
@@ -381,13 +374,18 @@ class FlowRun:
 
     async def goal(self) -> dict[Place, int]:
         """The source's end of every partition now: what ``--until-caught-up`` waits for."""
-        return await source_ends(self.flow, self.view)
+        self._goal = await source_ends(self.flow, self.view)
+        return self._goal
 
     def reached(self, goal: dict[Place, int]) -> bool:
-        """Whether every partition that can go on has passed its goal; what is halted or held cannot."""
-        held = {t.topic_id for t in self.view.topics.values() if self.watch.holds.of(t.topic_id, t.name)}
+        """Whether every partition that can go on has passed its goal.
+
+        What is halted or held cannot, nor what is not there to be mirrored any more: its topic is gone, or refused.
+        """
+        topics, held = self.view.topics.values(), self.watch.holds.of
+        goes_on = {topic.topic_id for topic in topics if held(topic.topic_id, topic.name) is None}
         return all(
-            place in self.halted or place[0] in held or self.frontier(place) >= end
+            place in self.halted or place[0] not in goes_on or self.frontier(place) >= end
             for place, end in goal.items()
         )
 

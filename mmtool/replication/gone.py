@@ -1,4 +1,6 @@
-"""Mirrors whose target topic was deleted: with ``mmtool.on.topic.recreated = restart`` they begin again.
+"""Topics that are gone: deleted on the source, or made again there; and on the target.
+
+Mirrors whose target topic was deleted begin again with ``mmtool.on.topic.recreated = restart``.
 
 Their offset runs are struck out first, under the shards' claims and before the first round, when nobody but this
 process writes there. What a crash leaves: some of a topic's partitions struck out; the next start does the rest.
@@ -6,25 +8,27 @@ process writes there. What a crash leaves: some of a topic's partitions struck o
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.state_log import read_blocks
 from mmtool.plan.documents import position_key
 from mmtool.plan.identity import shard_of
-from mmtool.plan.topics import source_made_again
+from mmtool.plan.topics import source_deleted, source_made_again
+from mmtool.plan.vanished import Stored, last_of_each
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.stateful import write_documents
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
 
+    from mmtool.plan.documents import PositionRecord
     from mmtool.replication.context import FlowContext
     from mmtool.replication.establish import Place, Standing
     from mmtool.replication.mirror_topics import TopicsView
-    from mmtool.translation.blocks import BlockKey, MirroredPartition
+    from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
     from mmtool.translation.types import TopicId
 
 
@@ -40,6 +44,32 @@ def refuse_recreated(view: TopicsView, on_record: Mapping[TopicId, MirroredParti
         if name in names and topic.topic_id not in on_record:
             del view.topics[name]
             view.refused[name] = source_made_again(name)
+
+
+def refuse_unfinished(
+    view: TopicsView,
+    blocks: Mapping[Place, Block],
+    position: Callable[[Place], PositionRecord | None],
+    goal: Mapping[Place, int],
+) -> None:
+    """Of a deleted source topic what was not mirrored is lost; where all of it was, nothing is the matter.
+
+    Args:
+        view: Topics of which something is missing are refused in it.
+        blocks: The books of all that was ever mirrored.
+        position: Where a pump was last.
+        goal: The source's ends as they were to be reached, if any were.
+    """
+    missing: Counter[str] = Counter()
+    of_deleted = {place: block for place, block in blocks.items() if block.about.source_topic in view.deleted}
+    last = last_of_each(Stored(block, position(place)) for place, block in of_deleted.items())
+    places = {block.about.upstream: place for place, block in of_deleted.items() if place in goal}
+    for place, one in last.items():
+        end = goal[places[place]] if place in places else 0
+        missing[place.topic] += max(one.missing, end - one.frontier)
+    for topic in filter(missing.get, list(view.deleted)):
+        del view.deleted[topic]
+        view.refused[topic] = source_deleted(topic, missing[topic])
 
 
 async def forget_deleted(

@@ -8,11 +8,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
-from mmtool.plan.topics import BEGIN_AGAIN, CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
+from mmtool.plan.topics import (
+    BEGIN_AGAIN,
+    CreateTopic,
+    GrowTopic,
+    TopicFacts,
+    meeting,
+    plan_topics,
+    source_deleted,
+    source_denied,
+)
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import FOR_EVER, TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
@@ -30,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _LOOK_SECONDS = 0.2
+_UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +68,7 @@ class TopicsView:
         matched: How many source topics the flow's filters accept.
         left_out: Topics that are left out for their names, and may have been born on the source.
         set_apart: Topics that have failed over and could not be mirrored either.
+        deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
@@ -65,11 +76,18 @@ class TopicsView:
     matched: int = 0
     left_out: list[str] = field(default_factory=list)
     set_apart: list[str] = field(default_factory=list)
+    deleted: dict[str, str] = field(default_factory=dict)
 
     def set_aside(self, failed_over: Container[str]) -> None:
         """What has failed over is not refused: nobody wants it mirrored."""
-        self.set_apart = sorted(name for name in self.refused if name in failed_over)
+        self.set_apart = sorted(name for name in {**self.refused, **self.deleted} if name in failed_over)
         self.refused = {name: why for name, why in self.refused.items() if name not in failed_over}
+        self.deleted = {name: why for name, why in self.deleted.items() if name not in failed_over}
+
+    @property
+    def places(self) -> list[tuple[MirroredTopic, int]]:
+        """Every partition that is mirrored."""
+        return [(topic, number) for topic in self.topics.values() for number in range(topic.partitions)]
 
     @property
     def shape(self) -> frozenset[MirroredTopic]:
@@ -96,6 +114,7 @@ class MirrorTopics:
         self._settle_seconds = settle_seconds
         self._limits: dict[str, TargetLimits] = {}
         self._known_gone: frozenset[str] = frozenset()
+        self._known_deleted: frozenset[str] | None = None
 
     async def matched(self) -> list[str]:
         """The source's topics that the flow's filter means; changes nothing.
@@ -116,6 +135,7 @@ class MirrorTopics:
             spared: Topics of the source that have failed over: the target's are not made to follow them.
         """
         found = await self._flow.source.refresh(None)
+        found |= (unlisted := await self._unlisted(found, on_record))
         source = self._wanted(found)
         met = meeting(source, self._flow.settings.remote_topic)
         target, gone = await self._settled(source, on_record)
@@ -139,9 +159,30 @@ class MirrorTopics:
         await in_thread(self._learn_limits, [name for name in target if self._may_learn(name)])
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
-        view.refused |= gone
+        view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
+        view.deleted = {name: source_deleted(name, 0) for name in sorted(self._known_deleted or ())}
         view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
         return view
+
+    async def _unlisted(
+        self, found: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
+    ) -> dict[str, TopicMetadata]:
+        """What the source says of mirrored topics that it does not list: it may only hide them.
+
+        What is newly missing is looked for again, for a while, as `_settled` does; not at the first look, for nothing
+        runs yet that would have to end.
+        """
+        mirrored = {about.source_topic for about in on_record.values()} - found.keys()
+        names = set(filter(self._flow.settings.mirrors_topic, mirrored))
+        deadline = time.monotonic() + (0.0 if self._known_deleted is None else self._settle_seconds)
+        while True:
+            again = await self._flow.source.refresh(names) if names else {}
+            there = {name: topic for name, topic in again.items() if topic.error_code != _UNKNOWN}
+            deleted = frozenset(names - there.keys())
+            if deleted <= (self._known_deleted or frozenset()) or time.monotonic() >= deadline:
+                self._known_deleted = deleted
+                return {name: there[name] for name in names & there.keys()}
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _settled(
         self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
@@ -290,9 +331,7 @@ class MirrorTopics:
 
 async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId, int], int]:
     """The source's end of every mirrored partition now, as far as the flow's isolation level lets it read."""
-    places = {
-        TopicPartition(t.name, p): (t.topic_id, p) for t in view.topics.values() for p in range(t.partitions)
-    }
+    places = {TopicPartition(topic.name, n): (topic.topic_id, n) for topic, n in view.places}
     committed = flow.settings.reads_committed
     ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
     return {places[tp]: end for tp, end in ends.items()}

@@ -119,7 +119,7 @@ def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
 
 
 def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[dict[str, object]]:
-    """One row per partition of a flow, and one per topic that could not be mirrored at all.
+    """One row per partition of a flow, and one per topic that could not be mirrored at all, or that is deleted.
 
     Args:
         run: The flow.
@@ -134,9 +134,23 @@ def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[di
         )._asdict()
         for topic, reason in sorted(run.view.refused.items())
     ]
+    deleted = [
+        PartitionRow(
+            source,
+            target,
+            topic,
+            target_topic=run.flow.settings.remote_topic(topic),
+            lag_records=0,
+            lag_seconds=0.0,
+            state=State.WAITING,
+            reason=reason,
+        )._asdict()
+        for topic, reason in run.view.deleted.items()
+    ]
     return (
         [_row(PartitionRow.of(source, target, at, now_ms), at, goal)._asdict() for at in known]
         + refused
+        + deleted
         + [_failed_over(run, topic)._asdict() for topic in run.view.set_apart]
     )
 

@@ -11,7 +11,7 @@ import pytest
 
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.processes import run_mmtool
 
@@ -32,12 +32,18 @@ SAID = {
     "deleted": rf"deleted-0 is halted: the source deleted offsets {FIRST} to {FIRST + MORE - 6} before they were",
     "again": r"source topic .*again was deleted and created again",
     "gone": r"gone.* was deleted",
+    "lost": r"source topic .*lost was deleted; all that was seen of it is on the target",
     "large": rf"large-0 is halted: .*offset {FIRST}\b",
     "late": rf"late-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_TIMESTAMP",
     "keyless": rf"keyless-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_RECORD",
     "theirs": rf"theirs-0: somebody else wrote into .*theirs-0: {MORE} offsets, the last one {FIRST + MORE - 1}",
 }
 """What is said of each topic, by the end of its name."""
+
+NOT_HALTED = {"theirs": "caught_up", "lost": "waiting"}
+"""Nothing of these is missing."""
+
+SLOW = {"source->target.mmtool.throttle.bytes.per.second": "1000000"}
 
 
 @dataclass
@@ -92,6 +98,9 @@ class Year:
         delete_topic(self.down, self.mirror_of("gone"))
         self.write("gone", MORE, FIRST)
 
+    def lost(self):
+        delete_topic(self.up, self.of("lost"))
+
     def large(self):
         alter_topic(self.up, self.of("large"), max_message_bytes="9000000")
         self.write("large", 1, FIRST, 3_000_000, codec="none")
@@ -140,7 +149,7 @@ def test_each_is_told_by_a_running_flow_soon(year, measured):
 @pytest.mark.parametrize("name", SAID)
 def test_status_names_the_topic_and_why(year, name):
     (row,) = [row for row in year.status.rows if row["topic"] == year.of(name)]
-    assert row["state"] == ("caught_up" if name == "theirs" else "halted")
+    assert row["state"] == NOT_HALTED.get(name, "halted")
     assert row["reason"]
 
 
@@ -156,3 +165,36 @@ def test_exit_codes_are_loud(year, bench):
     assert ended.code == 6
     lags = {row["topic"]: row["lag_records"] for row in ended.rows}
     assert [lags[year.of(name)] for name in ("late", "keyless", "large", "well")] == [MORE, MORE, 1, 0]
+
+
+def test_a_catch_up_of_which_a_topic_is_deleted_ends_and_names_it(bench, tmp_path):
+    """Of 10 MB each, at 1 MB/s; `status` names it from then on, until it is forgotten."""
+    stem, (up, down) = f"cut-{os.getpid()}", (bench.fleet[side].bootstrap for side in ("source", "target"))
+    kept, cut = f"{stem}-kept", f"{stem}-cut"
+    for topic in (kept, cut):
+        create_topic(up, topic, 1, 1)
+        produce(up, Load(topic, 10_000, 1, 1000, codec="none"))
+    properties = bench.properties(f"{stem}-.*", **SLOW)
+
+    def run(*words):
+        return run_mmtool(
+            tmp_path / f"run-{time.monotonic_ns()}", *words, "-c", str(properties), "-o", "json"
+        )
+
+    with bench.start(properties, "--until-caught-up", "-o", "json") as process:
+        wait_until(
+            lambda: f"source.{cut}" in topics_of(down) and end_offsets(down, f"source.{cut}")[0] > 0,
+            "its first records",
+            PATIENCE_SECONDS,
+        )
+        delete_topic(up, cut)
+        ended = process.wait()
+    halted = [row for row in ended.rows if row["state"] == "halted"]
+    assert (ended.code, [row["topic"] for row in halted]) == (6, [cut]), ended.stderr
+    assert f"source topic {cut} was deleted, with " in halted[0]["reason"]
+    assert end_offsets(down, f"source.{kept}") == {0: 10_000}
+
+    (row,) = run("status", "--topic", cut).rows
+    assert (row["state"], row["lag_records"] > 0) == ("halted", True)
+    assert run("flow", "forget", "--topic", cut, "--execute", "--yes").code == 0
+    assert run("status", "--topic", cut).code == 2

@@ -7,13 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.plan.holds import Holds
 from mmtool.replication import flow_run
-from mmtool.replication.establish import Standing
-from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.target_limits import TargetLimits
+from mmtool.testing.flow_runs import run_of
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 
 TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())
@@ -26,22 +24,7 @@ def run():
     async def refresh(*_):
         return TopicsView({TOPIC.name: TOPIC}, matched=1)
 
-    async def nothing_left(_):
-        return {}
-
-    async def as_begun(_standing, begun, _shards):
-        return begun
-
-    run = FlowRun.__new__(FlowRun)
-    run.flow = SimpleNamespace(settings=SimpleNamespace(on_topic_recreated="halt", name="a->b"), source=None)
-    run.warnings = []
-    run._topics = SimpleNamespace(refresh=refresh)
-    run._predecessor = SimpleNamespace(starts=nothing_left, record=as_begun)
-    run.is_away = False
-    run.view, run.standing, run.shard_count = TopicsView(), Standing({}), 4
-    run._fresh, run._tallies, run._positions, run.halted, run.owner = {}, {}, {}, {}, "owner-1"
-    run.watch = SimpleNamespace(positions={}, holds=Holds())
-    return run
+    return run_of(refresh)
 
 
 def test_a_partition_that_gets_its_leader_later_is_planned_as_soon_as_it_has_one(run, monkeypatch):

@@ -53,6 +53,7 @@ def topic(name, topic_id, error=0):
 
 
 THERE = topic("a.orders", DOWNSTREAM)
+LISTED = [topic("orders", UPSTREAM)]
 MISSING = topic("a.orders", TopicId(""), UNKNOWN_TOPIC)
 
 
@@ -66,13 +67,13 @@ def look(tmp_path):
     )
     (settings,) = load_settings(path, {}).flows
 
-    def one(*answers, seconds=0.5):
-        flow = SimpleNamespace(
-            settings=settings, source=Answers([topic("orders", UPSTREAM)]), target=Answers(*answers)
-        )
+    def one(*answers, seconds=0.5, source=(LISTED,), looks=1):
+        flow = SimpleNamespace(settings=settings, source=Answers(*source), target=Answers(*answers))
         target = Admin()
         topics = MirrorTopics(flow, Admin(), target, settle_seconds=seconds)
-        return asyncio.run(topics.refresh({UPSTREAM: ABOUT})), target.made
+        for _ in range(looks):
+            view = asyncio.run(topics.refresh({UPSTREAM: ABOUT}))
+        return view, target.made
 
     return one
 
@@ -92,3 +93,25 @@ def test_a_counterpart_of_the_same_name_and_another_id_is_another_topic(look):
     view, made = look([topic("a.orders", TopicId("another"))])
     assert (view.topics, made) == ({}, [])
     assert "deleted and created again" in view.refused["orders"]
+
+
+GONE = topic("orders", TopicId(""), UNKNOWN_TOPIC)
+DENIED = topic("orders", TopicId(""), 29)
+
+
+def test_a_mirrored_topic_that_the_source_has_no_more_is_told_of_as_deleted(look):
+    """After a while at a later look, at once at the first."""
+    view, _ = look([THERE], source=(LISTED, [], [GONE]), looks=2)
+    first, _ = look([THERE], source=([], [GONE]), seconds=99)
+    assert (list(view.topics), list(view.deleted), list(first.deleted)) == ([], ["orders"], ["orders"])
+
+
+def test_a_source_topic_that_one_broker_has_not_heard_of_is_still_mirrored(look):
+    view, _ = look([THERE], source=(LISTED, [], [GONE], LISTED), looks=2)
+    assert (list(view.topics), view.deleted) == (["orders"], {})
+
+
+def test_a_source_topic_that_may_not_be_looked_at_any_more_is_refused_and_not_called_deleted(look):
+    view, _ = look([THERE], source=([], [DENIED]))
+    assert (view.topics, view.deleted) == ({}, {})
+    assert view.refused == {"orders": "DESCRIBE on source topic orders is denied: grant it"}

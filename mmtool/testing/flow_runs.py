@@ -1,0 +1,55 @@
+"""As much of a `FlowRun` as a look for topics touches, without a cluster."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from mmtool.plan.holds import Holds
+from mmtool.plan.identity import FlowIdentity
+from mmtool.replication.establish import Standing
+from mmtool.replication.flow_run import FlowRun
+from mmtool.replication.mirror_topics import TopicsView
+from mmtool.translation.types import ClusterId
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+
+def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
+    """The run of flow ``a->b``, which has seen nothing yet.
+
+    Args:
+        refresh: What a look at both clusters finds.
+    """
+
+    async def nothing_left(_: object) -> dict[Any, Any]:
+        return {}
+
+    async def as_begun(_standing: object, begun: Any, _shards: object) -> Any:
+        return begun
+
+    settings = SimpleNamespace(
+        on_topic_recreated="halt", name="a->b", remote_topic="source.{}".format, reads_committed=True
+    )
+    identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
+    run = FlowRun.__new__(FlowRun)
+    vars(run).update(
+        flow=SimpleNamespace(settings=settings, source=None, identity=identity),
+        owner="owner-1",
+        warnings=[],
+        is_away=False,
+        view=TopicsView(),
+        standing=Standing({}),
+        shard_count=4,
+        halted={},
+        watch=SimpleNamespace(positions={}, holds=Holds()),
+        _topics=SimpleNamespace(refresh=refresh),
+        _predecessor=SimpleNamespace(starts=nothing_left, record=as_begun),
+        _fresh={},
+        _tallies={},
+        _positions={},
+        _sequences={},
+        _goal={},
+    )
+    return run
