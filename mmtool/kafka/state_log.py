@@ -16,6 +16,7 @@ from mmtool.plan.documents import (
     PauseRecord,
     PositionRecord,
     ProducerRecord,
+    RefusedRecord,
     ShardRecord,
     SharesRecord,
     State,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
+    from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.pauses import Pauses
     from mmtool.translation.blocks import Block, BlockKey
@@ -51,6 +53,7 @@ class ControlView:
     Attributes:
         controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
         holds: What keeps topics from being mirrored.
+        refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
         moved: Groups whose place is the target now; only marks in force.
         looked_ms: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
@@ -61,6 +64,7 @@ class ControlView:
     owner: OwnerRecord | None = None
     controls: set[bytes] = field(default_factory=set)
     holds: Holds = field(default_factory=Holds)
+    refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
     looked_ms: int | Unknown = UNKNOWN
     end: int = 0
@@ -70,6 +74,12 @@ class ControlView:
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
         """Where each partition stands, by topic id and number; what is held says so."""
         return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Topics of the source that the last owner does not mirror at all, and why."""
+        last = self.owner.owner if self.owner is not None else None
+        return {word.topic: word.reason for word in self.refusals.values() if word.owner == last}
 
     @property
     def unwatched(self) -> frozenset[tuple[str, int]]:
@@ -100,6 +110,7 @@ class ControlView:
         if value is None:
             self.controls.discard(key)
             self._positions.pop(key, None)
+            self.refusals.pop(key, None)
             return
         document = decode_control(key, value)
         if isinstance(document, FlowRecord):
@@ -112,7 +123,14 @@ class ControlView:
             self.controls.add(key)
         elif isinstance(document, PositionRecord):
             self._positions[key] = document
-        elif isinstance(document, (PauseRecord, FailedOverRecord)):
+        elif isinstance(document, RefusedRecord):
+            self.refusals[key] = document
+        else:
+            self._apply_mark(document)
+
+    def _apply_mark(self, document: Document | None) -> None:
+        """What outlives owners."""
+        if isinstance(document, (PauseRecord, FailedOverRecord)):
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
@@ -248,58 +266,6 @@ def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
         return decode_key(record.key)
     except UnreadableStateError as error:
         raise unreadable(identity.runs_topic, record.partition, record.offset, error.why) from error
-
-
-@dataclass(slots=True)
-class RunsLog:
-    """The runs topic as it is, damage included.
-
-    Attributes:
-        blocks: What can be read.
-        keys: The record keys of everything that is stored of a partition, readable or not, oldest block first.
-        broken: Partitions whose map cannot be trusted, and why.
-        strays: Record keys that are none of mmtool's, by the topic's partition.
-    """
-
-    blocks: dict[BlockKey, Block] = field(default_factory=dict)
-    keys: dict[Place, list[bytes]] = field(default_factory=dict)
-    broken: dict[Place, str] = field(default_factory=dict)
-    strays: dict[int, list[bytes]] = field(default_factory=dict)
-
-
-def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
-    """All that the runs topic holds, for who mends it: what cannot be read is listed, not refused.
-
-    Raises:
-        UnreachableError, NotAuthorisedError: as ``read_log``.
-    """
-    found = RunsLog()
-    for record in newest_records(read_log(cluster, identity.runs_topic)):
-        if record.value is not None:
-            _take_whatever(found, record, identity)
-    grouped: dict[Place, list[Block]] = {}
-    for key, block in sorted(found.blocks.items()):
-        grouped.setdefault((key.topic_id, key.partition), []).append(block)
-    for place, of in grouped.items():
-        try:
-            join_blocks(of)
-        except UnreadableStateError as error:
-            found.broken.setdefault(place, str(error))
-    return found
-
-
-def _take_whatever(found: RunsLog, record: LogRecord, identity: FlowIdentity) -> None:
-    try:
-        key = decode_key(record.key)
-    except UnreadableStateError:
-        found.strays.setdefault(record.partition, []).append(record.key)
-        return
-    place = (key.topic_id, key.partition)
-    found.keys.setdefault(place, []).append(record.key)
-    try:
-        take_block(found.blocks, record, identity)
-    except RefusedError as error:
-        found.broken[place] = error.message
 
 
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:

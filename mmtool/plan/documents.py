@@ -322,6 +322,27 @@ class PositionRecord(Document):
         return max(self.source_end - self.upstream_position, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRecord(Document):
+    """A topic that an owner does not mirror at all, and why: no pump ever speaks of it.
+
+    Each owner has keys of its own: a late word of one that was replaced hides nothing of its successor's.
+
+    Attributes:
+        topic: Its name on the source.
+    """
+
+    PREFIX = "refused/"
+
+    owner: str
+    topic: str
+    reason: str
+
+    @property
+    def key(self) -> bytes:
+        return f"refused/{self.owner}/{self.topic}".encode()
+
+
 WHOLE_FLOW = "*"
 """Stands in a `PauseRecord` for every topic of the flow, those of the future included."""
 

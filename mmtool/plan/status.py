@@ -72,6 +72,7 @@ class FlowFacts:
         holds: What keeps topics from being mirrored.
         unlisted: Topics that the flow means and has mirrored, and that the source does not list any more.
         deleted: Those of them that it does not have.
+        refused: Topics that the last owner does not mirror at all, and why.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         now_ms: When it was asked.
     """
@@ -92,6 +93,7 @@ class FlowFacts:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     unlisted: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
     begins_again: bool = False
 
     @cached_property
@@ -325,10 +327,10 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:
-    """What became of the target topic that holds the mirror (KIP-516); empty when it is there."""
+    """What became of the target topic that holds the mirror (KIP-516), or why its owner leaves it out; or empty."""
     there = facts.target_ids.get(block.about.target_topic)
     if there == block.about.target_topic_id:
-        return ""
+        return facts.refused.get(block.about.source_topic, "")
     became = "was deleted" if there is None else "was deleted and created again"
     return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"
 
@@ -339,8 +341,10 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     hold = facts.holds.of(topic.topic_id, topic.name)
     if hold is not None:
         state, reason = hold.state, hold.reason
-    if state != State.FAILED_OVER and not facts.begins_again and facts.is_recreated(topic):
-        state, reason = State.HALTED, source_made_again(topic.name)
+    if state != State.FAILED_OVER:
+        again = not facts.begins_again and facts.is_recreated(topic)
+        why = source_made_again(topic.name) if again else facts.refused.get(topic.name)
+        state, reason = (State.HALTED, why) if why else (state, reason)
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return Standing(row, topic.topic_id)

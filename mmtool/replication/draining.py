@@ -14,6 +14,7 @@ from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
+from mmtool.plan.topics import source_made_again
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
 from mmtool.replication.looking import Sayings
@@ -140,7 +141,7 @@ class _Drain:
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         """How far whoever runs the flow is; refuses to wait for what is halted or held."""
         control = await self._control(identity)
-        _refuse_halted(control, goal)
+        _refuse_halted(control, goal, self.names, begins_again=self.flow.on_topic_recreated == "restart")
         _refuse_held(control, goal, self.names)
         self.shown.watched(self.flow.name, control.positions.values())
         await asyncio.sleep(_POLL_SECONDS)
@@ -196,20 +197,40 @@ async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
     return await in_thread(holder_now, flow.target, identity.ownership_group) is not None
 
 
-def _refuse_halted(control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
-    """Somebody has to mend a halted partition first; waiting does not help.
+def _refuse_halted(
+    control: ControlView,
+    goal: Mapping[Place, UpstreamOffset],
+    names: Mapping[TopicId, str],
+    *,
+    begins_again: bool,
+) -> None:
+    """Somebody has to mend a halted partition, or a topic that is refused, first; waiting does not help.
+
+    Args:
+        control: What the owner and its pumps say.
+        goal: What is waited for.
+        names: The topics of the goal.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
 
     Raises:
-        RefusedError: a partition of the goal is halted.
+        RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
     """
     positions = control.positions
-    for place in goal:
-        position = positions.get(place)
+    for topic_id, partition in goal:
+        position, topic = positions.get((topic_id, partition)), names[topic_id]
+        what, why = topic, control.refused.get(topic)
         if position is not None and position.state == State.HALTED:
-            raise RefusedError(
-                f"{position.topic}-{position.partition} cannot be drained: {position.reason}",
-                remedy="mend it, then run again",
-            )
+            what, why = f"{topic}-{partition}", position.reason
+        elif not begins_again and _was_another(control, topic_id, topic):
+            why = source_made_again(topic)
+        if why is not None:
+            raise RefusedError(f"{what} cannot be drained: {why}", remedy="mend it, then run again")
+
+
+def _was_another(control: ControlView, topic_id: TopicId, topic: str) -> bool:
+    """Whether only another topic of that name was mirrored: its owner may not have looked yet."""
+    mirrored = {position.topic_id for position in control.positions.values() if position.topic == topic}
+    return bool(mirrored) and topic_id not in mirrored
 
 
 def _refuse_held(

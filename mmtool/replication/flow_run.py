@@ -21,6 +21,7 @@ from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unf
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.ownership import Ownership
+from mmtool.replication.refusals import Refusals
 from mmtool.replication.stateful import (
     closed_records,
     flow_record,
@@ -71,6 +72,7 @@ class FlowRun:
         self.warnings: list[str] = []
         self._positions: Mapping[tuple[str, int], PositionRecord] = {}
         self._predecessor = Predecessor(flow, take_over, self.warnings)
+        self._refusals = Refusals(flow, self.owner)
         self.is_away = False
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
@@ -123,6 +125,7 @@ class FlowRun:
         control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
         self._adopt(control)
         self._positions = control.positions
+        self._refusals.start(control)
         await self._announce(control)
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
@@ -211,9 +214,9 @@ class FlowRun:
             refuse_recreated(self.view, on_record)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
-        lost = before.topics.keys() & self.view.deleted.keys()
-        self.warnings += [f"{self.name}: {self.view.deleted[topic]}" for topic in sorted(lost)]
+        self.warnings += [f"{self.name}: {why}" for t, why in self.view.deleted.items() if t in before.topics]
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
+        await self._refusals.tell({**self.view.refused, **self.view.deleted})
         return begun or self.view.shape != before.shape
 
     @property

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.kafka.membership import holder_now
-from mmtool.kafka.state_log import read_control_of_run, read_producers, read_runs_log
+from mmtool.kafka.runs_log import read_runs_log
+from mmtool.kafka.state_log import read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.state_log import RunsLog
+    from mmtool.kafka.runs_log import RunsLog
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.plan.status import FlowMember
     from mmtool.replication.assignment import ShardAssignment

@@ -45,6 +45,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         halted={},
         watch=SimpleNamespace(positions={}, holds=Holds()),
         _topics=SimpleNamespace(refresh=refresh),
+        _refusals=SimpleNamespace(tell=nothing_left),
         _predecessor=SimpleNamespace(starts=nothing_left, record=as_begun),
         _fresh={},
         _tallies={},

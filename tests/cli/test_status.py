@@ -13,7 +13,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.state_log import ControlView
-from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowMember
@@ -53,7 +53,7 @@ class Stood(Scene):
         """Orders was mirrored up to there, partition by partition; nobody runs the flow."""
         source, target = self.source.cluster_id, self.target.cluster_id
         self.watch.view.flow = FlowRecord(source, target, "east", "west", 32)
-        self.watch.view.owner = OWNER
+        self.watch.marked(OWNER)
         for partition, frontier in enumerate(frontiers):
             about = about_of(
                 self.look().identity,
@@ -318,6 +318,26 @@ def test_a_topic_that_has_failed_over_says_so_when_its_source_is_deleted(rows, s
     scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", 1))
     scene.lost()
     assert {(row["state"], "fo-7" in row["reason"]) for row in rows()} == {("failed_over", True)}
+
+
+def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason(rows, scene):
+    """Also one of which some was mirrored; what an earlier owner refused is over."""
+    scene.ran(21)
+    scene.watch.present = (HOLDER,)
+    for topic in ("new", "old"):
+        scene.has(f"orders-{topic}", 0)
+    for word in (
+        RefusedRecord("me", "orders", "target topic east.orders has 1 partitions, 2 are needed"),
+        RefusedRecord("me", "orders-new", "target topic east.orders-new cannot be created"),
+        RefusedRecord("an earlier one", "orders-old", "it could not be created"),
+    ):
+        scene.watch.marked(word)
+    assert [(row["state"], row["reason"][:40]) for row in rows()] == [
+        ("halted", "target topic east.orders has 1 partition"),
+        ("halted", "target topic east.orders has 1 partition"),
+        ("halted", "target topic east.orders-new cannot be c"),
+        ("never_ran", "not mirrored yet: whoever runs the flow "),
+    ]
 
 
 def test_a_topic_that_the_source_only_hides_is_not_called_deleted(rows, scene):

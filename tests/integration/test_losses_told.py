@@ -13,7 +13,10 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import alter_topic, delete_records, delete_topic
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.waiting import wait_until
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,6 +82,12 @@ class Year:
             self.folder / f"run-{time.monotonic_ns()}", *words, "-c", str(self.properties), "-o", "json"
         )
 
+    def drain(self, name):
+        """A planned failover of a group that has read some of a topic."""
+        group, topic = f"{self.stem}-group", self.of(name)
+        assert groups_of(self.up).alter(group, {TopicPartition(topic, 0): Commit(MORE // 2)}) == {}
+        return self.run("failover", "planned", "-g", group, "--execute", "--yes", "--timeout", "60s")
+
     # --- what happens -------------------------------------------------------------------------------------
 
     def deleted(self):
@@ -136,6 +145,7 @@ def year(bench, tmp_path_factory):
             30,
         )
         made.status = made.run("status")
+        made.drained = made.drain("again")
         made.gate = made.run("status", "--max-lag-seconds", "3600")
         made.ended = process.stop()
     return made
@@ -151,6 +161,14 @@ def test_status_names_the_topic_and_why(year, name):
     (row,) = [row for row in year.status.rows if row["topic"] == year.of(name)]
     assert row["state"] == NOT_HALTED.get(name, "halted")
     assert row["reason"]
+
+
+def test_a_failover_does_not_wait_for_a_topic_that_nobody_mirrors(year):
+    assert year.drained.code == 3, year.drained.stderr
+    said = (
+        f"{year.of('again')} cannot be drained: source topic {year.of('again')} was deleted and created again"
+    )
+    assert said in year.drained.stderr
 
 
 def test_what_is_well_goes_on(year):

@@ -20,6 +20,7 @@ from mmtool.plan.documents import (
     PauseRecord,
     PositionRecord,
     ProducerRecord,
+    RefusedRecord,
     ShardRecord,
     SharesRecord,
     State,
@@ -66,7 +67,22 @@ PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@eas
 FAILED_OVER = FailedOverRecord("orders", failed_over=True, operation_id="fo-1", by="ann@east", since_ms=1)
 MOVED = MovedGroupRecord("app \u00e9", moved=True, operation_id="fo-1", by="ann@east", since_ms=1)
 LOOK = LookRecord(1_750_000_000_000)
-ALL = [FLOW, OWNER, SHARD, CONTROL, SHARES, USE, position(), PAUSE, PRODUCER, FAILED_OVER, MOVED, LOOK]
+REFUSED = RefusedRecord("me", "orders", "target topic A.orders cannot be created")
+ALL = [
+    FLOW,
+    OWNER,
+    SHARD,
+    CONTROL,
+    SHARES,
+    USE,
+    position(),
+    REFUSED,
+    PAUSE,
+    PRODUCER,
+    FAILED_OVER,
+    MOVED,
+    LOOK,
+]
 
 
 @pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)

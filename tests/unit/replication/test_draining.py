@@ -8,11 +8,16 @@ from contextlib import suppress
 import pytest
 
 from mmtool.config import load_settings
-from mmtool.errors import GateError, OwnedElsewhereError
+from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
+from mmtool.kafka.state_log import ControlView
+from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.topics import source_made_again
 from mmtool.replication import draining
 from mmtool.replication.progress import FlowsShown
+from mmtool.testing.maps import position_of
 from mmtool.testing.scene import PROPERTIES
+from mmtool.translation.types import TopicPartition
 
 IDENTITY = FlowIdentity("east-id", "west-id", "east", "west")
 
@@ -63,3 +68,58 @@ def test_where_mirror_maker_runs_the_flow_it_is_refused_and_not_tried_for_ever(d
 
 def test_an_owner_that_comes_in_between_is_watched_in_the_end(drained):
     assert len(drained("owned_elsewhere")) > 1
+
+
+@pytest.fixture
+def watched(tmp_path, monkeypatch):
+    """A drain of the topic ``orders``, by its new id, that somebody else runs; ``watched(words)`` is its end."""
+
+    def run(*words, extra=""):
+        control = ControlView()
+        for offset, word in enumerate((OWNER, *words)):
+            control.apply(word.key, word.encode(), offset)
+
+        async def yes(*_):
+            return True
+
+        async def no(*_):
+            return False
+
+        monkeypatch.setattr(draining, "_reached", no)
+        monkeypatch.setattr(draining, "_runs_elsewhere", yes)
+        monkeypatch.setattr(draining, "read_control", lambda *_: control)
+        monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
+        (tmp_path / "mm2.properties").write_text(PROPERTIES + extra)
+        flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
+        drain = draining._Drain(flow, FlowsShown(lambda _: None), print, {"new-id": "orders"})
+
+        async def until():
+            async with asyncio.timeout(0.5):
+                await drain.until(IDENTITY, {("new-id", 0): 5})
+
+        asyncio.run(until())
+
+    return run
+
+
+OWNER = OwnerRecord("me", "host-1", 4711, since_ms=1)
+OLD = position_of(TopicPartition("orders", 0), "old-id", 60, 60, State.CAUGHT_UP)
+
+
+def test_a_drain_does_not_wait_for_a_topic_that_was_made_again(watched):
+    """Its owner may not have looked yet."""
+    with pytest.raises(RefusedError) as refused:
+        watched(OLD)
+    assert refused.value.message == f"orders cannot be drained: {source_made_again('orders')}"
+
+
+def test_a_drain_does_not_wait_for_a_topic_that_its_owner_refuses(watched):
+    with pytest.raises(RefusedError, match="orders cannot be drained: it cannot be created"):
+        watched(RefusedRecord("me", "orders", "it cannot be created"))
+
+
+@pytest.mark.parametrize("word", [RefusedRecord("an earlier one", "orders", "it could not be created"), None])
+def test_a_drain_waits_for_what_is_still_to_come(watched, word):
+    """What an earlier owner refused, and what begins again behind the old one's records."""
+    with pytest.raises(TimeoutError):
+        watched(word or OLD, extra="" if word else "mmtool.on.topic.recreated = restart\n")
