@@ -37,10 +37,14 @@ def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
 def _said(flow: FlowNow, places: Collection[TopicPartition]) -> Iterator[str]:
     """Of a chain by the topics that its first cluster and its last one have."""
     with suppress(RefusedError):  # an answer that needs no control topic is given without one
-        known = flow.clusters.state.control(flow.identity).positions
-        for _, at in sorted(known.items(), key=lambda item: (item[1].topic, item[1].partition)):
+        control, name = flow.clusters.state.control(flow.identity), flow.clusters.settings.name
+        topics = {place.topic for place in places}
+        for topic, why in sorted(control.refused.items()):
+            if topic in topics:
+                yield f"{topic} of {name} is halted: {why}"
+        for _, at in sorted(control.positions.items(), key=lambda item: (item[1].topic, item[1].partition)):
             ends = {TopicPartition(at.topic, at.partition), TopicPartition(at.target_topic, at.partition)}
             if at.state in STILL and not ends.isdisjoint(places):
-                yield f"{at.topic}-{at.partition} of {flow.clusters.settings.name} is {at.state}: {at.reason}"
+                yield f"{at.topic}-{at.partition} of {name} is {at.state}: {at.reason}"
     if flow.then is not None:
         yield from _said(flow.then, places)

@@ -9,7 +9,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.translation import FlowClusters
-from mmtool.plan.documents import State
+from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.maps import position_of
 from mmtool.testing.scene import half_read
@@ -120,6 +120,14 @@ def test_a_halt_that_a_commit_waits_behind_is_named(translate, scene):
     assert (ended.code, "beyond_mirror" in ended.stdout) == (3, True), ended
     assert "orders-1 of east->west is halted: a record is too large" in ended.stderr
     assert "orders-0 of" not in ended.stderr
+
+
+def test_a_topic_that_is_not_mirrored_at_all_is_named_where_a_commit_waits_for_it(translate, scene):
+    scene.has("orders-new", 5)
+    scene.commits("app", "orders-new", 3)
+    for word in (OwnerRecord("me", "host-1", 4711, 1), RefusedRecord("me", "orders-new", "CREATE is denied")):
+        scene.state.marked(word)
+    assert "orders-new of east->west is halted: CREATE is denied" in translate("-g", "app").stderr
 
 
 def test_execute_without_a_selector_is_a_usage_error(translate, scene):

@@ -286,6 +286,11 @@ def test_a_cluster_tells_its_topics_and_the_bounds_of_their_logs(side, topic):
     assert side.cluster.bounds([at(topic, 1)], committed=True) == {at(topic, 1): Bounds(0, 3)}
 
 
+def test_a_cluster_says_which_topics_it_does_not_have(side, topic, topic_name):
+    missing = topic_name("nosuch")
+    assert side.cluster.lacks([topic, missing]) == {missing}
+
+
 def test_a_topic_that_was_not_there_is_found_as_soon_as_it_is(side, topic_name):
     name = topic_name("later")
     before = side.cluster.bounds([at(name)])

@@ -15,6 +15,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from mmtool.config import ClusterSettings
+from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -180,6 +182,16 @@ def test_a_right_that_a_commit_needs_is_known_before_it_is_tried(bench, deny, ki
     groups, place = groups_of(bootstrap), TopicPartition(name, 0)
     assert list(groups.missing_rights({name: [place]})) == [f"{right}-{kind.name.lower()}"]
     assert groups.alter(name, {place: Commit(0)}).keys() == {place}
+
+
+def test_a_topic_that_is_hidden_from_us_is_not_one_that_the_cluster_lacks(bench, deny):
+    bootstrap = bench.fleet["target"].bootstrap
+    name, missing = (f"rights-{os.getpid()}-{what}" for what in ("veiled", "nosuch"))
+    create_topic(bootstrap, name, 1)
+    deny(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
+    cluster = KafkaCluster(ClusterSettings(alias="guarded", bootstrap_servers=bootstrap), 20.0)
+    wait_until(lambda: name not in cluster.topics(), "it to be hidden", 20)
+    assert cluster.lacks([name, missing]) == {missing}
 
 
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
