@@ -12,13 +12,14 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError
 from mmtool.kafka.active_producers import active_producers_of_all
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
 from mmtool.kafka.unbooked import count_unbooked, unbooked_of
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.documents import ShardRecord
@@ -38,7 +39,7 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Coroutine, Iterable, Mapping, Sequence
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
@@ -51,7 +52,11 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
+T = TypeVar("T")
+
 _RESUMES_AT_ONCE = 8
+_LEADER_SECONDS = 60.0
+"""A leader that died with the last owner has a successor long before."""
 
 
 @dataclass(slots=True)
@@ -262,7 +267,10 @@ async def _resume_all(
     count: int,
     unbooked: Mapping[TopicPartition, int | Unknown],
 ) -> None:
-    """Brings the books of every doubtful partition up to the target's log, and stores them."""
+    """Brings the books of every doubtful partition up to the target's log, and stores them.
+
+    What cannot be read at once is asked again: beginning anew would leave another marker in every mirror.
+    """
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
     tps = [b.about.downstream for b in doubtful.values()]
     bounds = await log_bounds(flow.target, tps)
@@ -272,24 +280,28 @@ async def _resume_all(
     source = Upstream(flow.source, flow.settings.reads_committed, origins)
 
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
-        shard = shard_of(*place, count)
-        tp = block.about.downstream
+        shard, tp = shard_of(*place, count), block.about.downstream
+
+        async def attempt() -> tuple[int, MapRecorder]:
+            left, log = unbooked.get(tp, UNKNOWN), bounds.pop(tp, None)
+            try:
+                return Code.NONE, await _resume_one(flow, block, ours, left, log, source)
+            except ConnectionLostError:
+                bounds.update(await log_bounds(flow.target, [tp]))
+                await flow.source.refresh([block.about.source_topic])
+                raise
+
         async with limit:
             try:
-                left = unbooked.get(tp, UNKNOWN)
-                recorder = await _resume_one(flow, block, ours, left, bounds.get(tp), source)
+                _, recorder = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
             except DivergedError as error:
                 standing.halted[place] = str(error)
                 return shard, []
-            except ConnectionLostError as error:
-                raise UnreachableError(
-                    f"{tp}: {error}", remedy="the flow resumes when both clusters answer: run again"
-                ) from error
         recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
         return shard, recorder.take()
 
     changed: dict[int, list[Block]] = defaultdict(list)
-    for shard, blocks in await asyncio.gather(*(one(*item) for item in doubtful.items())):
+    for shard, blocks in await _all_or_none([one(*item) for item in doubtful.items()]):
         changed[shard] += blocks
         for block in blocks:
             standing.blocks[block.about.topic_id, block.about.partition] = block
@@ -297,6 +309,16 @@ async def _resume_all(
         standing.shards[shard] = await store_blocks(
             flow.target, flow.identity, standing.shards[shard], blocks
         )
+
+
+async def _all_or_none(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them give; where one fails, none goes on asking behind the back of who tries again."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:

@@ -9,7 +9,7 @@ the partition halts: it is never guessed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,7 @@ from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.compacted import SourceRemains, match_compacted
 from mmtool.replication.pump.cuts import target_cut
+from mmtool.replication.pump.presence import TopicWatch
 from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -61,11 +62,24 @@ class Upstream:
     Attributes:
         read_committed: Whether aborted records are passed over.
         origins: What is left out by its origin; None where nothing is.
+        watch: Since when topics have been missing.
     """
 
     cluster: WireCluster
     read_committed: bool
     origins: Origins | None = None
+    watch: TopicWatch = field(default_factory=TopicWatch)
+
+    async def why_gone(self, about: MirroredPartition) -> str:
+        """What became of the partition's topic, where no waiting brings it back; else empty.
+
+        Raises:
+            ConnectionLostError: no broker answers.
+        """
+        topic = about.source_topic
+        found = await self.cluster.refresh([topic])
+        presence = self.watch.presence(topic, about.topic_id, found.get(topic))
+        return f"topic {topic} {presence.value} on the source" if presence.is_gone else ""
 
 
 async def resume(
@@ -94,7 +108,7 @@ async def resume(
 
     Raises:
         DivergedError: the two logs do not agree, or too much of one of them is gone.
-        ConnectionLostError: a log could not be read.
+        ConnectionLostError: a log could not be read now; asked again, it may.
     """
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.known_to
@@ -203,8 +217,13 @@ async def _walk(
         views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to)
         known = SourceRemains(source.cluster, begin, views)
         found = await match_compacted(known, target, block, tail, target_topic_id, bounds)
-    except (BatchError, ConnectionLostError) as error:
-        raise DivergedError(f"{about.source_topic}-{about.partition} cannot be compared: {error}") from error
+    except (BatchError, OutOfRangeError) as error:
+        raise _incomparable(about, error) from error
+    except ConnectionLostError as error:
+        # a broker that is away for a moment has nothing to say about what was mirrored
+        if why := await source.why_gone(about):
+            raise _incomparable(about, why) from error
+        raise
     if found is None:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
     return _Found(found.runs, found.frontier)
@@ -252,6 +271,10 @@ async def surviving(
         if held >= count + view.header.record_count:
             break
     return views
+
+
+def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
+    return DivergedError(f"{about.upstream} cannot be compared: {why}")
 
 
 def _difference(block: Block, compared: int, count: int, difference: object) -> str:

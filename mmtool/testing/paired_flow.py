@@ -13,7 +13,7 @@ from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.resume import DivergedError, Upstream, resume
-from mmtool.testing.mirror import TARGET_ID, assigned
+from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.testing.paired_logs import Brought, LogOnWire
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.testing.paired_logs import PairedLog
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.known import Unknown
+    from mmtool.translation.types import TopicId
 
 _RUNS_OF_A_BLOCK = 3
 _LIMIT = 4096
@@ -79,6 +80,7 @@ class PairedFlow:
     """The flow from one log to the other; both have one name, so what the other flow brought is left out.
 
     Attributes:
+        source_id: What the source's metadata says its topic is.
         stored: The offset runs, as they lie on the target.
         closed: The last owner said where it stopped.
         halted: Why it cannot go on.
@@ -89,6 +91,7 @@ class PairedFlow:
 
     source: PairedLog
     target: PairedLog
+    source_id: TopicId = SOURCE_ID
     epoch: int = 0
     stored: dict[BlockKey, bytes] = field(default_factory=dict)
     closed: bool = True
@@ -163,11 +166,15 @@ class PairedFlow:
 
     def _resumed(self, block: Block, unbooked: int | Unknown) -> Block:
         bounds = TargetLog(DownstreamOffset(self.target.start), DownstreamOffset(self.target.end))
-        source = Upstream(LogOnWire(self.source, "source"), True, Brought(frozenset({self.brought_here})))  # type: ignore[arg-type]
+        source = Upstream(
+            LogOnWire(self.source, "source", self.source_id),  # type: ignore[arg-type]
+            True,
+            Brought(frozenset({self.brought_here})),  # type: ignore[arg-type]
+        )
         recorder: MapRecorder = asyncio.run(
             resume(
                 source,
-                LogOnWire(self.target, "target"),  # type: ignore[arg-type]
+                LogOnWire(self.target, "target", TARGET_ID),  # type: ignore[arg-type]
                 block,
                 TARGET_ID,
                 bounds,

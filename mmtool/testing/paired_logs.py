@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.offsets import ListedOffset
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
 from mmtool.testing.batches import ABORT, TRANSACTIONAL, PlainBatch, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import FakeLog, fetched
 from mmtool.testing.pairs import MARKER
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.offsets import ListOffsetsRequest
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.testing.pairs import Record
-    from mmtool.translation.types import TopicPartition
+    from mmtool.translation.types import TopicId, TopicPartition
 
 _BASE_OFFSET, _LEADER_EPOCH = struct.Struct(">q"), struct.Struct(">i")  # a broker's, not under the checksum
 _ACTIVE = 2
@@ -177,14 +178,16 @@ class LogOnWire:
 
     log: PairedLog
     alias: str
+    identity: TopicId
 
     async def send_to_leader(self, topic: str, partition: int, request: FetchRequest, **_: str) -> Any:
         """One fetch, answered at once."""
         del topic, partition
         return _Answer([self.log.fetch(request.partitions[0].offset)])
 
-    async def refresh(self, topics: Collection[str]) -> None:
+    async def refresh(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         """Nothing ever moves."""
+        return {topic: TopicMetadata(topic, self.identity, Code.NONE, []) for topic in topics}
 
     def check_denied(self, code: int, what: str) -> None:
         """Everything is allowed."""
@@ -194,16 +197,20 @@ class LogOnWire:
         del topic, partition
         return 0
 
-    def topic_id(self, topic: str) -> str:
+    def topic_id(self, topic: str) -> TopicId:
         """Every topic is there."""
-        return topic
+        del topic
+        return self.identity
 
     async def send(
         self, node: int, request: ListOffsetsRequest, **_: str
     ) -> dict[TopicPartition, ListedOffset]:
-        """Where the log begins, of whatever is asked."""
+        """Where the log begins and ends, of whatever is asked."""
         del node
-        return {place: ListedOffset(Code.NONE, self.log.start) for place in request.timestamps}
+        return {
+            place: ListedOffset(Code.NONE, self.log.start if when == EARLIEST else self.log.end)
+            for place, when in request.timestamps.items()
+        }
 
 
 class _Answer(NamedTuple):

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+
 import pytest
 
+from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.replication import establish
+from mmtool.replication.claims import Claim
+from mmtool.replication.establish import Standing
+from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID
 from mmtool.testing.paired_flow import PairedFlow
-from mmtool.testing.paired_logs import PairedLog
+from mmtool.testing.paired_logs import LogOnWire, PairedLog
 from mmtool.testing.pairs import HERE, THERE
+from mmtool.translation.types import TopicId
 
 
 def died(batches, *, unseen=3, stored=0):
@@ -118,3 +128,81 @@ def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
     flow.target.compact([11])
     flow.take()
     assert flow.halted == ""
+
+
+# --- trouble that passes ----------------------------------------------------------------------------------
+
+
+def lose_answers(log, count):
+    """The next so many reads of the log are answered by nobody."""
+    answer, left = log.fetch, [count]
+
+    def fetch(*asked):
+        if left[0]:
+            left[0] -= 1
+            raise ConnectionLostError("broker 1 does not answer")
+        return answer(*asked)
+
+    log.fetch = fetch
+
+
+def test_a_source_whose_broker_died_with_the_owner_halts_nothing():
+    flow = died([3, 3], unseen=2)
+    lose_answers(flow.source, 1)
+    with pytest.raises(ConnectionLostError):
+        flow.take()
+    assert flow.halted == ""
+    flow.catch_up()
+    assert came(flow) == list(range(8))
+
+
+def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_halts():
+    flow = died([3, 3])
+    flow.source_id = TopicId("another")
+    lose_answers(flow.source, 1)
+    flow.take()
+    assert flow.halted == (
+        "orders-0 cannot be compared: topic orders was deleted and created again on the source"
+    )
+
+
+class Scene:
+    """An owner in doubt of one shard, between two logs."""
+
+    def __init__(self, flow, monkeypatch):
+        source, target = (
+            LogOnWire(flow.source, "source", SOURCE_ID),
+            LogOnWire(flow.target, "target", TARGET_ID),
+        )
+        settings = SimpleNamespace(reads_committed=True, tells_origins=False)
+        self.flow = SimpleNamespace(source=source, target=target, settings=settings, identity=None)
+        self.block, self.ours = flow.newest, {flow.producer_id}
+        self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
+        monkeypatch.setattr(establish, "store_blocks", self.stored)
+
+    async def stored(self, _cluster, _identity, shard, _blocks):
+        return shard
+
+    def resume(self):
+        claims = {SHARD.shard: Claim(SHARD.producer_id, SHARD.epoch)}
+        asyncio.run(establish._resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {}))
+        return self.standing.halted, self.standing.blocks[SOURCE_ID, 0].tail.upstream_frontier
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_whoever_takes_over_waits_for_the_leader_that_is_being_elected(side, monkeypatch):
+    """It has fenced by then: to begin anew would leave another marker in every mirror."""
+    flow = died([3, 3], unseen=2)
+    scene = Scene(flow, monkeypatch)
+    lose_answers(getattr(flow, side), 3)
+    assert scene.resume() == ({}, 6)
+
+
+def test_a_leader_that_does_not_come_back_in_a_minute_is_said_and_halts_nothing(monkeypatch):
+    flow = died([3, 3])
+    scene = Scene(flow, monkeypatch)
+    lose_answers(flow.source, 1 << 30)
+    monkeypatch.setattr(establish, "_LEADER_SECONDS", 0.0)
+    with pytest.raises(UnreachableError, match=r"^source\.orders-0: broker 1 does not answer$"):
+        scene.resume()
+    assert scene.standing.halted == {}
