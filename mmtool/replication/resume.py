@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.batches import BatchError, same_records
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics import BEGIN_AGAIN
@@ -217,7 +217,7 @@ async def _walk(
         views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to)
         known = SourceRemains(source.cluster, begin, views)
         found = await match_compacted(known, target, block, tail, target_topic_id, bounds)
-    except (BatchError, OutOfRangeError) as error:
+    except (BatchError, UnreadableLogError) as error:
         raise _incomparable(about, error) from error
     except ConnectionLostError as error:
         # a broker that is away for a moment has nothing to say about what was mirrored

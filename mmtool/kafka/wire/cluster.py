@@ -43,7 +43,11 @@ class ConnectionLostError(Exception):
     """The fate of a request is unknown: the connection broke, or the broker did not answer in time."""
 
 
-class OutOfRangeError(ConnectionLostError):
+class UnreadableLogError(ConnectionLostError):
+    """The broker has answered, and will answer the same again: that part of the log cannot be had."""
+
+
+class OutOfRangeError(UnreadableLogError):
     """The log does not hold that offset: it begins behind it, or ends before it."""
 
 

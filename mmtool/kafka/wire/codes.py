@@ -8,6 +8,7 @@ from enum import IntEnum
 class Code(IntEnum):
     """Kafka's error codes (protocol guide, "Error Codes"); those not listed end a partition's mirror."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2

@@ -6,8 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, by_leader, retrying
-from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.cluster import (
+    ConnectionLostError,
+    OutOfRangeError,
+    UnreadableLogError,
+    by_leader,
+    retrying,
+)
+from mmtool.kafka.wire.codes import RETRIABLE, RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 
@@ -22,6 +28,8 @@ if TYPE_CHECKING:
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
+_PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
+"""Nothing was read, and may be in a moment."""
 
 
 async def list_offsets(
@@ -125,26 +133,30 @@ async def read_range(
 
     Raises:
         NotAuthorisedError: without READ on the topic.
-        ConnectionLostError: when the range cannot be read; the message says why. OutOfRangeError: ``start`` is not
-            in the log.
+        ConnectionLostError: when the range cannot be read; the message says why. UnreadableLogError: nor ever will
+            be; OutOfRangeError: for ``start`` is not in the log.
     """
-    position, quiet = start, 0
-    while position < stop and quiet < _ROUNDS:
+    position, quiet, why = start, 0, ""
+    while position < stop:
+        if quiet >= _ROUNDS:
+            raise ConnectionLostError(
+                f"{topic}-{partition} of {cluster.alias} cannot be read at offset {position}: {why}"
+            )
         place = FetchPartition(topic, topic_id, partition, position, fetch_bytes)
         request = FetchRequest([place], 200, 1, fetch_bytes, read_committed=read_committed)
         answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
         part = answer.partitions[0]
-        if part.error_code in RETRY_AFTER_METADATA:
+        quiet += 1
+        if part.error_code in _PASSES:
+            why = name_of(part.error_code)
             await cluster.refresh([topic])
             await asyncio.sleep(_PAUSE_SECONDS)
-            quiet += 1
             continue
         cluster.check_denied(part.error_code, f"READ on topic {topic}")
         if part.error_code != Code.NONE:
-            lost = OutOfRangeError if part.error_code == Code.OFFSET_OUT_OF_RANGE else ConnectionLostError
+            lost = OutOfRangeError if part.error_code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
             raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
-        admitted = AbortedFilter(part.aborted)
-        quiet += 1
+        admitted, why = AbortedFilter(part.aborted), "nothing comes"
         for view in iter_batches(part.records):
             quiet = 0
             position = max(position, view.header.next_offset)

@@ -8,11 +8,13 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
 from mmtool.replication import establish
 from mmtool.replication.claims import Claim
 from mmtool.replication.establish import Standing
-from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID
+from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, fetched
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import LogOnWire, PairedLog
 from mmtool.testing.pairs import HERE, THERE
@@ -133,17 +135,24 @@ def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
 # --- trouble that passes ----------------------------------------------------------------------------------
 
 
-def lose_answers(log, count):
-    """The next so many reads of the log are answered by nobody."""
+def disturb(log, count, trouble):
+    """The next so many reads of the log end in trouble."""
     answer, left = log.fetch, [count]
 
     def fetch(*asked):
-        if left[0]:
-            left[0] -= 1
-            raise ConnectionLostError("broker 1 does not answer")
-        return answer(*asked)
+        left[0] -= 1
+        return trouble() if left[0] >= 0 else answer(*asked)
 
     log.fetch = fetch
+
+
+def lose_answers(log, count):
+    """The next so many reads of the log are answered by nobody."""
+
+    def lost():
+        raise ConnectionLostError("broker 1 does not answer")
+
+    disturb(log, count, lost)
 
 
 def test_a_source_whose_broker_died_with_the_owner_halts_nothing():
@@ -156,6 +165,18 @@ def test_a_source_whose_broker_died_with_the_owner_halts_nothing():
     assert came(flow) == list(range(8))
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_log_whose_leader_cannot_be_found_is_no_log_that_ends(side, monkeypatch):
+    """Nothing would seem to be mirrored that is not booked, and all of it be sent again."""
+    monkeypatch.setattr(scan, "_PAUSE_SECONDS", 0)
+    flow = died([3, 3], unseen=2)
+    disturb(getattr(flow, side), 60, lambda: fetched(end=0)._replace(error_code=Code.NOT_LEADER_OR_FOLLOWER))
+    with pytest.raises(ConnectionLostError):
+        flow.take()
+    flow.catch_up()
+    assert (flow.halted, came(flow)) == ("", list(range(8)))
+
+
 def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_halts():
     flow = died([3, 3])
     flow.source_id = TopicId("another")
@@ -164,6 +185,13 @@ def test_a_source_topic_that_was_made_again_meanwhile_can_never_be_compared_and_
     assert flow.halted == (
         "orders-0 cannot be compared: topic orders was deleted and created again on the source"
     )
+
+
+def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
+    flow = died([3, 3])
+    disturb(flow.source, 1, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
+    flow.take()
+    assert flow.halted == "orders-0 cannot be compared: orders-0 of source: CORRUPT_MESSAGE"
 
 
 class Scene:
