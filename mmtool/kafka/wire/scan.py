@@ -13,7 +13,7 @@ from mmtool.kafka.wire.cluster import (
     by_leader,
     retrying,
 )
-from mmtool.kafka.wire.codes import RETRIABLE, RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 
@@ -40,20 +40,20 @@ async def list_offsets(
     Partitions that do not exist are left out, and so are those that have no record as young as the time asked for.
 
     Raises:
-        UnreachableError: when there is no leader, or it does not answer, for a minute; names what has none.
+        UnreachableError: when there is no leader, or it does not answer, or cannot tell yet, for a minute; names which.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     missing = dict(timestamps)
 
     async def attempt() -> tuple[int, None]:
         await cluster.refresh({tp.topic for tp in missing})
+        late: dict[TopicPartition, int] = {}
         for answer in await asyncio.gather(*_ask_leaders(cluster, missing, read_committed=read_committed)):
             for tp, listed in answer.items():
-                if (
-                    listed.error_code not in RETRY_AFTER_METADATA
-                    or listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
-                ):
-                    cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
+                cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
+                if listed.error_code in _PASSES and listed.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
+                    late[tp] = listed.error_code
+                else:
                     found[tp] = listed
         for tp in found:
             missing.pop(tp, None)
@@ -61,7 +61,10 @@ async def list_offsets(
             del missing[tp]  # no such topic
         if lone := sorted(tp for tp in missing if cluster.leader(*tp) is None):
             raise ConnectionLostError(_without_leader(cluster.alias, lone))
-        return (Code.LEADER_NOT_AVAILABLE if missing else Code.NONE), None
+        if first := min(missing, default=None):
+            why = name_of(late.get(first, Code.LEADER_NOT_AVAILABLE))
+            raise ConnectionLostError(f"{first} of {cluster.alias}: {why}")
+        return Code.NONE, None
 
     if missing:
         await retrying(attempt, what=f"offsets of cluster {cluster.alias}")

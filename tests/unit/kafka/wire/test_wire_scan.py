@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire import cluster, scan
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import LATEST, ListedOffset
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import SOURCE_ID, fetched
 from mmtool.translation.types import TopicPartition
@@ -95,3 +98,35 @@ def test_a_log_whose_leader_cannot_be_found_is_not_read_and_not_empty():
 )
 def test_what_no_asking_brings_back_is_told_at_once(code, error):
     assert read(refused(code), LOG) == (error, f"orders-0 of west: {code.name}")
+
+
+def listed(*codes):
+    """What is listed of the log's end where the leader answers with these codes in turn."""
+    leader = Leader(*(ListedOffset(code, 42 if code == Code.NONE else -1) for code in codes))
+    return asyncio.run(scan.list_offsets(leader, {PLACE: LATEST}, read_committed=False))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        Code.OFFSET_NOT_AVAILABLE,
+        Code.KAFKA_STORAGE_ERROR,
+        Code.REQUEST_TIMED_OUT,
+        Code.UNKNOWN_SERVER_ERROR,
+        Code.LEADER_NOT_AVAILABLE,
+    ],
+)
+def test_an_offset_that_is_not_known_yet_is_waited_for(code):
+    """A leader knows its log's end only when a follower has asked it (KIP-207)."""
+    assert listed(code, code, Code.NONE) == {PLACE: 42}
+
+
+def test_an_offset_that_stays_unknown_is_no_partition_that_is_gone(monkeypatch):
+    monkeypatch.setattr(scan, "retrying", partial(cluster.retrying, seconds=0))
+    with pytest.raises(UnreachableError, match=r"orders-0 of west: OFFSET_NOT_AVAILABLE$"):
+        listed(Code.OFFSET_NOT_AVAILABLE)
+
+
+@pytest.mark.parametrize("code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT])
+def test_what_is_not_there_is_left_out(code):
+    assert listed(code, Code.NONE) == {}
