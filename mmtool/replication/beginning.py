@@ -12,7 +12,8 @@ from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from mmtool.config.values import Start
     from mmtool.replication.context import FlowContext
@@ -24,10 +25,29 @@ if TYPE_CHECKING:
 _NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
 
 
+class FirstSizes:
+    """How many partitions topics had when a flow first saw them: what is added later is mirrored whole.
+
+    Of those that were there before, one that had no leader yet begins where ``mmtool.start`` lets its topic begin.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[TopicId, int] = {}
+
+    def added(
+        self, unknown: Collection[tuple[MirroredTopic, int]], on_record: Iterable[tuple[TopicId, int]]
+    ) -> set[TopicPartition]:
+        """Those of ``unknown`` that were added since; to topics that are ``on_record``, all of them."""
+        mirrored = {topic_id for topic_id, _ in on_record}
+        for topic, _ in unknown:
+            self._sizes.setdefault(topic.topic_id, 0 if topic.topic_id in mirrored else topic.partitions)
+        return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
+
+
 async def first_blocks(
     flow: FlowContext,
     unknown: Collection[tuple[MirroredTopic, int]],
-    mirrored: Collection[TopicId],
+    added: AbstractSet[TopicPartition],
     elsewhere: Mapping[TopicPartition, MirrorStart] = _NOWHERE_ELSE,
 ) -> list[tuple[MirroredTopic, int, Block]]:
     """The first block of each partition that was never mirrored, not yet stored.
@@ -37,16 +57,15 @@ async def first_blocks(
     Args:
         flow: Whose partitions.
         unknown: Topic and partition number.
-        mirrored: Topics that the flow mirrors already: a partition that is added to one is mirrored whole,
-            wherever ``mmtool.start`` lets a topic begin.
+        added: Those that came to topics which the flow mirrors already: they are mirrored whole, wherever
+            ``mmtool.start`` lets a topic begin.
         elsewhere: Partitions of the source that begin at neither, and where.
     """
     if not unknown:
         return []
-    grown = {TopicPartition(t.name, p) for t, p in unknown if t.topic_id in mirrored}
-    grown -= elsewhere.keys()
-    new = {TopicPartition(t.name, p) for t, p in unknown} - grown - elsewhere.keys()
-    starts = await starts_at(flow, new, flow.settings.start) | await _list(flow, grown, EARLIEST)
+    whole = added - elsewhere.keys()
+    new = {TopicPartition(t.name, p) for t, p in unknown} - whole - elsewhere.keys()
+    starts = await starts_at(flow, new, flow.settings.start) | await _list(flow, whole, EARLIEST)
     downs = {TopicPartition(t.target_name, p) for t, p in unknown}
     ends = await list_offsets(flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
     found = []

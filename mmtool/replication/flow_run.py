@@ -14,7 +14,7 @@ from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
-from mmtool.replication.beginning import first_blocks
+from mmtool.replication.beginning import FirstSizes, first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import Standing, doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
@@ -79,6 +79,7 @@ class FlowRun:
         self._sequences: dict[Place, int] = {}
         self._tallies: dict[Place, Tally] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
+        self._sizes = FirstSizes()
         self._weights: dict[int, float] = {}
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
@@ -131,7 +132,7 @@ class FlowRun:
         doubt = set(shards) if in_doubt else doubtful(control)
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
         self._sequences.clear()
-        self._fresh.clear()
+        self._fresh, self._sizes = {}, FirstSizes()
         if self.flow.settings.on_topic_recreated == "restart":
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
@@ -226,8 +227,8 @@ class FlowRun:
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
         """First blocks for partitions that were never mirrored; whether there are any."""
-        mirrored = {topic_id for topic_id, _ in self.standing.blocks}
-        begun = await first_blocks(self.flow, unknown, mirrored, await self._predecessor.starts(unknown))
+        added = self._sizes.added(unknown, self.standing.blocks)
+        begun = await first_blocks(self.flow, unknown, added, await self._predecessor.starts(unknown))
         first = await self._predecessor.record(self.standing, begun, self.shard_count)
         for topic, partition, block in first:
             self._fresh[topic.topic_id, partition] = self._assignment(

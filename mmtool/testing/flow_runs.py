@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
+from mmtool.replication.beginning import FirstSizes
 from mmtool.replication.establish import Standing
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.mirror_topics import TopicsView
@@ -48,6 +49,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         _refusals=SimpleNamespace(tell=nothing_left),
         _predecessor=SimpleNamespace(starts=nothing_left, record=as_begun),
         _fresh={},
+        _sizes=FirstSizes(),
         _tallies={},
         _positions={},
         _sequences={},

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from mmtool.replication import flow_run
+from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.replication import beginning, flow_run
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.target_limits import TargetLimits
 from mmtool.testing.flow_runs import run_of
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
+from mmtool.translation.types import TopicPartition
 
 TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())
 
@@ -40,6 +43,49 @@ def test_a_partition_that_gets_its_leader_later_is_planned_as_soon_as_it_has_one
     first.append((TOPIC, 0, assigned().block))
     assert asyncio.run(run.refresh())
     assert [p.topic for p in run.partitions()] == ["orders"]
+
+
+class Cluster(dict):
+    """Where each partition ends; those that it does not hold have no leader yet. All begin at 0."""
+
+
+async def listed(cluster, timestamps, **_):
+    return {at: 0 if when == EARLIEST else cluster[at] for at, when in timestamps.items() if at in cluster}
+
+
+@pytest.fixture
+def late(run, monkeypatch):
+    """The same for a flow that begins at ``mmtool.start = latest``, with a source and a target."""
+    monkeypatch.setattr(beginning, "list_offsets", listed)
+    run.flow.settings.start = "latest"
+    run.flow.identity = SimpleNamespace(source_id="source", target_id="target")
+    run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})
+    run.flow.target = Cluster({TopicPartition(TOPIC.target_name, p): 0 for p in range(2)})
+    return run
+
+
+def look(run, partitions):
+    """A look that finds the topic with so many partitions; where each of them begins on the source."""
+
+    async def refresh(*_):
+        return TopicsView({TOPIC.name: replace(TOPIC, partitions=partitions)}, matched=1)
+
+    run._topics.refresh = refresh
+    asyncio.run(run.refresh())
+    return [p.block.mirror_start.upstream for p in run.partitions()]
+
+
+def test_a_partition_that_is_added_during_its_topic_s_first_round_is_mirrored_whole(late):
+    """Its first records are new, wherever ``mmtool.start`` lets a topic begin."""
+    assert (look(late, 1), look(late, 2)) == ([7], [7, 0])
+
+
+def test_a_partition_that_had_no_leader_when_its_topic_was_first_seen_begins_as_its_topic_does(late):
+    young = TopicPartition(TOPIC.target_name, 1)
+    end = late.flow.target.pop(young)
+    first = look(late, 2)
+    late.flow.target[young] = end
+    assert (first, look(late, 2)) == ([7], [7, 7])
 
 
 class Flow:
