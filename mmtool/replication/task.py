@@ -21,9 +21,13 @@ from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
+from mmtool.replication.watching import tally_of_all
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.plan.documents import PositionRecord
     from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
     from mmtool.replication.establish import Standing
     from mmtool.replication.pump.report import ReportRow
@@ -132,14 +136,21 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
         standing = await establish(context, shards, shards, flow.shard_count, flow.owner)
     finally:
         await context.close()
+    positions = control.positions
     return replace(
         flow,
         shards=tuple(standing.shards.values()),
-        partitions=tuple(_standing_now(p, standing) for p in flow.partitions),
+        partitions=tuple(_standing_now(p, standing, positions, flow.owner) for p in flow.partitions),
     )
 
 
-def _standing_now(partition: PartitionAssignment, standing: Standing) -> PartitionAssignment:
+def _standing_now(
+    partition: PartitionAssignment,
+    standing: Standing,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    owner: str,
+) -> PartitionAssignment:
+    """Where it goes on, with all that was counted: what a gap passed over is booked, and met by nobody again."""
     place = (partition.topic_id, partition.partition)
     block = standing.blocks.get(place)
     return replace(
@@ -147,6 +158,7 @@ def _standing_now(partition: PartitionAssignment, standing: Standing) -> Partiti
         block=block or partition.block,
         next_sequence=0,
         stored=block is not None,
+        tally=tally_of_all(partition.tally, positions.get(place), owner),
         halted=standing.halted.get(place, partition.halted),
         for_good=partition.for_good or place in standing.halted,
     )
