@@ -13,7 +13,7 @@ from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
-from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
 
@@ -72,7 +72,7 @@ async def _read_from(cluster: WireCluster, part: LogPart, start: int, *, read_co
         part.topic_id,
         partition,
         start,
-        stop,
+        AtMost(stop),
         read_committed=read_committed,
         fetch_bytes=_FETCH_BYTES,
     )

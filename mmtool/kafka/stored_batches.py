@@ -10,7 +10,7 @@ from mmtool.kafka.state_log import read_producers
 from mmtool.kafka.unbooked import count_unbooked
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import read_range
+from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class KafkaBatches:
             views: list[BatchView] = []
             held = 0
             reading = read_range(
-                cluster, place.topic, topic_id, place.partition, offsets.start, offsets.stop,
+                cluster, place.topic, topic_id, place.partition, offsets.start, AtMost(offsets.stop),
                 read_committed=committed, fetch_bytes=_PIECE_BYTES,
             )  # fmt: skip
             async for view in reading:

@@ -116,8 +116,6 @@ class Origins:
         async for view in views:
             self._take(view)
             self._next = view.header.next_offset
-        if self._next < end:
-            raise ConnectionLostError(f"{_REGISTER} of {self._source.alias} could not be read to its end")
 
     def _take(self, view: BatchView) -> None:
         if view.header.is_control:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, raw_records, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import read_range
+from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.replication.resume import Upstream, surviving
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -83,7 +83,9 @@ async def _compared(
         comparisons = []
         for committed in (False, True):
             source = Upstream(flow.source, committed)
-            views = await surviving(source, about, upstream, count, stop=traces.source.log_end)
+            # a transaction that is open there ends what is committed before the log does
+            stop = AtMost(traces.source.log_end)
+            views = await surviving(source, about, upstream, count, stop)
             comparisons.append(same_records(views, upstream, tail, count, target_position=downstream))
     except (BatchError, ConnectionLostError):
         return []

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
-from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.compacted import SourceRemains, match_compacted
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     _Reading = Callable[[int, int], AsyncIterator[BatchView]]
 
-_FOREVER = 1 << 62
 _GROWN = 1000
 """How far back of a cut log is read to tell where it was cut: in offsets."""
 
@@ -208,13 +207,14 @@ async def _walk(
         return _Found((), frontier)
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
-        begin, views = await _still_there(source, about, frontier, count)
+        stop = await _end(source, about)
+        begin, views = await _still_there(source, about, frontier, count, stop)
         comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
         if comparison.is_complete:
             last = comparison.matched[-1]
             return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
         # batches that are gone altogether are not in that count: no more were appended than there are offsets
-        views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to)
+        views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
         known = SourceRemains(source.cluster, begin, views)
         found = await match_compacted(known, target, block, tail, target_topic_id, bounds)
     except (BatchError, UnreadableLogError) as error:
@@ -229,21 +229,29 @@ async def _walk(
     return _Found(found.runs, found.frontier)
 
 
+async def _end(source: Upstream, about: MirroredPartition) -> int:
+    place = about.upstream
+    ends = await list_offsets(source.cluster, {place: LATEST}, read_committed=source.read_committed)
+    if place not in ends:
+        raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")
+    return ends[place]
+
+
 async def _still_there(
-    source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int
+    source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int, stop: int
 ) -> tuple[UpstreamOffset, list[BatchView]]:
     """`surviving` from the frontier on, or from where the source begins by now: retention may have passed that."""
     try:
-        return frontier, await surviving(source, about, frontier, count)
+        return frontier, await surviving(source, about, frontier, count, stop)
     except OutOfRangeError:
         place = about.upstream
         starts = await list_offsets(source.cluster, {place: EARLIEST}, read_committed=False)
         begin = UpstreamOffset(max(frontier, starts.get(place, 0)))
-        return begin, await surviving(source, about, begin, count)
+        return begin, await surviving(source, about, begin, count, stop)
 
 
 async def surviving(
-    source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, *, stop: int = _FOREVER
+    source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, stop: int
 ) -> list[BatchView]:
     """Batches of the source that hold ``count`` records from ``start`` on, where it has as many below ``stop``.
 

@@ -32,6 +32,10 @@ _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 """Nothing was read, and may be in a moment."""
 
 
+class AtMost(int):
+    """An offset to stop at that nobody has seen the log reach: it may end before."""
+
+
 async def list_offsets(
     cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
 ) -> dict[TopicPartition, int]:
@@ -129,10 +133,11 @@ async def read_range(
     read_committed: bool,
     fetch_bytes: int = _FETCH_BYTES,
 ) -> AsyncIterator[BatchView]:
-    """Every batch from ``start`` (the whole batch around it) up to ``stop``, or up to the end that can be read.
+    """Every batch from ``start`` (the whole batch around it) up to ``stop``.
 
     With ``read_committed`` aborted and control batches are left out; without, everything is given. A fetch asks for
-    ``fetch_bytes``.
+    ``fetch_bytes``. A log that seems to end before ``stop`` has a new leader, which is asked again, unless that is
+    `AtMost`.
 
     Raises:
         NotAuthorisedError: without READ on the topic.
@@ -159,7 +164,7 @@ async def read_range(
         if part.error_code != Code.NONE:
             lost = OutOfRangeError if part.error_code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
             raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
-        admitted, why = AbortedFilter(part.aborted), "nothing comes"
+        admitted = AbortedFilter(part.aborted)
         for view in iter_batches(part.records):
             quiet = 0
             position = max(position, view.header.next_offset)
@@ -167,7 +172,7 @@ async def read_range(
                 return
             if not read_committed or admitted.admits(view):
                 yield view
-        if quiet and read_committed and position >= part.last_stable_offset:
-            return
-        if quiet and position >= part.high_watermark:
+        ends = position >= (part.last_stable_offset if read_committed else part.high_watermark)
+        why = "it ends there" if ends else "nothing comes"
+        if quiet and ends and isinstance(stop, AtMost):
             return

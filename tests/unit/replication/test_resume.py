@@ -166,6 +166,14 @@ def test_a_source_whose_broker_died_with_the_owner_halts_nothing():
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
+def test_a_leader_that_does_not_tell_all_of_its_log_yet_is_asked_again(side):
+    flow = died([3, 3], unseen=2)
+    disturb(getattr(flow, side), 2, lambda: fetched(end=0))
+    flow.catch_up()
+    assert (flow.halted, came(flow)) == ("", list(range(8)))
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
 def test_a_log_whose_leader_cannot_be_found_is_no_log_that_ends(side, monkeypatch):
     """Nothing would seem to be mirrored that is not booked, and all of it be sent again."""
     monkeypatch.setattr(scan, "_PAUSE_SECONDS", 0)

@@ -78,6 +78,7 @@ def read(*answers, stop=6, **how):
 
 
 LOG = fetched(data(0, 3), data(3, 3), end=6)
+END = fetched(end=6)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +91,25 @@ def test_a_leader_that_moves_or_stumbles_is_asked_again(code):
 def test_a_log_whose_leader_cannot_be_found_is_not_read_and_not_empty():
     told = "orders-0 of west cannot be read at offset 0: NOT_LEADER_OR_FOLLOWER"
     assert read(*[refused(Code.NOT_LEADER_OR_FOLLOWER)] * 60) == (ConnectionLostError, told)
+
+
+NEW_LEADER = fetched(end=0)
+"""One that was elected a moment ago: it has the log, and tells its end when a follower has asked for more (KIP-207)."""
+
+
+def test_a_log_that_seems_to_end_before_the_end_that_was_told_is_asked_again():
+    assert read(NEW_LEADER, NEW_LEADER, LOG) == [0, 3]
+
+
+def test_a_log_that_ends_before_the_end_that_was_told_is_not_read_to_it():
+    assert read(LOG, END, stop=7) == (
+        ConnectionLostError,
+        "orders-0 of west cannot be read at offset 6: it ends there",
+    )
+
+
+def test_where_nobody_told_an_end_the_log_s_own_end_is_the_end():
+    assert read(LOG, END, stop=scan.AtMost(7)) == [0, 3]
 
 
 @pytest.mark.parametrize(
