@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import BatchError, raw_records, same_records
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.replication.resume import Upstream, surviving
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -33,6 +34,7 @@ async def proven_end(flow: FlowContext, about: MirroredPartition, traces: Traces
 
     Raises:
         ContradictionError: the sync is about other logs than those that are there.
+        UnreachableError: a log cannot be read now.
     """
     sync, end = traces.sync, traces.target.log_end
     if sync is not UNKNOWN:
@@ -87,8 +89,12 @@ async def _compared(
             stop = AtMost(traces.source.log_end)
             views = await surviving(source, about, upstream, count, stop)
             comparisons.append(same_records(views, upstream, tail, count, target_position=downstream))
-    except (BatchError, ConnectionLostError):
+    except (BatchError, UnreadableLogError):
         return []
+    except ConnectionLostError as lost:
+        raise UnreachableError(
+            f"{about.upstream}: {lost}", remedy="run it again when every partition has a leader"
+        ) from lost
     return comparisons
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.batches import decode, view_of
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
@@ -15,7 +16,7 @@ from mmtool.testing.mirror import FakeLog, fetched
 from mmtool.testing.pairs import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from mmtool.kafka.batches import Record as StoredRecord
     from mmtool.kafka.wire.fetch import FetchedPartition, FetchRequest
@@ -225,3 +226,23 @@ class Brought:
 
     async def leaves_out(self, producer_id: int) -> bool:
         return producer_id in self.left_out
+
+
+def disturb(log: PairedLog, count: int, trouble: Callable[[], FetchedPartition]) -> None:
+    """The next so many reads of the log end in trouble."""
+    answer, left = log.fetch, [count]
+
+    def fetch(*asked: int) -> FetchedPartition:
+        left[0] -= 1
+        return trouble() if left[0] >= 0 else answer(*asked)
+
+    log.fetch = fetch  # type: ignore[method-assign, assignment]  # of this log alone
+
+
+def lose_answers(log: PairedLog, count: int) -> None:
+    """The next so many reads of the log are answered by nobody."""
+
+    def lost() -> FetchedPartition:
+        raise ConnectionLostError("broker 1 does not answer")
+
+    disturb(log, count, lost)

@@ -16,7 +16,7 @@ from mmtool.replication.claims import Claim
 from mmtool.replication.establish import Standing
 from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, fetched
 from mmtool.testing.paired_flow import PairedFlow
-from mmtool.testing.paired_logs import LogOnWire, PairedLog
+from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
 from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.types import TopicId
 
@@ -133,26 +133,6 @@ def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
 
 
 # --- trouble that passes ----------------------------------------------------------------------------------
-
-
-def disturb(log, count, trouble):
-    """The next so many reads of the log end in trouble."""
-    answer, left = log.fetch, [count]
-
-    def fetch(*asked):
-        left[0] -= 1
-        return trouble() if left[0] >= 0 else answer(*asked)
-
-    log.fetch = fetch
-
-
-def lose_answers(log, count):
-    """The next so many reads of the log are answered by nobody."""
-
-    def lost():
-        raise ConnectionLostError("broker 1 does not answer")
-
-    disturb(log, count, lost)
 
 
 def test_a_source_whose_broker_died_with_the_owner_halts_nothing():

@@ -1,0 +1,62 @@
+"""Where MirrorMaker 2 stopped is told by both logs: one that cannot be read now tells nothing yet."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.take_over import Traces
+from mmtool.replication.proven_end import proven_end
+from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned, fetched
+from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
+from mmtool.testing.pairs import HERE
+from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.mm2_records import OffsetSync
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+
+@pytest.fixture
+def logs():
+    """A source with five records, and a target to which four of them were copied."""
+    source, target = PairedLog(side=HERE), PairedLog(side=HERE)
+    source.born(5)
+    target.born(4)
+    return source, target
+
+
+def end(logs):
+    source, target = logs
+    flow = SimpleNamespace(
+        source=LogOnWire(source, "source", SOURCE_ID), target=LogOnWire(target, "target", TARGET_ID)
+    )
+    sync = OffsetSync(TopicPartition("orders", 0), UpstreamOffset(1), DownstreamOffset(1))
+    traces = Traces(
+        UNKNOWN,
+        sync,
+        SourceLog(UpstreamOffset(0), UpstreamOffset(source.end)),
+        TargetLog(DownstreamOffset(0), DownstreamOffset(target.end)),
+    )
+    return asyncio.run(proven_end(flow, assigned().block.about, traces))
+
+
+def test_behind_the_last_record_that_both_logs_have_it_stopped(logs):
+    assert end(logs) == 4
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_log_that_cannot_be_read_now_is_no_log_that_tells_nothing(logs, side):
+    """What MM2 has on record is up to a minute old: all since then would be copied again."""
+    lose_answers(logs[side], 1)
+    with pytest.raises(UnreachableError, match="orders-0: broker 1 does not answer"):
+        end(logs)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["source", "target"])
+def test_a_log_that_is_corrupt_there_tells_nothing(logs, side):
+    disturb(logs[side], 1 << 30, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
+    assert end(logs) is UNKNOWN
