@@ -32,6 +32,9 @@ _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 """Nothing was read, and may be in a moment."""
 
 
+_HOLE = "there is nothing"
+
+
 class AtMost(int):
     """An offset to stop at that nobody has seen the log reach: it may end before."""
 
@@ -137,7 +140,7 @@ async def read_range(
 
     With ``read_committed`` aborted and control batches are left out; without, everything is given. A fetch asks for
     ``fetch_bytes``. A log that seems to end before ``stop`` has a new leader, which is asked again, unless that is
-    `AtMost`.
+    `AtMost`. A log that goes on to ``stop`` and gives nothing has a hole there, as cleaners leave it.
 
     Raises:
         NotAuthorisedError: without READ on the topic.
@@ -146,6 +149,8 @@ async def read_range(
     """
     position, quiet, why = start, 0, ""
     while position < stop:
+        if quiet >= _ROUNDS and why == _HOLE:
+            return
         if quiet >= _ROUNDS:
             raise ConnectionLostError(
                 f"{topic}-{partition} of {cluster.alias} cannot be read at offset {position}: {why}"
@@ -172,7 +177,7 @@ async def read_range(
                 return
             if not read_committed or admitted.admits(view):
                 yield view
-        ends = position >= (part.last_stable_offset if read_committed else part.high_watermark)
-        why = "it ends there" if ends else "nothing comes"
-        if quiet and ends and isinstance(stop, AtMost):
+        end = part.last_stable_offset if read_committed else part.high_watermark
+        why = "it ends there" if end < stop else "a quota holds it back" if answer.throttle_ms else _HOLE
+        if quiet and position >= end and isinstance(stop, AtMost):
             return

@@ -23,7 +23,7 @@ PLACE = TopicPartition("orders", 0)
 class Leader:
     """The only broker: gives these answers in turn, the last of them for ever."""
 
-    alias = "west"
+    alias, throttle_ms = "west", 0
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -42,7 +42,7 @@ class Leader:
         pass
 
     async def send_to_leader(self, *_request, **_purpose):
-        return SimpleNamespace(partitions=[self.next()])
+        return SimpleNamespace(partitions=[self.next()], throttle_ms=self.throttle_ms)
 
     async def send(self, _node, _request, **_purpose):
         return {PLACE: self.next()}
@@ -105,6 +105,20 @@ def test_a_log_that_ends_before_the_end_that_was_told_is_not_read_to_it():
     assert read(LOG, END, stop=7) == (
         ConnectionLostError,
         "orders-0 of west cannot be read at offset 6: it ends there",
+    )
+
+
+def test_a_log_whose_last_records_were_cleaned_away_is_read_to_its_end():
+    """As of tombstones that nobody follows: what is left ends at 3, and the leader shows all of it."""
+    assert read(fetched(data(0, 3), end=6), fetched(end=6)) == [0]
+
+
+def test_a_log_that_a_quota_holds_back_has_not_been_read(monkeypatch):
+    monkeypatch.setattr(Leader, "throttle_ms", 1_000)
+    ended = read(fetched(data(0, 3), end=6), fetched(end=6))
+    assert ended == (
+        ConnectionLostError,
+        "orders-0 of west cannot be read at offset 3: a quota holds it back",
     )
 
 
