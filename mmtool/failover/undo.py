@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.moving import Moved, refused_for
-from mmtool.failover.writing import Outcome, Written, failure_of_writing
+from mmtool.failover.writing import Outcome, Written, failure_of_writing, unread
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import Row
     from mmtool.kafka.ports import ClusterPort, GroupsPort
     from mmtool.plan.undo import Undo, UndoGroup
+    from mmtool.translation.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,10 @@ class Undoing:
 
     def rows(self, written: Iterable[Written] = ()) -> list[Row]:
         """One row for each commit; ``offset`` is None where it is to be deleted."""
-        done = {(result.group, place) for result in written for place in result.written}
+        done: dict[tuple[str, TopicPartition], bool | None] = {}
+        for result in written:
+            done |= {(result.group, place): True for place in result.written}
+            done |= {(result.group, place): None for place in result.unknown}
         return [
             {
                 "group": group.group,
@@ -60,7 +64,7 @@ class Undoing:
                 "offset": group.restore[place].offset if place in group.restore else None,
                 "reason": group.refused.get(place, ""),
                 "offset_before": group.now[place].offset if place in group.now else None,
-                "written": (group.group, place) in done,
+                "written": done.get((group.group, place), False),
             }
             for group in self.groups
             for place in group.places
@@ -100,7 +104,7 @@ def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
     try:
         found = groups.fresh().commits([plan.group])[plan.group]
     except MmtoolError as error:
-        return Written(plan.group, Outcome.DIFFERENT, problems=(f"not read back: {error.message}",))
+        return unread(plan.group, plan.places, failed, error)
     stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
     problems = tuple(f"{place}: {problem}" for place, problem in sorted(failed.items()))
     if stands == set(plan.places):

@@ -183,7 +183,7 @@ def _judged(
     if not offsets:
         return Written(plan.group, Outcome.WRITTEN)
     if isinstance(found, MmtoolError):
-        return _unread(plan.group, offsets, failed, found)
+        return unread(plan.group, offsets, failed, found)
     stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
     if failed:
         return _put_back(groups, plan, failed, stands)
@@ -195,16 +195,16 @@ def _judged(
     return Written(plan.group, outcome, frozenset(stands), different)
 
 
-def _unread(
+def unread(
     group: str,
-    offsets: Mapping[TopicPartition, Commit],
+    places: Iterable[TopicPartition],
     failed: Mapping[TopicPartition, Problem],
     error: MmtoolError,
 ) -> Written:
     """What was acknowledged stands, as far as anybody knows; nobody could look."""
     outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
     problems = (*_sentences(failed), f"not read back: {error.message}")
-    return Written(group, outcome, frozenset(offsets.keys() - failed.keys()), problems, _unanswered(failed))
+    return Written(group, outcome, frozenset(places).difference(failed), problems, _unanswered(failed))
 
 
 def _put_back(

@@ -98,7 +98,8 @@ class FakeGroups:
         return failed
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
-        self._answer()
+        if self.failure is not None:
+            return dict.fromkeys(places, Problem(self.failure.code, self.failure.message))
         if self.members.get(group):
             return dict.fromkeys(
                 places, Problem("GROUP_SUBSCRIBED_TO_TOPIC", "Broker: The group is subscribed to it")

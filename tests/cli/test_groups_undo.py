@@ -155,6 +155,13 @@ def test_nor_is_it_what_was_imported(mmtool, scene, tmp_path):
     assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None])
 
 
+def test_nor_is_it_what_was_put_back(undo, scene):
+    put_back = undo("--execute", "--yes", "-o", "json")
+    scene.target.groups.freezes = UnreachableError("west does not answer")
+    ended = put_back()
+    assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None, None])
+
+
 # --- the last look before the first commit -----------------------------------------------------------------
 
 
