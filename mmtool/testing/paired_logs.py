@@ -216,6 +216,7 @@ class LogOnWire:
 
 class _Answer(NamedTuple):
     partitions: list[FetchedPartition]
+    throttle_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
