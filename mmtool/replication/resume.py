@@ -74,10 +74,13 @@ class Upstream:
 
         Raises:
             ConnectionLostError: no broker answers.
+            NotAuthorisedError: without DESCRIBE on it nobody can tell.
         """
         topic = about.source_topic
-        found = await self.cluster.refresh([topic])
-        presence = self.watch.presence(topic, about.topic_id, found.get(topic))
+        found = (await self.cluster.refresh([topic])).get(topic)
+        if found is not None:
+            self.cluster.check_denied(found.error_code, f"DESCRIBE on topic {topic}")
+        presence = self.watch.presence(topic, about.topic_id, found)
         return f"topic {topic} {presence.value} on the source" if presence.is_gone else ""
 
 
@@ -230,7 +233,10 @@ async def _walk(
 
 
 async def _end(source: Upstream, about: MirroredPartition) -> int:
+    """Where the source ends, of what the flow carries. Of a partition that is gone no leader is waited for."""
     place = about.upstream
+    if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
+        raise UnreadableLogError(why)
     ends = await list_offsets(source.cluster, {place: LATEST}, read_committed=source.read_committed)
     if place not in ends:
         raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")

@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication import establish
 from mmtool.replication.claims import Claim
 from mmtool.replication.establish import Standing
@@ -180,6 +181,36 @@ def test_a_source_whose_log_is_corrupt_there_halts_its_partition_and_no_other():
     disturb(flow.source, 1, lambda: fetched(end=0)._replace(error_code=Code.CORRUPT_MESSAGE))
     flow.take()
     assert flow.halted == "orders-0 cannot be compared: orders-0 of source: CORRUPT_MESSAGE"
+
+
+def test_a_partition_that_its_topic_has_no_more_since_it_was_made_again_halts_at_once(monkeypatch):
+    """No leader is waited for that never comes."""
+    flow = died([3, 3])
+    flow.source_id = TopicId("another")
+    monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
+    flow.take()
+    assert flow.halted == (
+        "orders-0 cannot be compared: topic orders was deleted and created again on the source"
+    )
+
+
+def test_a_right_on_the_source_topic_that_was_taken_away_is_named(monkeypatch):
+    async def denied(wire, topics):
+        return {
+            topic: TopicMetadata(topic, wire.identity, Code.TOPIC_AUTHORIZATION_FAILED, [])
+            for topic in topics
+        }
+
+    def check(_wire, code, what):
+        if code == Code.TOPIC_AUTHORIZATION_FAILED:
+            raise NotAuthorisedError(f"denied: {what}")
+
+    flow = died([3, 3])
+    monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
+    monkeypatch.setattr(LogOnWire, "refresh", denied)
+    monkeypatch.setattr(LogOnWire, "check_denied", check)
+    with pytest.raises(NotAuthorisedError, match="denied: DESCRIBE on topic orders"):
+        flow.take()
 
 
 class Scene:
