@@ -105,6 +105,7 @@ class Seat:
         if partitions:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)  # membership is all that is wanted
+            self.failure = None  # a right that was missing is there again
             self._changed(True)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:

@@ -40,9 +40,10 @@ class TryAgain:
         """
         if reasons - self._known:
             self._known, self._since, self._wait = reasons, now, FIRST_SECONDS
-        if not reasons or now - self._since < self._wait:
+        needs_right = any(reason.endswith(GRANT_IT) for reason in reasons)
+        if not reasons or now - self._since < (FIRST_SECONDS if needs_right else self._wait):
             return False
         self._since = now
-        if not any(reason.endswith(GRANT_IT) for reason in reasons):
+        if not needs_right:
             self._wait *= 2
         return True

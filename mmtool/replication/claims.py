@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.cluster import retrying
@@ -18,13 +18,14 @@ from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Coroutine, Iterable, Mapping
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import TopicPartition
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 _CLAIMS_AT_ONCE = 16
@@ -155,4 +156,14 @@ async def take_shards(
                 claimed = await fence(cluster, transactional_id, claimed, in_doubt[shard])
             return shard, claimed
 
-    return dict(await asyncio.gather(*(take(*item) for item in transactional_ids.items())))
+    return dict(await all_or_none([take(*item) for item in transactional_ids.items()]))
+
+
+async def all_or_none(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all of them give; where one fails, none goes on asking behind the back of who tries again."""
+    tasks = [asyncio.ensure_future(work) for work in works]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.active_producers import active_producers_of_all
@@ -26,7 +26,7 @@ from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.claims import take_shards
+from mmtool.replication.claims import all_or_none, take_shards
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.cuts import target_cut
@@ -39,7 +39,7 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
-T = TypeVar("T")
-
 _RESUMES_AT_ONCE = 8
 _LEADER_SECONDS = 60.0
 """A leader that died with the last owner has a successor long before."""
@@ -198,8 +196,12 @@ async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: 
 
 
 def doubtful(control: ControlView) -> set[int]:
-    """Shards that their last owner did not close."""
-    return {shard for shard, record in control.shards.items() if record.open}
+    """Shards that the last owner did not close; what an owner before it says late, once it wakes up, closes nothing."""
+    if control.flow is None or control.owner is None:
+        return {shard for shard, record in control.shards.items() if record.open}
+    last = control.owner.owner
+    closed = {shard for shard, record in control.shards.items() if not record.open and record.owner == last}
+    return set(range(control.flow.shards)) - closed
 
 
 async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dict[Place, Block]:
@@ -301,7 +303,7 @@ async def _resume_all(
         return shard, recorder.take()
 
     changed: dict[int, list[Block]] = defaultdict(list)
-    for shard, blocks in await _all_or_none([one(*item) for item in doubtful.items()]):
+    for shard, blocks in await all_or_none([one(*item) for item in doubtful.items()]):
         changed[shard] += blocks
         for block in blocks:
             standing.blocks[block.about.topic_id, block.about.partition] = block
@@ -309,16 +311,6 @@ async def _resume_all(
         standing.shards[shard] = await store_blocks(
             flow.target, flow.identity, standing.shards[shard], blocks
         )
-
-
-async def _all_or_none(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all of them give; where one fails, none goes on asking behind the back of who tries again."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:

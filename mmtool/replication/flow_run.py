@@ -181,7 +181,7 @@ class FlowRun:
 
     async def close(self, *, clean: bool) -> None:
         """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
-        if clean and not self.is_away and self.standing.shards:
+        if clean and not self.is_away and not self.ownership.lost.is_set() and self.standing.shards:
             closed = closed_records(self.standing.clear(self.shard_count), self.owner)
             stop = ControlRecord(self.owner, Command.STOP, 0).key
             await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])

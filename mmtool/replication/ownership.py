@@ -100,7 +100,7 @@ class Ownership:
             async with asyncio.timeout(seconds):
                 while not waiting.done():
                     await asyncio.wait({waiting}, timeout=_LOOK_SECONDS)
-                    if self._seat.failure is not None:
+                    if self._seat.failure is not None and not waiting.done():
                         raise self._seat.failure
         finally:
             waiting.cancel()

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.looking import Sayings
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
+_PASSES = (UnreachableError, ConnectionLostError, ClaimLostError, FencedError, InDoubtError)
+"""A claim may be lost to an earlier try of our own, which a broker heard late: whose the flow is, the group says."""
 _GRACE_SECONDS = 1.0
 
 
@@ -87,7 +91,7 @@ class Regaining:
         while True:
             try:
                 await self._take_again(run)
-            except (UnreachableError, ConnectionLostError) as away:
+            except _PASSES as away:
                 self._sayings.once(run.name, f"{run.name}: waiting for the clusters: {away}")
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:

@@ -42,6 +42,15 @@ def test_what_is_new_is_tried_soon_and_what_is_halted_again_is_not_new():
     assert again.due({REFUSED, DENIED}, 36)
 
 
+def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
+    again = TryAgain()
+    for now in range(700):
+        again.due({REFUSED, DENIED} if now < 30 else {REFUSED}, now)
+    due = [now for now in range(700, 800) if again.due({REFUSED, DENIED}, now)]
+    assert due[0] - 700 <= FIRST_SECONDS
+    assert [later - earlier for earlier, later in pairwise(due)] == [15] * (len(due) - 1)
+
+
 @given(st.lists(st.sets(st.sampled_from([DENIED, REFUSED, "gone"])), max_size=200))
 def test_tries_are_never_closer_than_fifteen_seconds(halted):
     again = TryAgain()

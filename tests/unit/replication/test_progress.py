@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.state_log import ControlView
-from mmtool.plan.documents import PositionRecord, ShardRecord, State
+from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
 from mmtool.plan.partition_rows import PartitionRow
 from mmtool.replication import progress
 from mmtool.replication.establish import doubtful
@@ -122,6 +122,29 @@ def test_shards_that_were_not_closed_are_in_doubt():
         record = ShardRecord(shard, 17, 0, open=is_open, owner="me")
         view.apply(record.key, record.encode(), shard)
     assert doubtful(view) == {0, 2}
+
+
+@pytest.mark.parametrize("late", [[], [0], [0, 1]])
+def test_what_a_replaced_owner_closes_late_is_not_closed(late):
+    """It was frozen, say, and told to stop when it woke up."""
+    view = ControlView()
+    said = [FlowRecord("east-id", "west-id", "east", "west", 2), OwnerRecord("first", "host", 1, 0)]
+    said += [ShardRecord(shard, 17, 0, open=True, owner="first") for shard in range(2)]
+    said += [OwnerRecord("second", "host", 2, 0)]
+    said += [ShardRecord(shard, 17, 1, open=True, owner="second") for shard in range(2)]
+    said += [ShardRecord(shard, 17, 0, open=False, owner="first") for shard in late]
+    for offset, record in enumerate(said):
+        view.apply(record.key, record.encode(), offset)
+    assert doubtful(view) == {0, 1}
+
+
+def test_what_the_last_owner_had_not_claimed_yet_is_in_doubt():
+    view = ControlView()
+    said = [FlowRecord("east-id", "west-id", "east", "west", 1), OwnerRecord("first", "host", 1, 0)]
+    said += [ShardRecord(0, 17, 0, open=False, owner="first"), OwnerRecord("second", "host", 2, 0)]
+    for offset, record in enumerate(said):
+        view.apply(record.key, record.encode(), offset)
+    assert doubtful(view) == {0}
 
 
 def test_a_flow_that_never_ran_has_nothing_in_doubt():

@@ -10,6 +10,8 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.replication import regaining
+from mmtool.replication.claims import ClaimLostError
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.regaining import Regaining
 
 AWAY = UnreachableError("cluster east does not answer")
@@ -75,6 +77,16 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
         "a->b: lost its claim; waiting to own the flow again",
         "a->b: waiting for the clusters: cluster east does not answer",
     ]
+
+
+def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again():
+    run = Run(ClaimLostError("another mmtool claimed it"), FencedError("shard 1"), InDoubtError("runs"), None)
+
+    async def play(taking, regained):
+        await taking.wait(5)
+        return run.tried, regained.is_set()
+
+    assert scene(run, play)[0] == (4, True)
 
 
 def test_while_the_source_is_away_nothing_is_fenced_on_the_target():

@@ -1,0 +1,75 @@
+"""The seat of a flow's owner, whatever was the matter with it before."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.membership import Seat
+from mmtool.replication import ownership
+from mmtool.replication.claims import all_or_none
+from mmtool.replication.ownership import Ownership
+
+DENIED = NotAuthorisedError("READ on group g is denied")
+FLOW = SimpleNamespace(
+    target=None,
+    identity=SimpleNamespace(name="a->b", ownership_group="g", control_topic="c"),
+    settings=SimpleNamespace(target=None),
+)
+
+
+class QuietSeat:
+    """Nobody tells it anything."""
+
+    def __init__(self, *_):
+        self.failure = None
+
+
+def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
+    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+
+    async def scene():
+        mine = Ownership(FLOW)
+        mine._now(False)
+        mine._seat.failure = DENIED
+        with pytest.raises(NotAuthorisedError):
+            await mine.again()
+        mine._now(True)
+        await mine.again()
+        return mine.held.is_set(), mine.lost.is_set()
+
+    assert asyncio.run(scene()) == (True, False)
+
+
+def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
+    consumer = SimpleNamespace(incremental_assign=lambda _: None, pause=lambda _: None)
+    told = []
+    seat = Seat(None, "g", "c", "me", told.append)
+    seat.failure = DENIED
+    seat._assigned(consumer, ["c-0"])
+    assert (seat.failure, told) == (None, [True])
+
+
+def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():
+    ended = []
+
+    async def slow():
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("slow")
+
+    async def fails():
+        await asyncio.sleep(0)
+        raise DENIED
+
+    async def scene():
+        with pytest.raises(NotAuthorisedError):
+            await all_or_none([slow(), fails()])
+        await asyncio.sleep(0)
+        return len(asyncio.all_tasks())
+
+    assert (asyncio.run(scene()), ended) == (1, ["slow"])
