@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pytest
 
 from mmtool.lab.waiting import wait_until
+from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Bench, Stage
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
@@ -53,3 +55,28 @@ def test_an_owner_that_slept_for_a_minute_writes_nothing_when_it_wakes(pair, mea
     stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
     asked = stage.prove_exact(standby)
     measured(f"{asked} offsets exact after an owner had slept for {ASLEEP_SECONDS:.0f} s")
+
+
+def test_what_an_owner_says_once_it_wakes_hides_nothing_from_the_next_but_one(pair, tmp_path):
+    """It had nothing to mirror when it froze, so it ends as cleanly as if the flow were still its own."""
+    stage, owner, standby = pair
+
+    def flow(verb):
+        answer = run_mmtool(tmp_path / verb, "flow", verb, "-c", str(stage.properties))
+        assert answer.code == 0, answer.stderr
+
+    flow("pause")
+    owner.wait_line(r"is paused", PATIENCE_SECONDS)
+    time.sleep(2)
+    owner.freeze()
+    standby.wait_line(r"owner of the flow", PATIENCE_SECONDS)
+    time.sleep(2)
+    os.killpg(owner.pid, signal.SIGTERM)
+    owner.thaw()
+    assert "Traceback" not in owner.wait(PATIENCE_SECONDS).stderr
+    flow("resume")
+    stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    standby.kill_all()
+    successor = stage.start()
+    stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+    stage.prove_exact(successor)
