@@ -7,7 +7,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER
 from mmtool.errors import MmtoolError, UnreachableError
@@ -25,8 +25,9 @@ from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
-from mmtool.replication.spark_rounds import end_start, local_master, open_rounds, spark_log
-from mmtool.threads import in_thread, left_behind
+from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log
+from mmtool.replication.stopping import StopAskedError, or_stop, unless_stopped
+from mmtool.threads import left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS = 1.0
 _FAILURES_IN_A_ROW = 5
-
-
-class _StoppedError(Exception):
-    """Somebody asked to stop while something was still being waited for."""
 
 
 @dataclass(slots=True)
@@ -109,14 +106,14 @@ class Engine:
             if self._is_done():
                 for rota in self._rotas.values():
                     await rota.finish()
-        except _StoppedError:
+        except StopAskedError:
             clean = self.ready.is_set()
         finally:
             await self.late.stop()
             await self._regaining.stop()
             for rota in self._rotas.values():
                 await rota.stop()
-            ending = asyncio.create_task(_end_spark(starting, clean=clean))
+            ending = asyncio.create_task(end_spark(starting, clean=clean))
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
@@ -135,8 +132,8 @@ class Engine:
             MmtoolError: it did not start, or was killed while it did.
         """
         try:
-            await self._or_stop(starting)
-        except (MmtoolError, _StoppedError):
+            await or_stop(starting, self.stop)
+        except (MmtoolError, StopAskedError):
             raise
         except Exception as error:
             raise MmtoolError(
@@ -187,17 +184,14 @@ class Engine:
 
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""
-        joining = asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in self.runs))
-        try:
-            await self._or_stop(joining)
-        finally:
-            joining.cancel()
-            with suppress(asyncio.CancelledError):
-                await joining
+        await unless_stopped(self._join(), self.stop)
         for run in self.runs:
             await self._own(run)
         self._topics.warn()
         self.ready.set()
+
+    async def _join(self) -> None:
+        await asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in self.runs))
 
     async def _own(self, run: FlowRun) -> None:
         await run.take_to_mirror()
@@ -209,21 +203,6 @@ class Engine:
     def _duties(self, run: FlowRun) -> Sequence[Duty]:
         """None for a drain, which is over in a moment and must not commit for the groups that are being moved."""
         return () if self.options.until is not None else duties_of(run, self.heartbeats_only, self.say)
-
-    async def _or_stop(self, work: asyncio.Future[Any]) -> None:
-        """Waits for work that may take for ever, but not past a stop.
-
-        Raises:
-            _StoppedError: the stop came first.
-        """
-        stopping = asyncio.ensure_future(self.stop.wait())
-        try:
-            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
-        if not work.done():
-            raise _StoppedError
-        work.result()
 
     async def _set_goals(self) -> None:
         for run in self.runs:
@@ -385,15 +364,3 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
-
-
-async def _end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:
-    if starting is None:
-        return
-    if starting.cancel():
-        end_start()
-    else:
-        with suppress(Exception):
-            await in_thread(starting.result().stop)
-    if clean:
-        spark_log().unlink(missing_ok=True)

@@ -16,8 +16,10 @@ from mmtool.errors import UsageError
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_archive import spark_classes
 from mmtool.replication.task import run_task
+from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.replication.assignment import TaskAssignment
@@ -158,7 +160,20 @@ def _context(settings: Mapping[str, str]) -> Any:
     return context
 
 
-def end_start() -> None:
+async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:
+    """Ends Spark, up or still coming up; its log is kept unless all went well."""
+    if starting is None:
+        return
+    if starting.cancel():
+        _end_start()
+    else:
+        with suppress(Exception):
+            await in_thread(starting.result().stop)
+    if clean:
+        spark_log().unlink(missing_ok=True)
+
+
+def _end_start() -> None:
     """Ends a JVM that is still coming up: by itself it would see that nobody waits for it only once it is up.
 
     It leads a process group of its own, and is the only child of ours that does.

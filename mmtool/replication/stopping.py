@@ -1,0 +1,46 @@
+"""Waiting for what may take for ever, but not past a stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+T = TypeVar("T")
+
+
+class StopAskedError(Exception):
+    """Somebody asked to stop while something was still being waited for."""
+
+
+async def or_stop(work: asyncio.Future[T], stop: asyncio.Event) -> T:
+    """What comes of the work, which is left as it is by a stop.
+
+    Raises:
+        StopAskedError: the stop came first.
+    """
+    stopping = asyncio.ensure_future(stop.wait())
+    either: set[asyncio.Future[Any]] = {work, stopping}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    if not work.done():
+        raise StopAskedError
+    return work.result()
+
+
+async def unless_stopped(work: Coroutine[None, None, T], stop: asyncio.Event) -> T:
+    """The same for work that nobody goes on with: a stop ends it where it is.
+
+    Raises:
+        StopAskedError: the stop came first.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await or_stop(task, stop)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
