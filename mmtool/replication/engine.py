@@ -184,14 +184,15 @@ class Engine:
 
     async def _take_over(self) -> None:
         """Becomes the owner of every flow, while Spark starts."""
-        await unless_stopped(self._join(), self.stop)
-        for run in self.runs:
+        runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
+        await unless_stopped(self._join(runs), self.stop)
+        for run in runs:
             await self._own(run)
         self._topics.warn()
         self.ready.set()
 
-    async def _join(self) -> None:
-        await asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in self.runs))
+    async def _join(self, runs: Sequence[FlowRun]) -> None:
+        await asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in runs))
 
     async def _own(self, run: FlowRun) -> None:
         await run.take_to_mirror()
