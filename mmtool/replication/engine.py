@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER
+from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER, compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
@@ -174,10 +174,10 @@ class Engine:
         try:
             await run.join(standby=self.options.standby, say=self.say)
             await self._own(run)
+            await self._catch_up(run)
         except BaseException:
             await run.close(clean=False)
             raise
-        self.runs.append(run)
         self._rotas[run.name].start()
         self._topics.warn()
         self._replan.set()
@@ -225,19 +225,28 @@ class Engine:
         self.late.flows.update({name: changes[name].settings for name in self.late.flows})
         beating, self.heartbeats_only = self.heartbeats_only, heartbeats_only
         for run in self.runs:
-            fields = changes[run.name].fields
-            try:
-                await run.adopt(changes[run.name].settings)
-            except MmtoolError as error:
-                self.say(f"{run.name}: {error.message}")
-            self._drop_goals(run)
-            if fields - OF_PUMPS - OF_THE_DRIVER or list(beating) != list(heartbeats_only):
-                self._rotas[run.name].adopt(self._duties(run))
-            if fields & OF_PUMPS:
-                self._replan.set()
-            if "throttle_bytes_per_second" in fields:
-                self._tell_throttle(run)
+            await self._change(run, changes[run.name], beats_else=list(beating) != list(heartbeats_only))
         self._topics.soon()
+
+    async def _change(self, run: FlowRun, changes: Changes, *, beats_else: bool) -> None:
+        try:
+            await run.adopt(changes.settings)
+        except MmtoolError as error:
+            self.say(f"{run.name}: {error.message}")
+        self._drop_goals(run)
+        if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
+            self._rotas[run.name].adopt(self._duties(run))
+        if changes.fields & OF_PUMPS:
+            self._replan.set()
+        if "throttle_bytes_per_second" in changes.fields:
+            self._tell_throttle(run)
+
+    async def _catch_up(self, run: FlowRun) -> None:
+        """With what the file has come to say while the flow was beginning: from now on `adopt` knows of it."""
+        while (changes := compare(run.flow.settings, self.late.flows[run.name])).fields:
+            await self._change(run, changes, beats_else=True)
+            self._topics.soon()
+        self.runs.append(run)
 
     def _drop_goals(self, run: FlowRun) -> None:
         """What is not mirrored any more is not waited for."""

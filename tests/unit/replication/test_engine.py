@@ -191,3 +191,20 @@ def test_a_flow_that_begins_while_others_are_waited_for_is_taken_once_and_its_du
         return late.did.count("take"), [duty.turns for duty in scene.duties] == turns
 
     assert played(play) == (1, True)
+
+
+def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
+    """It is in no list meanwhile, and every later look at the file finds nothing that has changed."""
+
+    async def play(scene):
+        _, late = scene.runs.values()
+        late.failures["meet"] = [AWAY]
+        late.joined.clear()
+        async with scene.running():
+            await until(lambda: "join" in late.did)
+            await scene.reload("c->b.sync.group.offsets.interval.seconds = 77\n")
+            late.joined.set()
+            await until(lambda: late in scene.engine.runs)
+        return late.flow.settings.sync_group_offsets_interval_seconds, scene.duties[-1].interval
+
+    assert played(play) == (77, 77)
