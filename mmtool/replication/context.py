@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import ConfigError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.cluster_facts import check_cluster_id
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import FlowIdentity
 
 if TYPE_CHECKING:
@@ -29,6 +30,14 @@ class FlowContext:
     identity: FlowIdentity
     source: WireCluster
     target: WireCluster
+
+    async def answers(self) -> bool:
+        """Whether both clusters are there now."""
+        try:
+            await asyncio.gather(self.source.refresh(()), self.target.refresh(()))
+        except ConnectionLostError:
+            return False
+        return True
 
     async def close(self) -> None:
         await asyncio.gather(self.source.close(), self.target.close())

@@ -19,14 +19,14 @@ from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.latecomers import Latecomers
+from mmtool.replication.latecomers import Latecomers, has_gone_away
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import reason_of, spark_is_gone
-from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log
-from mmtool.replication.stopping import StopAskedError, or_stop, unless_stopped
+from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log, spark_up
+from mmtool.replication.stopping import StopAskedError, unless_stopped
 from mmtool.threads import left_behind
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Engine:
         tick: Called a few times a second with the runs, for progress.
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats and no flow.
-        ready: Set when this process owns all flows.
+        ready: Set when this process owns all flows whose clusters are there.
         goals: By the name of the flow, ends that are to be reached before this ends by itself.
         late: Flows that have not begun.
     """
@@ -100,7 +100,7 @@ class Engine:
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
-                await self._up(starting)
+                await spark_up(starting, self.stop)
                 await self._rounds(starting)
             clean = True
             if self._is_done():
@@ -124,22 +124,6 @@ class Engine:
     def _open_spark(self) -> Rounds:
         first = self.settings[0]
         return open_rounds(first.spark_master or local_master(self._slots()), first.spark_conf)
-
-    async def _up(self, starting: asyncio.Future[Rounds]) -> None:
-        """Waits for Spark.
-
-        Raises:
-            MmtoolError: it did not start, or was killed while it did.
-        """
-        try:
-            await or_stop(starting, self.stop)
-        except (MmtoolError, StopAskedError):
-            raise
-        except Exception as error:
-            raise MmtoolError(
-                f"Spark did not start: {reason_of(error)}",
-                remedy=f"run the same command again; Spark's own log is {spark_log()}",
-            ) from error
 
     def _slots(self) -> int:
         """How many tasks a round may have.
@@ -187,17 +171,40 @@ class Engine:
         runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
         for run in runs:
-            await self._own(run)
+            await self._own_when_there(run)
         self._topics.warn()
         self.ready.set()
 
     async def _join(self, runs: Sequence[FlowRun]) -> None:
         await asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in runs))
 
+    async def _own_when_there(self, run: FlowRun) -> None:
+        """Now, or once a cluster is back that went away while the flow was joined: the others do not wait for it."""
+        try:
+            await self._own(run)
+        except (UnreachableError, ConnectionLostError) as error:
+            if not await has_gone_away(run, error):
+                raise
+            if self.options.has_goal:
+                raise UnreachableError(
+                    f"{run.name}: {error}", remedy="check that cluster, then run again"
+                ) from error
+            self._regaining.begin_untaken(run, error, self._taken_late)
+
     async def _own(self, run: FlowRun) -> None:
-        await run.take_to_mirror()
-        self.say(f"{run.name}: owner of the flow; {counted(len(run.partitions()), 'partition')} to mirror")
         self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
+        if run.ownership.lost.is_set():
+            await run.ownership.again()
+        await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
+        await run.take_to_mirror()
+        self._tell_owner(run)
+
+    def _taken_late(self, run: FlowRun) -> None:
+        self._tell_owner(run)
+        self._topics.warn()
+
+    def _tell_owner(self, run: FlowRun) -> None:
+        self.say(f"{run.name}: owner of the flow; {counted(len(run.partitions()), 'partition')} to mirror")
         if run.flow.settings.throttle_bytes_per_second is not None:
             self._tell_throttle(run)
 
@@ -265,8 +272,10 @@ class Engine:
 
     async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
         self._spark = starting.result()
-        for rota in self._rotas.values():
-            rota.start()  # not before: records come first, and Spark's start needs the machine
+        for run in self._present():
+            self._rotas[
+                run.name
+            ].start()  # not before: records come first, and Spark's start needs the machine
         failures = 0
         while not self.stop.is_set() and not self._is_done():
             await self._regaining.settle()

@@ -115,7 +115,7 @@ class FlowRun:
         await make_internal_topics(self.flow)
         await self.ownership.acquire(standby=standby, say=say)
         if standby:
-            await self._predecessor.check(say)
+            self._predecessor.check_later(say)
 
     async def take(self, *, in_doubt: bool = False) -> None:
         """Claims every shard and learns where each partition stands.
@@ -146,8 +146,9 @@ class FlowRun:
         """The same, with its topics, for who is going to mirror; not for who mends what is stored.
 
         Raises:
-            RefusedError: what was mirrored is not on record any more.
+            RefusedError, OwnedElsewhereError: what was mirrored is not on record any more; MM2 runs the flow by now.
         """
+        await self._predecessor.check_again()
         await self.take(in_doubt=in_doubt)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
         await self.refresh()

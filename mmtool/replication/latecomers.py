@@ -104,6 +104,14 @@ def is_away(error: object) -> TypeGuard[UnreachableError]:
     return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
 
 
+async def has_gone_away(run: FlowRun, error: Exception) -> bool:
+    """Whether a flow that was met could not be taken because a cluster is away since.
+
+    Where both answer, something else is the matter that may last, as a partition without a leader.
+    """
+    return isinstance(error, ConnectionLostError) or (is_away(error) and not await run.flow.answers())
+
+
 def has_failed_over(error: object) -> TypeGuard[MmtoolError]:
     """Whether a flow is refused because all of its topics have failed over: a release lets it begin."""
     return isinstance(error, MmtoolError) and error.code == State.FAILED_OVER

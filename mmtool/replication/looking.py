@@ -90,7 +90,7 @@ class TopicsLook:
     def warn(self) -> None:
         """Says what is the matter with the topics as they were found."""
         for run in self.runs:
-            if run.view.matched == 0:
+            if run.view.matched == 0 and not run.is_away:
                 self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))

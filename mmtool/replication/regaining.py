@@ -42,6 +42,7 @@ class Regaining:
         self._regained = regained
         self._tasks: set[asyncio.Task[None]] = set()
         self._sayings = Sayings(say)
+        self._untaken: dict[str, Callable[[FlowRun], None]] = {}
         self._grace = 0.0
 
     @property
@@ -56,6 +57,24 @@ class Regaining:
 
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
+        self._say(f"{run.name}: lost its claim; waiting to own the flow again")
+        self._begin(run)
+
+    def begin_untaken(self, run: FlowRun, away: Exception, taken: Callable[[FlowRun], None]) -> None:
+        """The seat is ours, and a cluster went away before the flow could be taken.
+
+        Nothing of ours can be in doubt: only what the last owner left open is fenced.
+
+        Args:
+            run: The flow.
+            away: What kept it from being taken.
+            taken: Called once it is.
+        """
+        self._untaken[run.name] = taken
+        self._tell_away(run, away)
+        self._begin(run)
+
+    def _begin(self, run: FlowRun) -> None:
         run.is_away, self._grace = True, _GRACE_SECONDS
         self._tasks.add(asyncio.create_task(self._regain(run)))
 
@@ -87,18 +106,22 @@ class Regaining:
         self._tasks.clear()
 
     async def _regain(self, run: FlowRun) -> None:
-        self._say(f"{run.name}: lost its claim; waiting to own the flow again")
         while True:
             try:
                 await self._take_again(run)
             except _PASSES as away:
-                self._sayings.once(run.name, f"{run.name}: waiting for the clusters: {away}")
+                self._tell_away(run, away)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
                 break
         self._sayings.is_well(run.name)
         run.is_away = False
+        if taken := self._untaken.pop(run.name, None):
+            taken(run)
         self._regained.set()
+
+    def _tell_away(self, run: FlowRun, away: Exception) -> None:
+        self._sayings.once(run.name, f"{run.name}: waiting for the clusters: {away}")
 
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()
@@ -106,5 +129,5 @@ class Regaining:
         await (
             run.matches()
         )  # while the source is away nothing is fenced: each fence leaves a marker in each mirror
-        await run.take_to_mirror(in_doubt=True)
+        await run.take_to_mirror(in_doubt=run.name not in self._untaken)
         self._rotas[run.name].start()

@@ -12,9 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mmtool.errors import UsageError
+from mmtool.errors import MmtoolError, UsageError
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_archive import spark_classes
+from mmtool.replication.spark_errors import reason_of
+from mmtool.replication.stopping import StopAskedError, or_stop
 from mmtool.replication.task import run_task
 from mmtool.threads import in_thread
 
@@ -158,6 +160,24 @@ def _context(settings: Mapping[str, str]) -> Any:
     # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
     AccumulatorTCPServer.handle_error = lambda *_: None
     return context
+
+
+async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:
+    """Waits for Spark.
+
+    Raises:
+        MmtoolError: it did not start, or was killed while it did.
+        StopAskedError: the stop came first.
+    """
+    try:
+        await or_stop(starting, stop)
+    except (MmtoolError, StopAskedError):
+        raise
+    except Exception as error:
+        raise MmtoolError(
+            f"Spark did not start: {reason_of(error)}",
+            remedy=f"run the same command again; Spark's own log is {spark_log()}",
+        ) from error
 
 
 async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> None:

@@ -65,18 +65,33 @@ class Predecessor:
     _left: tuple[Mapping[TopicPartition, UpstreamOffset], Mapping[TopicPartition, OffsetSync]] | None = None
     _cuts: dict[TopicPartition, Cut] = field(default_factory=dict)
     _begun: bool = False
+    _again: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
         self._guard = MirrorMakerGuard(self.flow, self.warnings)
 
     async def check(self, say: Callable[[str], None]) -> None:
-        """Before anything is written; and again where this process had to wait for its turn.
+        """Before anything is written.
 
         Raises:
             OwnedElsewhereError: MM2 runs the flow, and this is no take-over.
         """
         if not self.take_over:
             await self._guard.refuse(say)
+
+    def check_later(self, say: Callable[[str], None]) -> None:
+        """Whoever had to wait for its turn looks for MM2 once more when it takes the flow, whenever it can."""
+        self._again = say
+
+    async def check_again(self) -> None:
+        """What was put off, until it has been done once.
+
+        Raises:
+            OwnedElsewhereError, UnreachableError: as `MirrorMakerGuard.refuse`.
+        """
+        if self._again is not None:
+            await self.check(self._again)
+            self._again = None
 
     async def wait(self, say: Callable[[str], None]) -> None:
         """For a take-over: until MM2 has stopped."""

@@ -10,13 +10,16 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.config.changes import compare
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import engine as driver
 from mmtool.replication import latecomers, regaining
 from mmtool.replication.engine import Engine
 from mmtool.replication.mirror_topics import TopicsView
 from mmtool.replication.run_options import RunOptions
+from mmtool.replication.spark_rounds import spark_up
 
+LOST = ConnectionLostError("connection to broker 1 of c: reset")
 AWAY = UnreachableError("cluster c does not answer")
 FILE = """
 clusters = a, b, c
@@ -39,8 +42,9 @@ class Run:
     """As much of a flow as the driver touches. What is in ``failures`` is raised, one at a time, by who asks for it."""
 
     def __init__(self, settings):
-        self.name, self.flow = settings.name, SimpleNamespace(settings=settings)
-        self.ownership = SimpleNamespace(lost=asyncio.Event(), again=self._done("again"))
+        self.name, self.answers = settings.name, True
+        self.flow = SimpleNamespace(settings=settings, answers=self._answers)
+        self.ownership = SimpleNamespace(lost=asyncio.Event(), again=self._again)
         self.standing = SimpleNamespace(shards={})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
@@ -57,6 +61,13 @@ class Run:
                 raise failure
 
         return do
+
+    async def _again(self):
+        await self._done("again")()
+        self.ownership.lost.clear()
+
+    async def _answers(self):
+        return self.answers
 
     async def join(self, *, standby, say):
         self.did.append("join")
@@ -165,10 +176,9 @@ async def until(condition):
 
 def test_a_spark_that_dies_while_it_starts_is_told_in_one_line_with_the_remedy():
     async def scene():
-        engine = Engine([], RunOptions(), asyncio.Event(), lambda _: None, lambda _: None)
         starting = asyncio.get_running_loop().create_future()
         starting.set_exception(ConnectionRefusedError(111, "Connection refused"))
-        await engine._up(starting)
+        await spark_up(starting, asyncio.Event())
 
     with pytest.raises(MmtoolError, match=r"Spark did not start: .*Connection refused") as raised:
         asyncio.run(scene())
@@ -208,3 +218,74 @@ def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
         return late.flow.settings.sync_group_offsets_interval_seconds, scene.duties[-1].interval
 
     assert played(play) == (77, 77)
+
+
+@pytest.mark.parametrize(
+    ("where", "failures"),
+    [("take", [LOST, LOST]), ("take", [AWAY]), ("matches", [LOST, AWAY, LOST])],
+    ids=["lost in the middle", "silent for a minute", "source away"],
+)
+def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is_waited_for(
+    played, where, failures
+):
+    async def play(scene):
+        other, run = scene.runs.values()
+        run.failures[where], run.answers = [*failures], False
+        async with scene.running():
+            await until(lambda: scene.engine.ready.is_set() and not run.is_away)
+            await until(lambda: all(duty.turns for duty in scene.duties))
+        took = [what for what in run.did if what.startswith("take")]
+        return other.did.count("take"), took, run.closed, len(scene.duties), scene.said
+
+    tries = len(failures) + 1 if where == "take" else 1
+    others, took, closed, rotas, said = played(play)
+    assert (others, took, closed, rotas) == (1, ["take"] * tries, True, 2)
+    assert said[0] == "a->b: owner of the flow; 0 partitions to mirror"
+    assert said[1] == f"c->b: waiting for the clusters: {failures[0]}"
+    assert said[-1] == "c->b: owner of the flow; 0 partitions to mirror"
+
+
+def ended(played, prepare, **options):
+    """What ended a run, and how the flow to c was closed."""
+
+    async def play(scene):
+        run = scene.runs["c->b"]
+        prepare(run)
+        with pytest.raises(UnreachableError) as raised:
+            await asyncio.wait_for(scene.engine.run(), 2)
+        return raised.value, run.closed
+
+    return played(play, **options)
+
+
+def test_what_has_no_leader_is_named_and_nothing_starts_for_its_cluster_answers(played):
+    """That may last, and a restart after a crash cannot fence what nobody leads."""
+    alone = UnreachableError("offsets of cluster b: c.orders-0 of b has no leader")
+    error, closed = ended(played, lambda run: run.failures.update(take=[alone]))
+    assert (error, closed) == (alone, False)
+
+
+def test_a_right_that_is_missing_is_not_waited_for_at_a_start(played):
+    def denied(run):
+        run.failures["take"], run.answers = [NotAuthorisedError("WRITE is denied")], False
+
+    error, closed = ended(played, denied)
+    assert (error.message, closed) == ("WRITE is denied", False)
+
+
+def test_a_run_with_a_goal_ends_where_a_cluster_goes_away_with_one_line_that_says_which(played):
+    error, closed = ended(
+        played, lambda run: run.failures.update(take=[LOST]), until={"a->b": {}, "c->b": {}}
+    )
+    assert (error.message, error.exit_code, closed) == (f"c->b: {LOST}", 9, False)
+
+
+def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
+    async def play(scene):
+        run = scene.runs["c->b"]
+        run.ownership.lost.set()
+        async with scene.running():
+            await until(scene.engine.ready.is_set)
+        return run.did[2:5]
+
+    assert played(play) == ["again", "matches", "take"]
