@@ -137,11 +137,14 @@ class Engine:
 
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
-        found = await asyncio.gather(*(self._meet(flow) for flow in self.settings), return_exceptions=True)
+        meeting = (unless_stopped(self._meet(flow), self.stop) for flow in self.settings)
+        found = await asyncio.gather(*meeting, return_exceptions=True)
         self.runs += [run for run in found if isinstance(run, FlowRun)]
+        if self.stop.is_set():
+            raise StopAskedError
         self.late.sort(self.settings, found, has_goal=self.options.has_goal)
         if self.options.until_caught_up:
-            await refuse_idle(self.runs)
+            await unless_stopped(refuse_idle(self.runs), self.stop)
 
     async def _meet(self, flow: FlowSettings) -> FlowRun:
         """Both clusters answer, and nothing speaks against mirroring."""
@@ -171,7 +174,7 @@ class Engine:
         runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
         for run in runs:
-            await self._own_when_there(run)
+            await unless_stopped(self._own_when_there(run), self.stop)
         self._topics.warn()
         self.ready.set()
 
@@ -217,7 +220,7 @@ class Engine:
             if self.options.until is not None:
                 self.goals[run.name] = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
-                self.goals[run.name] = await run.goal()
+                self.goals[run.name] = await unless_stopped(run.goal(), self.stop)
 
     # --- other settings ---------------------------------------------------------------------------------
 
@@ -289,7 +292,7 @@ class Engine:
                 await self._round_once()
             except (UnreachableError, ConnectionLostError) as error:
                 self._recover(error, 0)
-            except MmtoolError:
+            except (MmtoolError, StopAskedError):
                 raise
             except Exception as error:  # noqa: BLE001  Spark wraps whatever a task died of
                 failures = 0 if time.monotonic() - started > self._round_seconds() / 2 else failures + 1
@@ -304,7 +307,7 @@ class Engine:
     async def _idle(self) -> None:
         """Nothing to mirror yet: look again, soon."""
         if self._topics.is_due:
-            await self._topics.look()
+            await unless_stopped(self._topics.look(), self.stop)
         self._regain_lost()
         self._show()
         if self._regaining.is_busy:
@@ -325,7 +328,7 @@ class Engine:
         runs, started = self._present(), time.monotonic()
         for run in runs:
             run.retry_halted()
-            await run.renew_claims()
+            await self._renew(run)
         assert self._spark is not None
         tasks = plan_round(runs, self._round, self._slots(), self._round_seconds())
         this = Round(
@@ -340,6 +343,13 @@ class Engine:
             self._again,
         )
         self._fold(runs, await this.run(tasks), time.monotonic() - started)
+
+    async def _renew(self, run: FlowRun) -> None:
+        try:
+            await unless_stopped(run.renew_claims(), self.stop)
+        except StopAskedError:
+            run.is_away = True  # some claims are newer than we know of: its shards stay open on record
+            raise
 
     def _must_stop(self) -> bool:
         lost = any(run.ownership.lost.is_set() for run in self._present())

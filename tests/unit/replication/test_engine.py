@@ -51,11 +51,14 @@ class Run:
         self.is_away = self.wants_look = False
         self.joined = asyncio.Event()
         self.joined.set()
-        self.did, self.failures, self.closed = [], {}, None
+        self.did, self.failures, self.closed, self.hangs_at = [], {}, None, ""
+        self.to_mirror = []
 
     def _done(self, what):
         async def do():
             self.did.append(what)
+            if what == self.hangs_at:
+                await asyncio.sleep(60)
             for failure in self.failures.get(what, [])[:1]:
                 self.failures[what].pop(0)
                 raise failure
@@ -94,7 +97,20 @@ class Run:
         return []
 
     def loads(self):
-        return []
+        return self.to_mirror
+
+    def retry_halted(self):
+        pass
+
+    async def renew_claims(self):
+        await self._done("renew")()
+
+    async def goal(self):
+        await self._done("goal")()
+        return {}
+
+    def reached(self, goal):
+        return False
 
 
 class Duty:
@@ -289,3 +305,30 @@ def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anyth
         return run.did[2:5]
 
     assert played(play) == ["again", "matches", "take"]
+
+
+@pytest.mark.parametrize(
+    ("where", "closed", "options"),
+    [
+        ("meet", (False, None), {}),
+        ("matches", (False, False), {"until_caught_up": True}),
+        ("take", (False, False), {}),
+        ("goal", (True, True), {"until_caught_up": True}),
+        ("refresh", (True, True), {}),
+        ("renew", (True, False), {}),
+    ],
+)
+def test_a_stop_is_heard_wherever_a_cluster_keeps_silent(played, where, closed, options):
+    """Shards stay open on record where it is not known what the target was told last."""
+
+    async def play(scene):
+        other, run = scene.runs.values()
+        run.hangs_at, run.to_mirror = where, ["a load"] if where == "renew" else []
+        task = asyncio.create_task(scene.engine.run())
+        await until(lambda: where in run.did)
+        await asyncio.sleep(0.01)
+        scene.engine.stop.set()
+        await asyncio.wait_for(task, 1)
+        return other.closed, run.closed
+
+    assert played(play, **options) == closed
