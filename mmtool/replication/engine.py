@@ -275,10 +275,8 @@ class Engine:
 
     async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
         self._spark = starting.result()
-        for run in self._present():
-            self._rotas[
-                run.name
-            ].start()  # not before: records come first, and Spark's start needs the machine
+        for run in self._present():  # not before: records come first, and Spark's start needs the machine
+            self._rotas[run.name].start()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
             await self._regaining.settle()

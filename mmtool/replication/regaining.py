@@ -128,6 +128,6 @@ class Regaining:
         await run.ownership.again()
         await (
             run.matches()
-        )  # while the source is away nothing is fenced: each fence leaves a marker in each mirror
+        )  # while the source is away nothing is fenced: a fence leaves a marker in each mirror
         await run.take_to_mirror(in_doubt=run.name not in self._untaken)
         self._rotas[run.name].start()
