@@ -22,7 +22,7 @@ from mmtool.plan.emergency import Unknowns
 from mmtool.plan.fenced import fence_body
 from mmtool.plan.journal import Entry, Kind, group_body
 from mmtool.plan.salvage import begun_body, written_body
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -213,8 +213,18 @@ class Journalist:
         return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
 
     def supersede(self, other: Recorded) -> None:
-        """Ends an operation that has written nothing: this one takes its place, and has its marks already."""
+        """Ends an operation that has written nothing: this one takes its place, and has its marks already.
+
+        What has replayed a part of its records stays open: only who resumes or cancels it finds out how many.
+        """
         assert self.operation is not None
+        if other.half_replayed:
+            warn(
+                f"operation {other.operation_id} stays open: some of the diverged records of"
+                f" {few(sorted(other.half_replayed))} may be replayed by now; once {other.names.source} is back,"
+                f" `mmtool failover cancel {other.operation_id}` lets {other.names.flow} pass over those"
+            )
+            return
         ours = self.operation.plan.operation_id
         ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm

@@ -178,7 +178,8 @@ class Landing:
             OwnedElsewhereError, RefusedError: As `giving_way`; what gives way is ended by this one.
         """
         for other in self.giving_way():
-            self.ways.journal.supersede(other)
+            if not other.half_replayed:  # it stays open, as was said when topics were marked
+                self.ways.journal.supersede(other)
 
     def giving_way(self) -> Sequence[Recorded]:
         """What was begun about these groups, has not ended, and gives way to this one; nobody else is at it.
@@ -253,7 +254,7 @@ class Landing:
 
 
 def gives_way(other: Recorded, mode: Mode) -> bool:
-    """Whether an operation of that mode ends this open one: an emergency does all that have written nothing.
+    """Whether this open one is not in the way of that mode; an emergency waits for none that has written nothing.
 
     What ended by itself with everything as it was needs no word; what was killed on its way does. So does what has left
     its fence behind, its marks, or diverged records that may be written in part: it is on record there alone.

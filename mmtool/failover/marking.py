@@ -1,7 +1,8 @@
 """The marks that an operation sets on topics of the source, hands on, and takes back.
 
 I  whoever ends an operation has its marks first: no mark names an operation that is over
-J  a topic that another emergency has moved groups of stays marked, as that one's
+J  a topic that another emergency has moved groups of stays marked, as that one's; and so does one whose diverged
+   records are replayed in part: its failback alone knows how many, and stays open until that is dealt with
 """
 
 from __future__ import annotations
@@ -58,12 +59,11 @@ class Marking:
     def _handed_on(
         self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
     ) -> list[FailedOverRecord]:
-        """What is not this one's affair is mirrored again, but where a replay was half way: it would come twice."""
-        ended = {other.operation_id for other in others}
-        wanted = set(topics).union(*(other.half_replayed for other in others))
+        """What is not this one's affair is mirrored again."""
+        ended = {other.operation_id for other in others if not other.half_replayed}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
-        ours = [self._ours(mark) for name, mark in theirs.items() if name in wanted]
-        return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in wanted})]
+        ours = [self._ours(mark) for name, mark in theirs.items() if name in topics]
+        return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in topics})]
 
     def _ours(self, mark: FailedOverRecord) -> FailedOverRecord:
         return replace(mark, operation_id=self.ways.operation_id, by=self.ways.by)
@@ -78,19 +78,31 @@ class Marking:
             return []
         ways, home = self.ways, self.landing.mode is Mode.FAILBACK
         since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
-        others = [other for other in ways.journal.of_flow() if other.last_ms >= since_ms]
-        needed = keepers(ways.operation_id, others)
+        needed = keepers(ways.operation_id, ways.journal.of_flow(), since_ms)
         return lifted(sorted(marks), needed, ways.operation_id, ways.by, int(ways.now() * 1000))
 
 
-def keepers(operation_id: str, others: Iterable[Recorded]) -> dict[str, str]:
-    """Topics that have failed over for other emergencies than that one as well, and the last of those."""
+def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:
+    """Topics that other operations than that one need marked as well, and the last of those.
+
+    Args:
+        operation_id: Whose marks are lifted.
+        others: On the same flow.
+        since_ms: What emergencies did before then counts no more.
+    """
     return {
         topic: other.operation_id
         for other in others
-        if other.operation_id != operation_id and other.mode is Mode.EMERGENCY and other.may(Event.ROLL_BACK)
-        for topic in topics_of(other.operation.plan.groups)
+        if other.operation_id != operation_id
+        for topic in (*_moved_by(other, since_ms), *other.half_replayed)
     }
+
+
+def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
+    """Topics that have failed over for it."""
+    if other.mode is not Mode.EMERGENCY or other.last_ms < since_ms or not other.may(Event.ROLL_BACK):
+        return ()
+    return topics_of(other.operation.plan.groups)
 
 
 def lifted(

@@ -11,6 +11,7 @@ from mmtool.failover import emergency, failback, planned
 from mmtool.failover.journal import Both
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
+from mmtool.failover.releasing import rehearse_release
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.taking_up import rehearse_taking_back, take_back
 from mmtool.plan.diverged import diverged_of
@@ -18,7 +19,7 @@ from mmtool.plan.group_facts import GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.steps import Names, StepName
-from mmtool.testing.one_name import OneName
+from mmtool.testing.one_name import ORDERS, OneName
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import ThereAndBack
@@ -110,7 +111,7 @@ def newest(scene):
     return operations(scene)[-1]
 
 
-def taken_back(scene, one, event):
+def taken_back(scene, one, event, give_up=None):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
     ways, log = scene.ways(rehearsal, since=one)
 
@@ -119,7 +120,7 @@ def taken_back(scene, one, event):
             one, event, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
         )
 
-    take_back(rehearse, ways, log)
+    take_back(rehearse, ways, log, give_up=give_up)
     scene.seat.leave()
 
 
@@ -297,16 +298,94 @@ def test_an_emergency_in_place_of_a_failback_has_its_marks(scenes):
         assert made.marks.failed_over == set()
 
 
-def test_of_a_replay_that_is_half_way_the_marks_stay_and_that_is_said(scenes):
+@pytest.fixture
+def one_name(scenes):
     made = scenes(OneName)
     made.drain = lambda *_: None  # home is written to: what comes behind the drain diverges
+    return made
+
+
+def half_way(made):
+    """A failback that was killed when it had replayed two of the five records."""
     made.writers["replay"].lives, made.writers["replay"].dies = [1], KilledError()
     went_home(made, "replay")
-    assert newest(made).tail is not None
-    is_started(made)
-    error = went_home(made, "replay", since=newest(made)).error
+    assert newest(made).half_replayed == {"orders"}
+    return newest(made)
+
+
+def cancelled(made, replay):
+    """As `mmtool failover cancel` does it."""
+    tools = made.tools_for("replay", replay)
+    taken_back(made, replay, Event.CANCEL, lambda ways: failback.give_up(made.both, replay, tools, ways))
+
+
+def refused_to_release(made):
+    with pytest.raises(RefusedError, match="released now they would come a second time") as refused:
+        rehearse_release(made.side, made.journal, ())
+    return refused.value.remedy
+
+
+def stands(made, **commits):
+    """What groups have committed on the target."""
+    made.target.groups.committed.clear()
+    for group, offset in commits.items():
+        made.commits(group, "orders", offset, cluster=made.target)
+
+
+def test_of_a_replay_that_is_half_way_the_marks_stay_and_that_is_said(one_name):
+    replay = half_way(one_name)
+    is_started(one_name)
+    error = went_home(one_name, "replay", since=replay).error
     assert (error.exit_code, "a second time" in error.message) == (6, True)
-    assert made.marks.failed_over == {"orders"}
+    assert one_name.marks.failed_over == {"orders"}
+
+
+def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_its_way_on(one_name):
+    replay = half_way(one_name)
+    one_name.told("app", "orders", (8, 8), at_ms=int(time.time() * 1000))
+    assert began(one_name, "app").standing.state is OperationState.FAILED
+    assert marked_by(one_name) == {"orders": replay.operation_id}
+    assert refused_to_release(one_name) == f"mmtool failover resume (or cancel) {replay.operation_id}"
+    assert went_home(one_name, "replay", since=operations(one_name)[0]).error is None
+    assert one_name.writers["replay"].values(ORDERS) == [b"v%d" % n for n in range(10, 15)]
+    assert (one_name.frontier, one_name.marks.failed_over) == (15, set())
+
+
+def test_an_emergency_that_is_rolled_back_leaves_them_as_well(one_name):
+    replay = half_way(one_name)
+    stands(one_name)
+    one_name.told("app", "orders", (10, 10))
+    assert began(one_name, "app").error is None
+    taken_back(one_name, newest(one_name), Event.ROLL_BACK)
+    assert marked_by(one_name) == {"orders": replay.operation_id}
+    cancelled(one_name, operations(one_name)[0])
+    assert (one_name.frontier, one_name.marks.failed_over) == (12, set())
+
+
+def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topics_stay_failed_over(
+    one_name, capsys
+):
+    replay = half_way(one_name)
+    stands(one_name)
+    one_name.told("app", "orders", (10, 10))
+    assert began(one_name, "app").error is None
+    assert f"`mmtool failover cancel {replay.operation_id}`" in capsys.readouterr().err
+    error = went_home(one_name, "replay", since=operations(one_name)[0]).error
+    assert f"mmtool failover resume (or cancel) {replay.operation_id}" in error.remedy
+    cancelled(one_name, operations(one_name)[0])
+    assert (one_name.frontier, marked_by(one_name)) == (12, {"orders": newest(one_name).operation_id})
+
+
+def test_the_emergency_that_groups_come_home_from_leaves_its_marks_to_a_replay_that_is_half_way(one_name):
+    stands(one_name)
+    one_name.told("app", "orders", (10, 10))
+    assert began(one_name, "app").error is None
+    stands(one_name, app=10, late=12)
+    replay = half_way(one_name)
+    taken_back(one_name, operations(one_name)[0], Event.ROLL_BACK)
+    assert marked_by(one_name) == {"orders": replay.operation_id}
+    cancelled(one_name, newest(one_name))
+    assert (one_name.frontier, one_name.marks.failed_over) == (12, set())
 
 
 def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_released(scenes):
