@@ -39,7 +39,7 @@ def _said(flow: FlowNow, places: Collection[TopicPartition]) -> Iterator[str]:
     with suppress(RefusedError):  # an answer that needs no control topic is given without one
         control, name = flow.clusters.state.control(flow.identity), flow.clusters.settings.name
         topics = {place.topic for place in places}
-        for topic, why in sorted(control.refused.items()):
+        for topic, why in sorted(control.refused_beside(flow.topics).items()):
             if topic in topics:
                 yield f"{topic} of {name} is halted: {why}"
         for _, at in sorted(control.positions.items(), key=lambda item: (item[1].topic, item[1].partition)):

@@ -150,7 +150,7 @@ class WatchedFlow:
             target_ids=flow.target_ids,
             now_ms=int(time.time() * 1000),
             holds=control.holds,
-            refused=control.refused,
+            refused=control.refused_beside(flow.topics),
             begins_again=settings.on_topic_recreated == "restart",
         )
 

@@ -33,7 +33,7 @@ from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
@@ -78,8 +78,16 @@ class ControlView:
     @property
     def refused(self) -> dict[str, str]:
         """Topics of the source that the last owner does not mirror at all, and why."""
+        return self.refused_beside(())
+
+    def refused_beside(self, there: Container[str]) -> dict[str, str]:
+        """Likewise, but for what is said of a deleted topic whose name is among these: that is another one."""
         last = self.owner.owner if self.owner is not None else None
-        return {word.topic: word.reason for word in self.refusals.values() if word.owner == last}
+        return {
+            word.topic: word.reason
+            for word in self.refusals.values()
+            if word.owner == last and not (word.gone and word.topic in there)
+        }
 
     @property
     def unwatched(self) -> frozenset[tuple[str, int]]:

@@ -330,6 +330,7 @@ class RefusedRecord(Document):
 
     Attributes:
         topic: Its name on the source.
+        gone: The source had no such topic when this was said; one that is there now is another one.
     """
 
     PREFIX = "refused/"
@@ -337,6 +338,7 @@ class RefusedRecord(Document):
     owner: str
     topic: str
     reason: str
+    gone: bool = False
 
     @property
     def key(self) -> bytes:

@@ -216,12 +216,14 @@ def _refuse_halted(
         RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
     """
     positions = control.positions
+    new = {topic for topic_id, topic in names.items() if _was_another(control, topic_id, topic)}
+    refused = control.refused_beside(new)
     for topic_id, partition in goal:
         position, topic = positions.get((topic_id, partition)), names[topic_id]
-        what, why = topic, control.refused.get(topic)
+        what, why = topic, refused.get(topic)
         if position is not None and position.state == State.HALTED:
             what, why = f"{topic}-{partition}", position.reason
-        elif not begins_again and _was_another(control, topic_id, topic):
+        elif not begins_again and topic in new:
             why = source_made_again(topic)
         if why is not None:
             raise RefusedError(f"{what} cannot be drained: {why}", remedy="mend it, then run again")

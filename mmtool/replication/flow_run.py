@@ -215,7 +215,7 @@ class FlowRun:
         self.view.set_aside(self._spared)
         self.warnings += [f"{self.name}: {why}" for t, why in self.view.deleted.items() if t in before.topics]
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
-        await self._refusals.tell({**self.view.refused, **self.view.deleted})
+        await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
         return begun or self.view.shape != before.shape
 
     @property

@@ -69,6 +69,7 @@ class TopicsView:
         left_out: Topics that are left out for their names, and may have been born on the source.
         set_apart: Topics that have failed over and could not be mirrored either.
         deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
+        gone: Those, and such of them as are refused because something of them is missing.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
@@ -77,6 +78,7 @@ class TopicsView:
     left_out: list[str] = field(default_factory=list)
     set_apart: list[str] = field(default_factory=list)
     deleted: dict[str, str] = field(default_factory=dict)
+    gone: frozenset[str] = frozenset()
 
     def set_aside(self, failed_over: Container[str]) -> None:
         """What has failed over is not refused: nobody wants it mirrored."""
@@ -160,7 +162,8 @@ class MirrorTopics:
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
-        view.deleted = {name: source_deleted(name, 0) for name in sorted(self._known_deleted or ())}
+        view.gone = self._known_deleted or frozenset()
+        view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}
         view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
         return view
 

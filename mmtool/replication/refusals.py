@@ -11,7 +11,7 @@ from mmtool.plan.documents import RefusedRecord
 from mmtool.replication.stateful import write_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.replication.context import FlowContext
@@ -34,15 +34,19 @@ class Refusals:
         """Knows what earlier owners left; the next word clears it away."""
         self._told = dict(control.refusals)
 
-    async def tell(self, reasons: Mapping[str, str]) -> None:
+    async def tell(self, reasons: Mapping[str, str], gone: Container[str] = ()) -> None:
         """Puts on record what is refused now, and takes off what is not any more; nothing where nothing is new.
 
         Mirroring does not wait for it: what the target does not take now is told at the next look.
+
+        Args:
+            reasons: By topic.
+            gone: Topics that the source does not have any more.
         """
         words = {
             word.key: word
             for topic, why in reasons.items()
-            for word in [RefusedRecord(self._owner, topic, why)]
+            for word in [RefusedRecord(self._owner, topic, why, topic in gone)]
         }
         news = [word for key, word in words.items() if self._told.get(key) != word]
         over = self._told.keys() - words.keys()

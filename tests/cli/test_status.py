@@ -16,7 +16,8 @@ from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.retention import Retention
-from mmtool.plan.status import FlowMember
+from mmtool.plan.status import NOT_YET, FlowMember
+from mmtool.plan.topics import source_deleted
 from mmtool.testing.clusters import FakeFlowWatch
 from mmtool.testing.maps import about_of, blocks_of
 from mmtool.testing.scene import Scene
@@ -338,6 +339,15 @@ def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason
         ("halted", "target topic east.orders-new cannot be c"),
         ("never_ran", "not mirrored yet: whoever runs the flow "),
     ]
+
+
+def test_a_topic_that_was_deleted_and_is_there_again_is_not_called_deleted_until_its_owner_looks(rows, scene):
+    scene.ran(21, 21)
+    scene.watch.present = (HOLDER,)
+    scene.has("orders-new", 0)
+    scene.watch.marked(RefusedRecord("me", "orders-new", source_deleted("orders-new", 0), gone=True))
+    (row,) = [row for row in rows() if row["topic"] == "orders-new"]
+    assert (row["state"], row["reason"]) == ("never_ran", NOT_YET)
 
 
 def test_a_topic_that_the_source_only_hides_is_not_called_deleted(rows, scene):

@@ -130,6 +130,17 @@ def test_a_topic_that_is_not_mirrored_at_all_is_named_where_a_commit_waits_for_i
     assert "orders-new of east->west is halted: CREATE is denied" in translate("-g", "app").stderr
 
 
+def test_a_topic_that_was_deleted_and_is_there_again_is_not_named_as_deleted(translate, scene):
+    scene.has("orders-new", 5)
+    scene.commits("app", "orders-new", 3)
+    for word in (
+        OwnerRecord("me", "host-1", 4711, 1),
+        RefusedRecord("me", "orders-new", "deleted", gone=True),
+    ):
+        scene.state.marked(word)
+    assert "orders-new of east->west is halted" not in translate("-g", "app").stderr
+
+
 def test_execute_without_a_selector_is_a_usage_error(translate, scene):
     ended = translate("--execute", "--yes")
     assert (ended.code, scene.target.groups.committed) == (2, {})

@@ -12,7 +12,7 @@ from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.topics import source_made_again
+from mmtool.plan.topics import source_deleted, source_made_again
 from mmtool.replication import draining
 from mmtool.replication.progress import FlowsShown
 from mmtool.testing.maps import position_of
@@ -103,6 +103,8 @@ def watched(tmp_path, monkeypatch):
 
 
 OWNER = OwnerRecord("me", "host-1", 4711, since_ms=1)
+BEGINS_AGAIN = "mmtool.on.topic.recreated = restart\n"
+DELETED = RefusedRecord("me", "orders", source_deleted("orders", 0), gone=True)
 OLD = position_of(TopicPartition("orders", 0), "old-id", 60, 60, State.CAUGHT_UP)
 
 
@@ -118,8 +120,21 @@ def test_a_drain_does_not_wait_for_a_topic_that_its_owner_refuses(watched):
         watched(RefusedRecord("me", "orders", "it cannot be created"))
 
 
-@pytest.mark.parametrize("word", [RefusedRecord("an earlier one", "orders", "it could not be created"), None])
-def test_a_drain_waits_for_what_is_still_to_come(watched, word):
-    """What an earlier owner refused, and what begins again behind the old one's records."""
+def test_a_drain_does_not_wait_for_a_topic_that_was_deleted_meanwhile(watched):
+    mirrored = position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP)
+    with pytest.raises(RefusedError, match="orders cannot be drained: source topic orders was deleted"):
+        watched(mirrored, DELETED, extra=BEGINS_AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("words", "extra"),
+    [
+        ([RefusedRecord("an earlier one", "orders", "it could not be created")], ""),
+        ([OLD], BEGINS_AGAIN),
+        ([OLD, DELETED], BEGINS_AGAIN),
+    ],
+)
+def test_a_drain_waits_for_what_is_still_to_come(watched, words, extra):
+    """What an earlier owner refused, and what begins again behind the old one's records, said to be deleted or not."""
     with pytest.raises(TimeoutError):
-        watched(word or OLD, extra="" if word else "mmtool.on.topic.recreated = restart\n")
+        watched(*words, extra=extra)

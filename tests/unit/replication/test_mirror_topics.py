@@ -104,6 +104,7 @@ def test_a_mirrored_topic_that_the_source_has_no_more_is_told_of_as_deleted(look
     view, _ = look([THERE], source=(LISTED, [], [GONE]), looks=2)
     first, _ = look([THERE], source=([], [GONE]), seconds=99)
     assert (list(view.topics), list(view.deleted), list(first.deleted)) == ([], ["orders"], ["orders"])
+    assert view.gone == first.gone == {"orders"}
 
 
 def test_a_source_topic_that_one_broker_has_not_heard_of_is_still_mirrored(look):

@@ -49,6 +49,12 @@ def test_what_is_refused_is_on_record_until_it_is_not_any_more(target):
     assert (tell(target, {}), target.view.refusals) == ({}, {})
 
 
+def test_of_what_the_source_has_no_more_the_word_says_so_until_it_is_refused_for_something_else(target):
+    asyncio.run(target.words.tell(DENIED, {"bills"}))
+    assert target.view.refused_beside({"orders", "bills"}) == {"orders": "CREATE is denied"}
+    assert tell(target, DENIED) == target.view.refused_beside({"orders", "bills"}) == DENIED
+
+
 def test_what_is_on_record_is_not_written_again(target):
     for _ in range(3):
         tell(target, DENIED)
