@@ -253,9 +253,13 @@ def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
 
 
 def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
-    """With what retention has taken before the mirror came: no pump may be there to halt for it."""
+    """With what retention has taken before the mirror came: no pump may be there to halt for it.
+
+    What has failed over stands where it was left, and the source's log goes on without it.
+    """
     row, start = standing.row, facts.starts.get(standing.place, 0)
-    if row.upstream_position is None or start <= row.upstream_position:
+    is_left = row.state is State.FAILED_OVER
+    if is_left or row.upstream_position is None or start <= row.upstream_position:
         return standing
     said = deleted_unmirrored(row.upstream_position, start)
     return (

@@ -218,6 +218,18 @@ def test_a_source_topic_that_was_created_again_is_halted_unless_it_begins_again(
     assert only(replace(known, begins_again=True)).state is State.NEVER_RAN
 
 
+def test_what_retention_takes_of_a_topic_that_has_failed_over_is_no_loss_of_the_mirror():
+    """Its place here is left, and the range would grow for ever."""
+    mark = FailedOverRecord("orders", failed_over=True, operation_id="op-1", by="ann@b", since_ms=1)
+    holds, starts = Holds().with_word(mark), {TopicPartition("orders", 0): 15}
+    at = position(at=10, end=30, state=State.RUNNING)
+    mirrored = [facts(blocks=[block()], starts=starts), facts(at, starts=starts)]
+    held = [replace(mirrored[0], holds=holds), facts(holds.shown(at), holds=holds, starts=starts)]
+    said = "the source deleted offsets 10 to 14"
+    assert [said in only(known).reason for known in (*mirrored, *held)] == [True, True, False, False]
+    assert {only(known).state for known in held} == {State.FAILED_OVER}
+
+
 def test_a_partition_that_was_added_is_not_called_created_again():
     rows = [
         standing.row
