@@ -143,7 +143,8 @@ def test_a_target_topic_that_is_deleted_meanwhile_is_said_to_be_and_never_made_a
 def test_a_stop_during_the_start_is_clean_and_leaves_nothing_running(bench, part, signum, code):
     """While the JVM comes up and the flow is claimed, or while the first round begins."""
     with bench.start(bench.properties(f"owner-{os.getpid()}-.*")) as process:
-        wait_until(lambda: process.pids(part), f"the {part}", PATIENCE_SECONDS)
+        wait_until(lambda: process.pids(part) or not process.alive, f"the {part}", PATIENCE_SECONDS)
+        assert process.alive, process.stderr
         answer = process.stop(signum)
         process.wait_until_gone(5)
     assert (answer.code, "Traceback" in answer.stderr) == (code, False), answer.stderr
