@@ -24,7 +24,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         refresh: What a look at both clusters finds.
     """
 
-    async def nothing_left(_: object) -> dict[Any, Any]:
+    async def nothing_left(*_: object) -> dict[Any, Any]:
         return {}
 
     async def as_begun(_standing: object, begun: Any, _shards: object) -> Any:

@@ -346,6 +346,7 @@ def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_
     assert began(one_name, "app").standing.state is OperationState.FAILED
     assert marked_by(one_name) == {"orders": replay.operation_id}
     assert refused_to_release(one_name) == f"mmtool failover resume (or cancel) {replay.operation_id}"
+    del one_name.drain
     assert went_home(one_name, "replay", since=operations(one_name)[0]).error is None
     assert one_name.writers["replay"].values(ORDERS) == [b"v%d" % n for n in range(10, 15)]
     assert (one_name.frontier, one_name.marks.failed_over) == (15, set())
