@@ -30,7 +30,7 @@ from mmtool.replication.claims import all_or_none, take_shards
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.cuts import target_cut
-from mmtool.replication.resume import DivergedError, Upstream, resume
+from mmtool.replication.resume import DivergedError, GoneError, Upstream, resume
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.threads import in_thread
 from mmtool.translation.answers import TargetLog
@@ -63,16 +63,24 @@ class Standing:
 
     Attributes:
         halted: Partitions that cannot go on, and why.
+        unclear: Those of them whose logs the next owner has to look at again, however cleanly this one ends.
     """
 
     shards: dict[int, ShardAssignment]
     blocks: dict[Place, Block] = field(default_factory=dict)
     halted: dict[Place, str] = field(default_factory=dict)
+    unclear: set[Place] = field(default_factory=set)
+
+    def halt(self, place: Place, reason: str) -> None:
+        """For good, as far as this owner goes: what the target holds is not what is booked."""
+        if place not in self.halted:
+            self.unclear.add(place)
+        self.halted[place] = reason
 
     def clear(self, count: int) -> list[ShardAssignment]:
-        """The shards, of ``count``, that can be closed: into one with a halted partition the next owner looks again."""
-        unclear = {shard_of(*place, count) for place in self.halted}
-        return [claim for shard, claim in self.shards.items() if shard not in unclear]
+        """The shards, of ``count``, that can be closed: into one with an unclear partition the next owner looks."""
+        open_shards = {shard_of(*place, count) for place in self.unclear & self.halted.keys()}
+        return [claim for shard, claim in self.shards.items() if shard not in open_shards]
 
 
 async def establish(
@@ -108,7 +116,8 @@ async def establish(
     if in_doubt:
         await _resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
     closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
-    standing.halted |= await _cut(flow, closed)
+    for place, reason in (await _cut(flow, closed)).items():
+        standing.halt(place, reason)
     await _put_on_record(flow, claims, owner)
     return standing
 
@@ -296,8 +305,11 @@ async def _resume_all(
         async with limit:
             try:
                 _, recorder = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
-            except DivergedError as error:
+            except GoneError as error:
                 standing.halted[place] = str(error)
+                return shard, []
+            except DivergedError as error:
+                standing.halt(place, str(error))
                 return shard, []
         recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
         return shard, recorder.take()
@@ -335,9 +347,9 @@ async def _resume_one(
     topic = block.about.target_topic
     topic_id = flow.target.topic_id(topic)
     if bounds is None or topic_id is None:
-        raise DivergedError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
+        raise GoneError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
     if topic_id != block.about.target_topic_id:
-        raise DivergedError(f"target topic {topic} was deleted and created again: {BEGIN_AGAIN}")
+        raise GoneError(f"target topic {topic} was deleted and created again: {BEGIN_AGAIN}")
     start, end = bounds
     log = TargetLog(DownstreamOffset(start), DownstreamOffset(end))
     return await resume(source, flow.target, block, topic_id, log, ours, unbooked=unbooked)

@@ -348,7 +348,7 @@ class FlowRun:
             if row.state == State.HALTED:
                 self.halted[place] = row.reason
             if row.for_good:
-                self.standing.halted[place] = row.reason
+                self.standing.halt(place, row.reason)
             before = self._tallies.get(place, NOTHING_YET).bytes
             carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
             self._tallies[place] = row.tally

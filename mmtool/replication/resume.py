@@ -54,6 +54,10 @@ class DivergedError(Exception):
     """Source and target disagree on what was mirrored; the message says where and what can be done."""
 
 
+class GoneError(DivergedError):
+    """The mirror, or what it is of, is another topic by now or none: nothing ever follows there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Upstream:
     """The source, and what of it the flow carries.
@@ -225,7 +229,7 @@ async def _walk(
     except ConnectionLostError as error:
         # a broker that is away for a moment has nothing to say about what was mirrored
         if why := await source.why_gone(about):
-            raise _incomparable(about, why) from error
+            raise _gone(about, why) from error
         raise
     if found is None:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
@@ -236,7 +240,7 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
     """Where the source ends, of what the flow carries. Of a partition that is gone no leader is waited for."""
     place = about.upstream
     if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
-        raise UnreadableLogError(why)
+        raise _gone(about, why)
     ends = await list_offsets(source.cluster, {place: LATEST}, read_committed=source.read_committed)
     if place not in ends:
         raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")
@@ -289,6 +293,10 @@ async def surviving(
 
 def _incomparable(about: MirroredPartition, why: object) -> DivergedError:
     return DivergedError(f"{about.upstream} cannot be compared: {why}")
+
+
+def _gone(about: MirroredPartition, why: str) -> GoneError:
+    return GoneError(str(_incomparable(about, why)))
 
 
 def _difference(block: Block, compared: int, count: int, difference: object) -> str:

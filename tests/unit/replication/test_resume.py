@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -230,10 +231,34 @@ class Scene:
     async def stored(self, _cluster, _identity, shard, _blocks):
         return shard
 
+    @property
+    def closes(self):
+        """Whether a clean end closes the shard."""
+        return self.standing.clear(1) == [SHARD]
+
     def resume(self):
         claims = {SHARD.shard: Claim(SHARD.producer_id, SHARD.epoch)}
         asyncio.run(establish._resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {}))
         return self.standing.halted, self.standing.blocks[SOURCE_ID, 0].tail.upstream_frontier
+
+
+def test_into_a_shard_with_a_partition_that_diverged_the_next_owner_looks_again(monkeypatch):
+    flow = died([3, 3], unseen=0)
+    flow.source = PairedLog(side=HERE)
+    flow.source.born(6, key=b"another")
+    scene = Scene(flow, monkeypatch)
+    assert (list(scene.resume()[0]), scene.closes) == ([(SOURCE_ID, 0)], False)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_into_one_with_a_topic_that_is_gone_nobody_has_to_look_again(side, monkeypatch):
+    """Else each start would leave a marker in the mirrors of all others of that shard."""
+    scene = Scene(died([3, 3]), monkeypatch)
+    wire = getattr(scene.flow, side)
+    setattr(scene.flow, side, replace(wire, identity=TopicId("another")))
+    if side == "source":
+        monkeypatch.setattr(LogOnWire, "leader", lambda wire, *_: None if wire.alias == "source" else 0)
+    assert (list(scene.resume()[0]), scene.closes) == ([(SOURCE_ID, 0)], True)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
