@@ -46,12 +46,15 @@ def test_where_the_target_stands_is_compared_with_where_it_should(audited, scene
 def test_since_when_a_group_stands_there_is_said_and_until_when(audited, scene):
     """Kafka forgets the commits of a group that nobody uses after seven days."""
     on_target(scene, "app", 11, 7)
-    now_ms, ages_ms = int(time.time() * 1000), {0: 3_600_000, 1: 26 * 3_600_000}
-    committed = {TopicPartition("east.orders", n): now_ms - age for n, age in ages_ms.items()}
+    now_ms, minutes = (
+        int(time.time() * 1000),
+        {0: 50, 1: 26 * 60 + 10},
+    )  # far from a full hour, however long it takes
+    committed = {TopicPartition("east.orders", n): now_ms - age * 60_000 for n, age in minutes.items()}
     scene.target.times["app"] = committed
     assert [row[3] for row in audited()] == [
         "expires in 6d 23h",
-        "by 3 records, committed 1d 2h ago, expires in 5d 22h",
+        "by 3 records, committed 1d 2h ago, expires in 5d 21h",
     ]
 
 
