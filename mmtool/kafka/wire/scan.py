@@ -32,9 +32,6 @@ _PASSES = RETRIABLE | {Code.UNKNOWN_SERVER_ERROR}
 """Nothing was read, and may be in a moment."""
 
 
-_HOLE = "there is nothing"
-
-
 class AtMost(int):
     """An offset to stop at that nobody has seen the log reach: it may end before."""
 
@@ -147,9 +144,9 @@ async def read_range(
         ConnectionLostError: when the range cannot be read; the message says why. UnreadableLogError: nor ever will
             be; OutOfRangeError: for ``start`` is not in the log.
     """
-    position, quiet, why = start, 0, ""
+    position, quiet, is_hole, why = start, 0, False, ""
     while position < stop:
-        if quiet >= _ROUNDS and why == _HOLE:
+        if quiet >= _ROUNDS and is_hole:
             return
         if quiet >= _ROUNDS:
             raise ConnectionLostError(
@@ -161,7 +158,7 @@ async def read_range(
         part = answer.partitions[0]
         quiet += 1
         if part.error_code in _PASSES:
-            why = name_of(part.error_code)
+            is_hole, why = False, name_of(part.error_code)
             await cluster.refresh([topic])
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
@@ -178,6 +175,7 @@ async def read_range(
             if not read_committed or admitted.admits(view):
                 yield view
         end = part.last_stable_offset if read_committed else part.high_watermark
-        why = "it ends there" if end < stop else "a quota holds it back" if answer.throttle_ms else _HOLE
+        is_hole = end >= stop and not answer.throttle_ms
+        why = "it ends there" if end < stop else "a quota holds it back"
         if quiet and position >= end and isinstance(stop, AtMost):
             return
