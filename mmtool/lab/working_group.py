@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.lab.applications import consumer_of
 from mmtool.lab.worker import Worker
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,12 +18,18 @@ _POLL_SECONDS = 0.2
 
 
 class WorkingGroup(Worker):
-    """One consumer that reads slower than it is written, and commits where it stands."""
+    """One consumer that reads slower than it is written, and commits where it stands.
+
+    Attributes:
+        read_to: Per partition, behind the last record that it had when it committed. What is committed on a broker can
+            lie below: of two commits under way when it dies, the earlier may be sent again behind the later one.
+    """
 
     def __init__(self, bootstrap: str, group: str, topics: Sequence[str], records_per_second: float) -> None:
         super().__init__(f"group {group}", self._consume)
         self._bootstrap, self._group, self._topics = bootstrap, group, list(topics)
         self._each = max(1, round(records_per_second * _POLL_SECONDS))
+        self.read_to: dict[TopicPartition, int] = {}
 
     def _consume(self) -> None:
         consumer = consumer_of(self._bootstrap, self._group)
@@ -35,6 +42,15 @@ class WorkingGroup(Worker):
         from confluent_kafka import KafkaException
 
         if any(message.error() is None for message in consumer.consume(self._each, 0.05)):
+            self._note(consumer)
             # its broker may be away: the next commit holds more; who waited for a frozen one would wait for a minute
             with suppress(KafkaException):
                 consumer.commit(asynchronous=True)
+
+    def _note(self, consumer: Consumer) -> None:
+        """Before it commits: nobody sees a commit that is not noted."""
+        for at in consumer.position(consumer.assignment()):
+            place = TopicPartition(at.topic, at.partition)
+            self.read_to[place] = max(
+                self.read_to.get(place, 0), at.offset
+            )  # below zero: nothing was read yet

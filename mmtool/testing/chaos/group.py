@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.5
 
 
 class Glance(NamedTuple):
-    """A commit on the target, and what was asked after it: the one on the source, and the end of the target's log."""
+    """A commit on the target, and what was asked after it: how far it had read at home, and the target's log's end."""
 
     offset: int
     upstream: int
@@ -30,15 +30,29 @@ class Glance(NamedTuple):
 class Watcher(Worker):
     """Looks at a group's commits on both sides, the target's first.
 
+    Args:
+        source: Bootstrap servers of the cluster on which the group works.
+        target: Of the other one.
+        group: Its name.
+        remotes: The target's partitions by the source's.
+        read_to: What the group itself knows to have read, where it may be more than is committed (`WorkingGroup`).
+
     Attributes:
+        read_to: As given; empty where it is not.
         seen: Per partition of the source, in order.
     """
 
     def __init__(
-        self, source: str, target: str, group: str, remotes: Mapping[TopicPartition, TopicPartition]
+        self,
+        source: str,
+        target: str,
+        group: str,
+        remotes: Mapping[TopicPartition, TopicPartition],
+        read_to: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         super().__init__(f"watcher of {group}", self._watch)
         self._bootstraps, self._group, self._remotes = (source, target), group, remotes
+        self.read_to = {} if read_to is None else read_to
         self.seen: dict[TopicPartition, list[Glance]] = defaultdict(list)
 
     def now(self) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
@@ -64,4 +78,5 @@ class Watcher(Worker):
         ends = {at.topic: end_offsets(target, self._remotes[at].topic) for at in there}
         for at, offset in there.items():
             if at in home and at.partition in ends[at.topic]:
-                self.seen[at].append(Glance(offset, home[at], ends[at.topic][at.partition]))
+                read = max(home[at], self.read_to.get(at, 0))
+                self.seen[at].append(Glance(offset, read, ends[at.topic][at.partition]))

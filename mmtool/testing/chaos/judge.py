@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Logs = Mapping[TopicPartition, BothLogs]
     Glances = Mapping[TopicPartition, Sequence[Glance]]
+    Places = Mapping[TopicPartition, int]
 
 _SHOWN = 3
 
@@ -79,6 +80,25 @@ def wrong_places(logs: Logs, seen: Glances) -> list[Anomaly]:
             place, [Committed(g.offset, first_unread(logs[place], g.upstream), g.end) for g in glances]
         )
     ]
+
+
+def stands_well(logs: Logs, there: Places, home: Places, read_to: Places) -> bool:
+    """Whether a group stands on the target where it had read to at home, in every partition that it has read there.
+
+    Args:
+        logs: By the source's partitions, as everything here.
+        there: Its commits on the target.
+        home: Its commits on the source.
+        read_to: What it had read. A commit that came back by itself lies below, and either may be what was moved.
+    """
+    if there.keys() != home.keys() & logs.keys():
+        return False
+    return all(
+        first_unread(logs[at], home[at])
+        <= offset
+        <= first_unread(logs[at], max(home[at], read_to.get(at, 0)))
+        for at, offset in there.items()
+    )
 
 
 def _told(found: Sequence[Anomaly]) -> Iterator[str]:

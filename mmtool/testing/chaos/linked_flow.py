@@ -75,6 +75,6 @@ class LinkedFlow:
         """As they are stored now."""
         return stored_maps(self.settings, self.source, self.target)
 
-    def watcher(self, group: str) -> Watcher:
-        """Of a group that works on the source."""
-        return Watcher(self.source.bootstrap, self.target.bootstrap, group, self.places)
+    def watcher(self, group: str, read_to: Mapping[TopicPartition, int]) -> Watcher:
+        """Of a group that works on the source, and how far it has read there."""
+        return Watcher(self.source.bootstrap, self.target.bootstrap, group, self.places, read_to)

@@ -1,0 +1,30 @@
+"""What the judge of the chaos suite makes of a group that a flow keeps in step on the target."""
+
+import pytest
+
+from mmtool.testing.chaos.anomalies import BothLogs, Seen
+from mmtool.testing.chaos.judge import stands_well
+from mmtool.translation.types import TopicPartition
+
+AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HOME = [Seen(10 + n, n, n) for n in range(8)]
+LOGS = {AT: BothLogs(AT, HOME, frozenset(), [Seen(n, n, n) for n in range(8)])}
+
+
+@pytest.mark.parametrize(
+    ("there", "home", "read_to", "well"),
+    [
+        pytest.param({AT: 5}, {AT: 15}, {AT: 15}, True, id="where it is at home"),
+        pytest.param({AT: 7}, {AT: 15}, {AT: 17}, True, id="where it was before a commit came back"),
+        pytest.param({AT: 8}, {AT: 15}, {AT: 17}, False, id="ahead of all that it had read"),
+        pytest.param({AT: 4}, {AT: 15}, {AT: 17}, False, id="behind what is committed at home"),
+        pytest.param({}, {AT: 15}, {AT: 15}, False, id="not there yet"),
+        pytest.param({AT: 5}, {AT: 15}, {}, True, id="nothing is known of what it had read"),
+        pytest.param({AT: 5}, {AT: 15, OTHER: 3}, {}, True, id="partitions of others do not count"),
+        pytest.param({AT: 5}, {}, {}, False, id="moved, and nothing is known of it at home"),
+    ],
+)
+def test_a_group_stands_well_between_what_is_committed_at_home_and_what_it_had_read(
+    there, home, read_to, well
+):
+    assert stands_well(LOGS, there, home, read_to) == well
