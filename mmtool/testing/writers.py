@@ -25,7 +25,9 @@ class RunningWriter:
     Attributes:
         transactions: Write in transactions of this many records, every third one aborted; 0 for none.
         tolerant: A load that fails is followed by the next one: its broker may be away. What became of its records
-            is for who reads them to find out.
+            is for who reads them to find out; its transaction is ended by the next one, and the last one does not fail.
+        records: Acknowledged and committed.
+        failed: Loads that came to no end.
 
     Raises:
         MmtoolError: When the context ends: what ended it early.
@@ -39,9 +41,14 @@ class RunningWriter:
     record_bytes: int = 300
     tolerant: bool = False
     records: int = 0
+    failed: int = 0
     _worker: Worker = field(init=False)
 
     def __post_init__(self) -> None:
+        self._transactional_id = (
+            f"w-{uuid.uuid4().hex}"  # of all loads: one fences what an earlier one left open
+        )
+        self._is_whole = True
         self._worker = Worker(f"writer of {self.topic}", self._run)
 
     def __enter__(self) -> Self:
@@ -56,7 +63,7 @@ class RunningWriter:
         self._worker.stopping.set()
 
     def stop(self) -> None:
-        """Ends after the load under way; every record is then acknowledged."""
+        """Ends after the load under way, or the next that succeeds; nothing is on its way then, or in a transaction."""
         self._worker.finish()
 
     def _run(self) -> None:
@@ -64,18 +71,21 @@ class RunningWriter:
             self._write(load)
 
     def _write(self, load: Load) -> None:
+        self._is_whole = False
         try:
             loaded = produce(self.bootstrap, load)
         except MmtoolError:
+            self.failed += 1
             if not self.tolerant:
                 raise
         else:
+            self._is_whole = True
             self.records += loaded.records - len(loaded.aborted)
 
     def _loads(self) -> Iterator[Load]:
         first, count = 0, max(_LEAST_RECORDS, round(self.records_per_second * _SECONDS_OF_A_LOAD))
-        while not self._worker.stopping.is_set():
-            how = Transactions(f"w-{uuid.uuid4().hex}", self.transactions, 3) if self.transactions else None
+        how = Transactions(self._transactional_id, self.transactions, 3) if self.transactions else None
+        while not (self._worker.stopping.is_set() and self._is_whole):
             yield Load(
                 self.topic,
                 count,

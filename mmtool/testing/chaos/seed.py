@@ -54,6 +54,7 @@ class Outcome:
         recovered_seconds: From the end of the last fault until both sides held the same; None when they never did.
         stop_seconds: What a clean stop took.
         starts: How often the command was started.
+        loads_failed: How often a writer of the source was thrown back by a fault.
     """
 
     seed: int
@@ -64,6 +65,7 @@ class Outcome:
     recovered_seconds: float | None
     stop_seconds: float
     starts: int
+    loads_failed: int
     seconds: float
 
     @property
@@ -85,6 +87,7 @@ class Outcome:
             "recovered_seconds": self.recovered_seconds,
             "stop_seconds": round(self.stop_seconds, 1),
             "starts": self.starts,
+            "loads_failed": self.loads_failed,
             "seconds": round(self.seconds, 1),
         }
 
@@ -132,6 +135,7 @@ class SeedRun:
             recovered,
             stop_seconds,
             keeper.starts,
+            load.failed,
             time.monotonic() - began,
         )
 
@@ -215,6 +219,11 @@ class _Load:
         self._group.stopping.set()
         for writer in self._writers:
             writer.ask_to_stop()
+
+    @property
+    def failed(self) -> int:
+        """Loads that came to no end."""
+        return sum(writer.failed for writer in self._writers)
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
