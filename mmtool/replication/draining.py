@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state_log import ControlView
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.replication.establish import Place
+    from mmtool.replication.standing import Place
     from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5

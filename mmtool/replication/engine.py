@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.config.changes import Changes
     from mmtool.replication.duties import Duty
-    from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.run_options import RunOptions
     from mmtool.replication.spark_rounds import Rounds
+    from mmtool.replication.standing import Place
 
 _IDLE_SECONDS = 1.0
 _FAILURES_IN_A_ROW = 5
@@ -200,6 +200,7 @@ class Engine:
             await run.ownership.again()
         await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
         await run.take_to_mirror()
+        self._regaining.look_for_sources(run)
         self._tell_owner(run)
 
     def _taken_late(self, run: FlowRun) -> None:
@@ -279,6 +280,7 @@ class Engine:
             self._rotas[run.name].start()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
+            self._regaining.begin_found(self._present())
             await self._regaining.settle()
             if not any(run.loads() for run in self._present()):
                 if self.options.has_goal and not self._regaining.is_busy:
@@ -323,6 +325,8 @@ class Engine:
     async def _round_once(self) -> None:
         self._round += 1
         self._replan.clear()
+        if self._regaining.has_found:
+            self._replan.set()
         runs, started = self._present(), time.monotonic()
         for run in runs:
             run.retry_halted()

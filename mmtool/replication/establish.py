@@ -10,77 +10,36 @@ No record is mirrored before the claims are on record and their producer ids are
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.active_producers import active_producers_of_all
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
-from mmtool.kafka.unbooked import count_unbooked, unbooked_of
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
-from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import list_offsets, log_bounds
+from mmtool.kafka.unbooked import unbooked_of
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
-from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.claims import all_or_none, take_shards
-from mmtool.replication.origins import Origins
-from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.claims import take_shards
 from mmtool.replication.pump.cuts import target_cut
-from mmtool.replication.resume import DivergedError, GoneError, Upstream, resume
+from mmtool.replication.resuming import ask_unbooked, resume_all
+from mmtool.replication.standing import Standing
 from mmtool.replication.stateful import producer_record, write_documents
 from mmtool.threads import in_thread
-from mmtool.translation.answers import TargetLog
-from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.kafka.state_log import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.documents import ProducerRecord
     from mmtool.replication.claims import Claim
     from mmtool.replication.context import FlowContext
+    from mmtool.replication.standing import Place
     from mmtool.translation.blocks import Block
-    from mmtool.translation.known import Unknown
-    from mmtool.translation.recorder import MapRecorder
-    from mmtool.translation.types import TopicId
-
-Place = tuple["TopicId", int]
-_RESUMES_AT_ONCE = 8
-_LEADER_SECONDS = 60.0
-"""A leader that died with the last owner has a successor long before."""
-
-
-@dataclass(slots=True)
-class Standing:
-    """What an owner holds of a flow: its claims, and where each partition that it ever mirrored stands.
-
-    Attributes:
-        halted: Partitions that cannot go on, and why.
-        unclear: Those of them whose logs the next owner has to look at again, however cleanly this one ends.
-    """
-
-    shards: dict[int, ShardAssignment]
-    blocks: dict[Place, Block] = field(default_factory=dict)
-    halted: dict[Place, str] = field(default_factory=dict)
-    unclear: set[Place] = field(default_factory=set)
-
-    def halt(self, place: Place, reason: str) -> None:
-        """For good, as far as this owner goes: what the target holds is not what is booked."""
-        if place not in self.halted:
-            self.unclear.add(place)
-        self.halted[place] = reason
-
-    def clear(self, count: int) -> list[ShardAssignment]:
-        """The shards, of ``count``, that can be closed: into one with an unclear partition the next owner looks."""
-        open_shards = {shard_of(*place, count) for place in self.unclear & self.halted.keys()}
-        return [claim for shard, claim in self.shards.items() if shard not in open_shards]
 
 
 async def establish(
@@ -102,7 +61,7 @@ async def establish(
     ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
     blocks = await _blocks(flow, shards, count)
     fenced = _writable(flow, blocks, in_doubt, count)
-    unbooked = await _ask_unbooked(flow, [b for p, b in blocks.items() if shard_of(*p, count) in in_doubt])
+    unbooked = await ask_unbooked(flow, [b for p, b in blocks.items() if shard_of(*p, count) in in_doubt])
     claims = await take_shards(flow.target, ids, fenced)
     while in_doubt:
         # behind the fence: what the last owner stored meanwhile is read, and what it began meanwhile is fenced too
@@ -114,7 +73,7 @@ async def establish(
     ours = await _register(flow, claims)
     standing = Standing(_assignments(claims), blocks)
     if in_doubt:
-        await _resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
+        await resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
     closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
     for place, reason in (await _cut(flow, closed)).items():
         standing.halt(place, reason)
@@ -267,89 +226,3 @@ def _assignments(claims: Mapping[int, Claim]) -> dict[int, ShardAssignment]:
         shard: ShardAssignment(shard, claim.producer_id, claim.epoch, runs_sequence=0)
         for shard, claim in claims.items()
     }
-
-
-async def _resume_all(
-    flow: FlowContext,
-    standing: Standing,
-    claims: Mapping[int, Claim],
-    ours: Container[int],
-    in_doubt: Collection[int],
-    count: int,
-    unbooked: Mapping[TopicPartition, int | Unknown],
-) -> None:
-    """Brings the books of every doubtful partition up to the target's log, and stores them.
-
-    What cannot be read at once is asked again: beginning anew would leave another marker in every mirror.
-    """
-    doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
-    tps = [b.about.downstream for b in doubtful.values()]
-    bounds = await log_bounds(flow.target, tps)
-    await flow.source.refresh({b.about.source_topic for b in doubtful.values()})
-    limit = asyncio.Semaphore(_RESUMES_AT_ONCE)
-    origins = Origins.of(flow.settings, flow.identity, flow.source)
-    source = Upstream(flow.source, flow.settings.reads_committed, origins)
-
-    async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
-        shard, tp = shard_of(*place, count), block.about.downstream
-
-        async def attempt() -> tuple[int, MapRecorder]:
-            left, log = unbooked.get(tp, UNKNOWN), bounds.pop(tp, None)
-            try:
-                return Code.NONE, await _resume_one(flow, block, ours, left, log, source)
-            except ConnectionLostError:
-                bounds.update(await log_bounds(flow.target, [tp]))
-                await flow.source.refresh([block.about.source_topic])
-                raise
-
-        async with limit:
-            try:
-                _, recorder = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
-            except GoneError as error:
-                standing.halted[place] = str(error)
-                return shard, []
-            except DivergedError as error:
-                standing.halt(place, str(error))
-                return shard, []
-        recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
-        return shard, recorder.take()
-
-    changed: dict[int, list[Block]] = defaultdict(list)
-    for shard, blocks in await all_or_none([one(*item) for item in doubtful.items()]):
-        changed[shard] += blocks
-        for block in blocks:
-            standing.blocks[block.about.topic_id, block.about.partition] = block
-    for shard, blocks in changed.items():
-        standing.shards[shard] = await store_blocks(
-            flow.target, flow.identity, standing.shards[shard], blocks
-        )
-
-
-async def _ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:
-    """For partitions whose target has deleted the place behind the stored runs: what its leader remembers."""
-    ends = {b.about.downstream: b for b in blocks}
-    starts = await list_offsets(flow.target, dict.fromkeys(ends, EARLIEST), read_committed=False)
-    return {
-        tp: await count_unbooked(flow.target, block)
-        for tp, block in ends.items()
-        if starts.get(tp, 0) > block.tail.known_to
-    }
-
-
-async def _resume_one(
-    flow: FlowContext,
-    block: Block,
-    ours: Container[int],
-    unbooked: int | Unknown,
-    bounds: tuple[int, int] | None,
-    source: Upstream,
-) -> MapRecorder:
-    topic = block.about.target_topic
-    topic_id = flow.target.topic_id(topic)
-    if bounds is None or topic_id is None:
-        raise GoneError(f"target partition {topic}-{block.about.partition} is gone: {BEGIN_AGAIN}")
-    if topic_id != block.about.target_topic_id:
-        raise GoneError(f"target topic {topic} was deleted and created again: {BEGIN_AGAIN}")
-    start, end = bounds
-    log = TargetLog(DownstreamOffset(start), DownstreamOffset(end))
-    return await resume(source, flow.target, block, topic_id, log, ours, unbooked=unbooked)

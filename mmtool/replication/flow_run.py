@@ -16,12 +16,13 @@ from mmtool.plan.rounds import ShardLoad
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import FirstSizes, first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
-from mmtool.replication.establish import Standing, doubtful, establish, renew
+from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.refusals import Refusals
+from mmtool.replication.standing import Place, Standing
 from mmtool.replication.stateful import (
     closed_records,
     flow_record,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.replication.assignment import Tally
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.establish import Place
     from mmtool.replication.pump.report import ReportRow
     from mmtool.translation.types import TopicId
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from mmtool.plan.documents import PositionRecord
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.establish import Place, Standing
     from mmtool.replication.mirror_topics import TopicsView
+    from mmtool.replication.standing import Place, Standing
     from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
     from mmtool.translation.types import TopicId
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import ends_now
 from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.looking import Sayings
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.replication.duties import Rota
     from mmtool.replication.flow_run import FlowRun
@@ -21,6 +22,7 @@ _AGAIN_SECONDS = 2.0
 _PASSES = (UnreachableError, ConnectionLostError, ClaimLostError, FencedError, InDoubtError)
 """A claim may be lost to an earlier try of our own, which a broker heard late: whose the flow is, the group says."""
 _GRACE_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
 
 
 class Regaining:
@@ -31,7 +33,7 @@ class Regaining:
     Args:
         rotas: The duties of each flow; they rest meanwhile.
         say: Called with sentences for the operator.
-        regained: Set when a flow is back: the next round differs.
+        regained: Set when a flow is back, or is to be taken again: the next round differs.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Regaining:
         self._sayings = Sayings(say)
         self._untaken: dict[str, Callable[[FlowRun], None]] = {}
         self._grace = 0.0
+        self._looks: dict[str, asyncio.Task[None]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -76,6 +79,8 @@ class Regaining:
 
     def _begin(self, run: FlowRun) -> None:
         run.is_away, self._grace = True, _GRACE_SECONDS
+        if look := self._looks.pop(run.name, None):
+            look.cancel()
         self._tasks.add(asyncio.create_task(self._regain(run)))
 
     async def settle(self) -> None:
@@ -100,10 +105,47 @@ class Regaining:
 
     async def stop(self) -> None:
         """Leaves those that are away as they are."""
-        for task in self._tasks:
+        left = [*self._tasks, *self._looks.values()]
+        for task in left:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
         self._tasks.clear()
+        self._looks.clear()
+
+    # --- partitions whose source is away ------------------------------------------------------------------
+
+    def look_for_sources(self, run: FlowRun) -> None:
+        """Of partitions of a flow that was just taken, and that were put off (`Standing.later`)."""
+        if run.standing.later:
+            self._looks[run.name] = asyncio.create_task(self._look(run))
+
+    @property
+    def has_found(self) -> bool:
+        """Whether `begin_found` has anything to begin."""
+        return any(look.done() for look in self._looks.values())
+
+    def begin_found(self, runs: Iterable[FlowRun]) -> None:
+        """Takes those flows again of which a partition can be compared now; between rounds."""
+        for run in runs:
+            look = self._looks.get(run.name)
+            if look is not None and look.done():
+                look.result()
+                self._say(f"{run.name}: what was put off can be compared now; taking the flow again")
+                self._begin(run)
+
+    async def _look(self, run: FlowRun) -> None:
+        while awaited := run.standing.awaited:
+            await asyncio.sleep(_LOOK_SECONDS)
+            source = run.flow.source
+            try:
+                await source.refresh({about.source_topic for about in awaited})
+            except (ConnectionLostError, MmtoolError):
+                continue
+            led = await ends_now(source, [about.upstream for about in awaited], _LOOK_SECONDS)
+            gone = [a for a in awaited if source.topic_id(a.source_topic) != a.topic_id]
+            if led or gone:
+                break
+        self._regained.set()
 
     async def _regain(self, run: FlowRun) -> None:
         while True:
@@ -116,6 +158,7 @@ class Regaining:
                 break
         self._sayings.is_well(run.name)
         run.is_away = False
+        self.look_for_sources(run)
         if taken := self._untaken.pop(run.name, None):
             taken(run)
         self._regained.set()

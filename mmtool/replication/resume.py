@@ -9,10 +9,13 @@ the partition halts: it is never guessed.
 
 from __future__ import annotations
 
+import asyncio
+import math
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
@@ -35,10 +38,11 @@ if TYPE_CHECKING:
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.runs import Run
-    from mmtool.translation.types import TopicId
+    from mmtool.translation.types import TopicId, TopicPartition
 
     _Reading = Callable[[int, int], AsyncIterator[BatchView]]
 
+_ONE_ASK_SECONDS = 60.0
 _GROWN = 1000
 """How far back of a cut log is read to tell where it was cut: in offsets."""
 
@@ -54,6 +58,10 @@ class DivergedError(Exception):
     """Source and target disagree on what was mirrored; the message says where and what can be done."""
 
 
+class SourceAwayError(ConnectionLostError):
+    """What a dead owner left unbooked has nothing to be compared with now: the source partition's leader is away."""
+
+
 class GoneError(DivergedError):
     """The mirror, or what it is of, is another topic by now or none: nothing ever follows there."""
 
@@ -66,12 +74,30 @@ class Upstream:
         read_committed: Whether aborted records are passed over.
         origins: What is left out by its origin; None where nothing is.
         watch: Since when topics have been missing.
+        until: How long a leader that is away is waited for, on the loop's clock.
     """
 
     cluster: WireCluster
     read_committed: bool
     origins: Origins | None = None
     watch: TopicWatch = field(default_factory=TopicWatch)
+    until: float = math.inf
+
+    async def offset(self, place: TopicPartition, when: int, *, read_committed: bool = False) -> int | None:
+        """The partition's offset at ``when`` (`list_offsets`); None where there is no such partition.
+
+        Raises:
+            ConnectionLostError: its leader does not answer.
+            NotAuthorisedError: without DESCRIBE on it.
+        """
+        seconds = min(max(self.until - asyncio.get_running_loop().time(), 0.0), _ONE_ASK_SECONDS)
+        asked = list_offsets(self.cluster, {place: when}, read_committed=read_committed, seconds=seconds)
+        try:
+            return (await asked).get(place)
+        except NotAuthorisedError:
+            raise
+        except UnreachableError as error:
+            raise ConnectionLostError(error.message) from error
 
     async def why_gone(self, about: MirroredPartition) -> str:
         """What became of the partition's topic, where no waiting brings it back; else empty.
@@ -114,7 +140,7 @@ async def resume(
 
     Raises:
         DivergedError: the two logs do not agree, or too much of one of them is gone.
-        ConnectionLostError: a log could not be read now; asked again, it may.
+        SourceAwayError, ConnectionLostError: a log could not be read now; asked again, it may.
     """
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.known_to
@@ -230,7 +256,7 @@ async def _walk(
         # a broker that is away for a moment has nothing to say about what was mirrored
         if why := await source.why_gone(about):
             raise _gone(about, why) from error
-        raise
+        raise SourceAwayError(str(error)) from error
     if found is None:
         raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
     return _Found(found.runs, found.frontier)
@@ -241,10 +267,10 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
     place = about.upstream
     if source.cluster.leader(*place) is None and (why := await source.why_gone(about)):
         raise _gone(about, why)
-    ends = await list_offsets(source.cluster, {place: LATEST}, read_committed=source.read_committed)
-    if place not in ends:
+    end = await source.offset(place, LATEST, read_committed=source.read_committed)
+    if end is None:
         raise ConnectionLostError(f"{place} of {source.cluster.alias} is not there")
-    return ends[place]
+    return end
 
 
 async def _still_there(
@@ -254,9 +280,7 @@ async def _still_there(
     try:
         return frontier, await surviving(source, about, frontier, count, stop)
     except OutOfRangeError:
-        place = about.upstream
-        starts = await list_offsets(source.cluster, {place: EARLIEST}, read_committed=False)
-        begin = UpstreamOffset(max(frontier, starts.get(place, 0)))
+        begin = UpstreamOffset(max(frontier, await source.offset(about.upstream, EARLIEST) or 0))
         return begin, await surviving(source, about, begin, count, stop)
 
 

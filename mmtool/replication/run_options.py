@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.replication.establish import Place
+    from mmtool.replication.standing import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.establish import Standing
     from mmtool.replication.mirror_topics import MirroredTopic
+    from mmtool.replication.standing import Standing
     from mmtool.translation.blocks import Block, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync
 

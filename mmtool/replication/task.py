@@ -11,7 +11,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.claims import ClaimLostError
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from mmtool.plan.documents import PositionRecord
     from mmtool.replication.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
-    from mmtool.replication.establish import Standing
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.standing import Standing
 
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0
@@ -134,6 +134,8 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     try:
         shards = {shard.shard for shard in flow.shards}
         standing = await establish(context, shards, shards, flow.shard_count, flow.owner)
+        if standing.later:  # who may take it up again is the driver
+            raise UnreachableError("; ".join(sorted(standing.halted[place] for place in standing.later)))
     finally:
         await context.close()
     positions = control.positions

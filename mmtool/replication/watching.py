@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state_log import ControlView
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.establish import Place
+    from mmtool.replication.standing import Place
 
 
 class _Counted(NamedTuple):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.beginning import FirstSizes
-from mmtool.replication.establish import Standing
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.standing import Standing
 from mmtool.translation.types import ClusterId
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.offsets import ListedOffset
     from mmtool.translation.types import TopicId, TopicPartition
 
+_MINUTE = 60.0
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
@@ -37,14 +38,19 @@ class AtMost(int):
 
 
 async def list_offsets(
-    cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool
+    cluster: WireCluster,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    seconds: float = _MINUTE,
 ) -> dict[TopicPartition, int]:
     """Offsets at ``timestamps``, one request per leader.
 
     Partitions that do not exist are left out, and so are those that have no record as young as the time asked for.
 
     Raises:
-        UnreachableError: when there is no leader, or it does not answer, or cannot tell yet, for a minute; names which.
+        UnreachableError: when there is no leader, or it does not answer, or cannot tell yet, for so many seconds; names
+            which.
     """
     found: dict[TopicPartition, ListedOffset] = {}
     missing = dict(timestamps)
@@ -71,7 +77,7 @@ async def list_offsets(
         return Code.NONE, None
 
     if missing:
-        await retrying(attempt, what=f"offsets of cluster {cluster.alias}")
+        await retrying(attempt, what=f"offsets of cluster {cluster.alias}", seconds=seconds)
     return {
         tp: listed.offset
         for tp, listed in found.items()

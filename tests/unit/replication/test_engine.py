@@ -18,6 +18,7 @@ from mmtool.replication.engine import Engine
 from mmtool.replication.mirror_topics import TopicsView
 from mmtool.replication.run_options import RunOptions
 from mmtool.replication.spark_rounds import spark_up
+from mmtool.replication.standing import Standing
 
 LOST = ConnectionLostError("connection to broker 1 of c: reset")
 AWAY = UnreachableError("cluster c does not answer")
@@ -45,7 +46,7 @@ class Run:
         self.name, self.answers = settings.name, True
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
         self.ownership = SimpleNamespace(lost=asyncio.Event(), again=self._again)
-        self.standing = SimpleNamespace(shards={})
+        self.standing = Standing({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
         self.is_away = self.wants_look = False

@@ -9,10 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import regaining
 from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.regaining import Regaining
+from mmtool.replication.standing import Standing
+from mmtool.testing.mirror import assigned
 
 AWAY = UnreachableError("cluster east does not answer")
 
@@ -31,6 +34,7 @@ class Run:
         self.outcomes, self.tried, self.is_away = outcomes, 0, False
         self.ownership = SimpleNamespace(again=self._nothing)
         self.source_away = []
+        self.standing = Standing({})
 
     async def _nothing(self):
         pass
@@ -125,3 +129,92 @@ def test_what_cannot_be_taken_again_is_told():
         return failed
 
     assert scene(Run(OwnedElsewhereError("lost to somebody else")), play)[0] is True
+
+
+class PutOff(Run):
+    """A flow of which one partition waits for its source, which answers with ``ends`` in turn."""
+
+    def __init__(self, monkeypatch, *ends):
+        super().__init__(None)
+        self.block = assigned().block
+        self.ends, self.looks = list(ends), 0
+        source = SimpleNamespace(refresh=self._refresh, topic_id=lambda _: self.block.about.topic_id)
+        self.flow = SimpleNamespace(source=source)
+        place = self.block.about.topic_id, self.block.about.partition
+        self.standing = Standing({}, {place: self.block})
+        self.standing.put_off(place, "orders-0 of source has no leader")
+        monkeypatch.setattr(regaining, "_LOOK_SECONDS", 0.001)
+        monkeypatch.setattr(regaining, "ends_now", self._ends_now)
+
+    async def _refresh(self, topics):
+        if self.ends[0] is None:
+            self.ends.pop(0)
+            raise ConnectionLostError("no broker of source answers")
+
+    async def _ends_now(self, _cluster, _places, _seconds):
+        self.looks += 1
+        return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
+
+    async def take_to_mirror(self, *, in_doubt):
+        await super().take_to_mirror(in_doubt=in_doubt)
+        self.standing = Standing({})
+
+
+def looked_for(run, play):
+    """What ``play`` made of a flow with a partition that was put off."""
+
+    async def played():
+        said, differs = [], asyncio.Event()
+        rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
+        taking = Regaining({run.name: rota}, said.append, differs)
+        taking.look_for_sources(run)
+        try:
+            return await play(taking, differs), said
+        finally:
+            await taking.stop()
+
+    return asyncio.run(played())
+
+
+def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):
+    run = PutOff(monkeypatch, None, {}, {}, {"orders-0": 9})
+
+    async def play(taking, differs):
+        taking.begin_found([run])
+        before = (taking.has_found, taking.is_busy)
+        await asyncio.wait_for(differs.wait(), 5)
+        found = taking.has_found
+        taking.begin_found([run])
+        away = run.is_away
+        await taking.wait(5)
+        return before, found, away, (run.is_away, run.tried, taking.has_found, taking.is_busy)
+
+    found, said = looked_for(run, play)
+    assert found == ((False, False), True, True, (False, 1, False, False))
+    assert said == ["a->b: what was put off can be compared now; taking the flow again"]
+    assert run.looks == 3
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(monkeypatch):
+    """Taken again, its partition is told to be gone."""
+    run = PutOff(monkeypatch, {})
+
+    async def play(_, differs):
+        await asyncio.sleep(0.02)
+        run.flow.source.topic_id = lambda _: None
+        await asyncio.wait_for(differs.wait(), 5)
+
+    looked_for(run, play)
+
+
+def test_a_flow_that_is_taken_again_for_another_reason_is_looked_at_once(monkeypatch):
+    run = PutOff(monkeypatch, {})
+
+    async def play(taking, _):
+        taking.begin(run)
+        await taking.wait(5)
+        looks = run.looks
+        await asyncio.sleep(0.02)
+        return run.looks - looks, taking.has_found
+
+    assert looked_for(run, play)[0] == (0, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import count as counted
 from types import SimpleNamespace
 
 import pytest
@@ -13,9 +14,9 @@ from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.replication import establish
+from mmtool.replication import resuming
 from mmtool.replication.claims import Claim
-from mmtool.replication.establish import Standing
+from mmtool.replication.standing import Standing
 from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, fetched
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
@@ -226,7 +227,7 @@ class Scene:
         self.flow = SimpleNamespace(source=source, target=target, settings=settings, identity=None)
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
-        monkeypatch.setattr(establish, "store_blocks", self.stored)
+        monkeypatch.setattr(resuming, "store_blocks", self.stored)
 
     async def stored(self, _cluster, _identity, shard, _blocks):
         return shard
@@ -238,7 +239,7 @@ class Scene:
 
     def resume(self):
         claims = {SHARD.shard: Claim(SHARD.producer_id, SHARD.epoch)}
-        asyncio.run(establish._resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {}))
+        asyncio.run(resuming.resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {}))
         return self.standing.halted, self.standing.blocks[SOURCE_ID, 0].tail.upstream_frontier
 
 
@@ -270,11 +271,52 @@ def test_whoever_takes_over_waits_for_the_leader_that_is_being_elected(side, mon
     assert scene.resume() == ({}, 6)
 
 
-def test_a_leader_that_does_not_come_back_in_a_minute_is_said_and_halts_nothing(monkeypatch):
+def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_halts_nothing(monkeypatch):
+    flow = died([3, 3])
+    scene = Scene(flow, monkeypatch)
+    lose_answers(flow.target, 1 << 30)
+    monkeypatch.setattr(resuming, "_LEADER_SECONDS", 0.0)
+    with pytest.raises(UnreachableError, match=r"^source\.orders-0: broker 1 does not answer$"):
+        scene.resume()
+    assert scene.standing.halted == {}
+
+
+def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do_not_wait(monkeypatch):
+    """Its shard stays open, and it goes on as soon as the flow is taken again."""
+    flow = died([3, 3])
+    scene = Scene(flow, monkeypatch)
+    read = flow.source.fetch
+    lose_answers(flow.source, 1 << 30)
+    monkeypatch.setattr(resuming, "_SOURCE_SECONDS", 0.0)
+    place = (SOURCE_ID, 0)
+    halted, frontier = scene.resume()
+    why = f"broker 1 does not answer: {resuming.COMPARED_LATER}"
+    assert (halted, frontier, scene.closes) == ({place: why}, 0, False)
+    assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
+    assert scene.standing.way_on(place) == "run the same command again once its leader is back"
+
+    flow.source.fetch = read
+    scene.standing = Standing({SHARD.shard: SHARD}, {place: scene.block})
+    assert scene.resume() == ({}, 6)
+    assert scene.standing.awaited == []
+
+
+def test_while_the_whole_source_is_away_nothing_is_put_off(monkeypatch):
+    """Then the flow waits for its cluster, as it does at every other time."""
     flow = died([3, 3])
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.source, 1 << 30)
-    monkeypatch.setattr(establish, "_LEADER_SECONDS", 0.0)
-    with pytest.raises(UnreachableError, match=r"^source\.orders-0: broker 1 does not answer$"):
+    for limit in ("_SOURCE_SECONDS", "_LEADER_SECONDS"):
+        monkeypatch.setattr(resuming, limit, 0.0)
+
+    looks = counted(1)
+
+    async def refresh(wire, topics):
+        if wire.alias == "source" and next(looks) > 1:  # it was there when the flow was claimed
+            raise ConnectionLostError("no broker of source answers")
+        return {}
+
+    monkeypatch.setattr(LogOnWire, "refresh", refresh)
+    with pytest.raises(UnreachableError, match="no broker of source answers"):
         scene.resume()
     assert scene.standing.halted == {}

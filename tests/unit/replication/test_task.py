@@ -8,13 +8,14 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import OwnerRecord
 from mmtool.replication import task
 from mmtool.replication.assignment import FlowAssignment, Tally, TaskAssignment
-from mmtool.replication.establish import Standing
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.report import tally_of
+from mmtool.replication.standing import Standing
 from mmtool.replication.task import Flows
 from mmtool.replication.watching import booked_position
 from mmtool.testing.mirror import SHARD, assigned, mirror_of
@@ -26,6 +27,7 @@ class Target:
     """The control topic, and whatever a task needs to take its shards again."""
 
     def __init__(self, monkeypatch):
+        self.standing = Standing({SHARD.shard: SHARD})
         self.control = ControlView(owner=OwnerRecord(OWNER, "host", 1, 0))
         monkeypatch.setattr(task, "read_control", lambda *_: self.control)
         monkeypatch.setattr(task, "connect", self.connected)
@@ -43,7 +45,7 @@ class Target:
         pass
 
     async def established(self, *_):
-        return Standing({SHARD.shard: SHARD})
+        return self.standing
 
 
 class Pump:
@@ -59,10 +61,9 @@ class Pump:
         raise InDoubtError("west did not answer")
 
 
-@pytest.mark.parametrize("earlier", [Tally(), Tally(4, 40, gaps=2, gaps_end=6)])
-def test_what_was_passed_over_before_shards_were_taken_again_stays_counted(earlier, monkeypatch):
-    target, counted = Target(monkeypatch), [Tally(9, 90, 1, gaps=5, gaps_end=12), None]
-    flow = FlowAssignment(
+def flow_of(**partition):
+    """One flow with one partition, to be mirrored by one task."""
+    return FlowAssignment(
         identity=SimpleNamespace(flow="a->b"),
         settings=SimpleNamespace(target=None),
         shard_count=1,
@@ -72,8 +73,23 @@ def test_what_was_passed_over_before_shards_were_taken_again_stays_counted(earli
         runs_topic_id="runs",
         control_topic_id="control",
         shards=(SHARD,),
-        partitions=(assigned(tally=earlier),),
+        partitions=(assigned(**partition),),
     )
+
+
+def test_what_has_to_wait_for_its_source_is_left_to_the_driver(monkeypatch):
+    """A task that put it off would tell that it is halted, and nobody would take it up again."""
+    target = Target(monkeypatch)
+    target.standing.put_off(("orders", 0), "orders-0 of a has no leader")
+    flows = Flows(TaskAssignment(0, 60.0, 1 << 20, (flow_of(),)))
+    with pytest.raises(UnreachableError, match="orders-0 of a has no leader"):
+        asyncio.run(flows.run(in_doubt=True))
+
+
+@pytest.mark.parametrize("earlier", [Tally(), Tally(4, 40, gaps=2, gaps_end=6)])
+def test_what_was_passed_over_before_shards_were_taken_again_stays_counted(earlier, monkeypatch):
+    target, counted = Target(monkeypatch), [Tally(9, 90, 1, gaps=5, gaps_end=12), None]
+    flow = flow_of(tally=earlier)
     monkeypatch.setattr(Flows, "_pump", lambda _, flow: Pump(flow, target, counted.pop(0)))
     rows = asyncio.run(Flows(TaskAssignment(0, 60.0, 1 << 20, (flow,))).run(in_doubt=False))
     assert rows == [Tally(9, 90, 1, gaps=5, gaps_end=12)]

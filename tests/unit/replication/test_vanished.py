@@ -8,11 +8,11 @@ import pytest
 
 from mmtool.plan.documents import State
 from mmtool.plan.topics import source_deleted
-from mmtool.replication.establish import Standing
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.progress import rows_of_run
 from mmtool.replication.service import Outcome
+from mmtool.replication.standing import Standing
 from mmtool.replication.target_limits import TargetLimits
 from mmtool.testing.flow_runs import run_of
 from mmtool.testing.maps import blocks_of, position_of
