@@ -243,7 +243,8 @@ async def _walk(
         stop = await _end(source, about)
         begin, views = await _still_there(source, about, frontier, count, stop)
         comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
-        if comparison.is_complete:
+        # of records alike those behind deleted ones would pass for these: that takes a look at what is gone
+        if comparison.is_complete and (begin == frontier or views[0].header.base_offset <= frontier):
             last = comparison.matched[-1]
             return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
         # batches that are gone altogether are not in that count: no more were appended than there are offsets
@@ -258,7 +259,8 @@ async def _walk(
             raise _gone(about, why) from error
         raise SourceAwayError(str(error)) from error
     if found is None:
-        raise DivergedError(_difference(block, comparison.compared, count, comparison.difference))
+        alike = f"alike, behind those that are deleted below {begin}" if comparison.is_complete else None
+        raise DivergedError(_difference(block, comparison.compared, count, comparison.difference or alike))
     return _Found(found.runs, found.frontier)
 
 

@@ -85,17 +85,17 @@ class PairedLog(FakeLog):
         payload = _BASE_OFFSET.pack(base) + batch[8:12] + _LEADER_EPOCH.pack(0) + batch[16:]
         self.kept.append(_Kept(base, base + count if count else self.end, payload))
 
-    def _write(self, count: int, key: bytes = b"key", **batch: Any) -> None:
-        born = {at: (self.side, at) for at in range(self.end, self.end + count)}
-        records = [PlainRecord(at, 1000 + at, key, known_as(record)) for at, record in born.items()]
+    def _write(self, count: int, key: bytes = b"key", *, alike: bool = False, **batch: Any) -> None:
+        born = {at: (self.side, 0 if alike else at) for at in range(self.end, self.end + count)}
+        records = [PlainRecord(at, 1000 + named[1], key, known_as(named)) for at, named in born.items()]
         payload = batch_of(records, **batch).write()
         base = self._keep(list(decode(view_of(payload))))
         self._keep_batch(base, payload)
         self.history |= born
 
-    def born(self, count: int, codec: str = "none", key: bytes = b"key") -> None:
-        """Producers write so many records."""
-        self._write(count, key, codec=codec)
+    def born(self, count: int, codec: str = "none", key: bytes = b"key", *, alike: bool = False) -> None:
+        """Producers write so many records, each like the first one where they are ``alike``."""
+        self._write(count, key, alike=alike, codec=codec)
 
     def abort(self, count: int) -> None:
         """A producer aborts a transaction of so many records."""

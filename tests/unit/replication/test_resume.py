@@ -24,16 +24,16 @@ from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.types import TopicId
 
 
-def died(batches, *, unseen=3, stored=0):
+def died(batches, *, unseen=3, stored=0, alike=False):
     """An owner has mirrored so many records in batches of that many each, and booked nothing of it."""
     flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
     flow.take()
     for count in batches:
-        flow.source.born(count)
+        flow.source.born(count, alike=alike)
     flow.work(500)
     flow.die(landed=0, ghosts=False, stored=stored)
     for _ in range(unseen):
-        flow.source.born(1)
+        flow.source.born(1, alike=alike)
         flow.target.born(1)
     return flow
 
@@ -104,6 +104,38 @@ def test_what_retention_took_behind_that_is_a_loss_that_is_told_by_whoever_mirro
     assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 0)
     flow.catch_up()
     assert came(flow) == [*range(6), 8, 9]
+
+
+@pytest.mark.parametrize("start", [3, 5, 6])
+def test_where_all_records_are_alike_those_that_retention_left_are_not_taken_for_those_that_it_took(start):
+    """As many are left as were mirrored, and would pass for those: as many of them would never be mirrored."""
+    flow = died([3, 3], unseen=8, alike=True)
+    flow.source.trim(start)
+    flow.take()
+    assert flow.newest.tail.upstream_frontier == 0
+    assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
+    assert f"deleted below {start}" in flow.halted
+
+
+@pytest.mark.parametrize("start", [0, 2])
+def test_where_all_records_are_alike_and_none_of_them_is_gone_there_are_as_many(start):
+    """A batch is given whole as long as any of it is left."""
+    flow = died([3, 3], unseen=8, alike=True)
+    flow.source.trim(start)
+    flow.catch_up()
+    assert (flow.halted, len(came(flow)), runs(flow)[0]) == ("", 14, (0, 0, 6))
+
+
+def test_a_marker_that_retention_took_behind_the_books_halts_nothing():
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    flow.source.abort(2)
+    flow.source.born(4)
+    flow.work(500)
+    flow.die(landed=0, ghosts=False, stored=0)
+    flow.source.trim(3)
+    flow.take()
+    assert (flow.halted, runs(flow)) == ("", [(3, 0, 4)])
 
 
 @pytest.mark.parametrize(("lost", "cut_at"), [(1, 11), (2, 10), (5, 7)])
