@@ -23,7 +23,7 @@ from mmtool.translation.runs import RunMap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.translation.types import UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,18 @@ class PartitionMap:
             if gap.start <= offset < gap.end:
                 return gap
         return None
+
+    def gap_around(self, offset: DownstreamOffset) -> Gap | None:
+        """The gap between the mirrored records on either side of an offset of the target; None inside a run.
+
+        A map that both logs have told again leaves some out: the target may hold copies of the gap's records there.
+        """
+        record = self.runs.find_reverse(offset)
+        if record is None or self.runs.find_forward(record) == offset:
+            return None
+        before, _ = self.runs.around(record)
+        behind = -1 if before is None else before.upstream
+        return next((gap for gap in self.gaps if behind < gap.start and gap.end <= record), None)
 
     @classmethod
     def empty(cls, about: MirroredPartition, start: MirrorStart, tail: Tail) -> PartitionMap:

@@ -23,6 +23,7 @@ from mmtool.translation.refusals import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mmtool.translation.blocks import Gap
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import Flags, Offsets
     from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -127,18 +128,29 @@ def translate_back(
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
+    refusal = _refusal_back(partition, commit, target, source)
+    if refusal is not None:
+        return refusal
+    record = partition.runs.find_reverse(commit)
+    if record is None:
+        return _at_frontier(partition, commit, source)
+    gap = partition.gap_around(commit)
+    if gap is not None and not _deleted_below(gap.end, partition, source):
+        return _back_at_gap(gap, source)
+    return _back_at_record(record, source)
+
+
+def _refusal_back(
+    partition: PartitionMap, commit: DownstreamOffset, target: TargetLog, source: SourceLog | Unknown
+) -> Refused | None:
     if commit > target.log_end:
         return Refused(Reason.BEYOND_SOURCE_END)
     if not partition.complete and commit < partition.runs.first.downstream_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
-    if commit < partition.mirror_start.downstream and not _deleted_below(
-        partition.mirror_start.upstream, partition, source
-    ):
+    start = partition.mirror_start
+    if commit < start.downstream and not _deleted_below(start.upstream, partition, source):
         return Refused(Reason.NOT_MIRRORED)
-    record = partition.runs.find_reverse(commit)
-    if record is None:
-        return _at_frontier(partition, commit, source)
-    return _back_at_record(record, source)
+    return None
 
 
 def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: SourceLog | Unknown) -> Answer:
@@ -149,6 +161,12 @@ def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: Sour
             return Refused(Reason.BEYOND_SOURCE_END)
         frontier = max(frontier, source.log_start)
     return Exact(frontier) if beyond <= 0 else Bounded(frontier, beyond)
+
+
+def _back_at_gap(gap: Gap, source: SourceLog | Unknown) -> Answer:
+    """What of it the group has read is not known: all of it is read again, if need be, and none of it skipped."""
+    answer = _back_at_record(gap.start, source)
+    return Bounded(gap.start, gap.end - gap.start) if isinstance(answer, Exact) else answer
 
 
 def _back_at_record(record: UpstreamOffset, source: SourceLog | Unknown) -> Answer:

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.testing.runs import ORDERS, ModelMirror, Slot, live, lives, slots
-from mmtool.translation.answers import Exact, Refused, Skipping, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Bounded, Exact, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap, MirrorStart, WriterState
 from mmtool.translation.clamp import clamp_skipping
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.refusals import Reason
-from mmtool.translation.translate import translate, translate_many
+from mmtool.translation.translate import translate, translate_back, translate_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
@@ -112,3 +113,43 @@ def test_who_allows_skipping_is_told_how_many():
     target = TargetLog(DownstreamOffset(0), DownstreamOffset(15))
     answer = clamp_skipping(mirror.partition_map(), UpstreamOffset(12), target=target)
     assert answer == Skipping(10, 3)
+
+
+# --- back from the target ---------------------------------------------------------------------------------
+
+
+def rebuilt() -> ModelMirror:
+    """Both logs have told a map again, and records that cannot be told from their likes are left out of it.
+
+    Records 0 and 4 are known to be at 0 and 4; 1 to 3 of the target are copies of some of 1 to 3 of the source.
+    """
+    mirror = ModelMirror([Slot.RECORD] * 5, MirrorStart(UpstreamOffset(0), DownstreamOffset(0)))
+    mirror.recorder.appended(UpstreamOffset(0), DownstreamOffset(0), 1, writer=WriterState(1, 0, 1))
+    mirror.recorder.skip_to(UpstreamOffset(4))
+    mirror.recorder.appended(UpstreamOffset(4), DownstreamOffset(4), 1, writer=WriterState(1, 0, 2))
+    mirror.target_end, mirror.frontier = 5, 5
+    return mirror
+
+
+def back(mirror: ModelMirror, commit: int, source: SourceLog | Unknown = UNKNOWN) -> Answer:
+    known, target = mirror.partition_map(), mirror.target_log()
+    return translate_back(known, DownstreamOffset(commit), target=target, source=source)
+
+
+def test_back_from_a_place_between_two_records_nothing_of_the_gap_between_them_is_skipped():
+    answers = [back(rebuilt(), commit) for commit in range(6)]
+    assert answers == [Exact(0), *[Bounded(1, 3)] * 3, Exact(4), Exact(5)]
+
+
+def test_back_from_a_marker_in_front_of_a_gap_what_an_operator_skipped_is_read_and_said():
+    mirror = shipped()
+    skip(mirror, 5)
+    mirror.interrupt(1)
+    mirror.ship(5)
+    assert [back(mirror, commit) for commit in (9, 10, 11)] == [Exact(9), Bounded(10, 5), Exact(15)]
+
+
+def test_back_from_there_once_the_source_has_deleted_the_gap_nothing_of_it_is_missing():
+    known = [SourceLog(UpstreamOffset(start), UpstreamOffset(5)) for start in (3, 4)]
+    answers = [back(rebuilt(), 2, source) for source in known]
+    assert answers == [Refused(Reason.TARGET_LOG_START_PASSED), Exact(4)]
