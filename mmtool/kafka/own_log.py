@@ -83,9 +83,14 @@ async def make_missing(
 
 
 async def append_records(
-    cluster: WireCluster, topic: str, records: Iterable[tuple[bytes, bytes | None]], headers: Headers = ()
+    cluster: WireCluster,
+    topic: str,
+    records: Iterable[tuple[bytes, bytes | None]],
+    headers: Headers = (),
+    *,
+    partition: int = 0,
 ) -> None:
-    """Appends (key, value) pairs to partition 0 of a topic of ours or of MM2's, all with the same ``headers``.
+    """Appends (key, value) pairs to a partition of a topic of ours or of MM2's, all with the same ``headers``.
 
     Acknowledged by all in-sync replicas.
 
@@ -94,7 +99,7 @@ async def append_records(
     """
     for batch in own_batches(records, int(time.time() * 1000), headers):
         topic_id = await _topic_id(cluster, topic)
-        code = await append(cluster, ProducePartition(topic, topic_id, 0, batch.payload))
+        code = await append(cluster, ProducePartition(topic, topic_id, partition, batch.payload))
         cluster.check_denied(code, f"WRITE on topic {topic}")
         if code != Code.NONE:
             raise refused(cluster, topic, code)

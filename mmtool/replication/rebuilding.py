@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.kafka.membership import holder_now
+from mmtool.kafka.own_log import append_records
 from mmtool.kafka.runs_log import read_runs_log
 from mmtool.kafka.state_log import read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -254,7 +255,11 @@ async def _store_all(
         records[shard.shard] += fresh
         records[shard.shard] += [(key, None) for key in log.keys.get(place, ()) if key not in kept]
     for partition, strays in log.strays.items():
-        shard_there = next(shard for shard in shards if runs_partition_of(shard) == partition)
-        records[shard_there] += [(key, None) for key in strays]
+        struck_out = [(key, None) for key in strays]
+        shard_there = next((shard for shard in shards if runs_partition_of(shard) == partition), None)
+        if shard_there is None:  # nothing of ours is kept there, under any claim
+            await append_records(context.target, context.identity.runs_topic, struck_out, partition=partition)
+        else:
+            records[shard_there] += struck_out
     for number, of in records.items():
         shards[number] = await store_records(context.target, context.identity, shards[number], of)

@@ -1,0 +1,45 @@
+"""What `flow rebuild` stores, and where."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.kafka.runs_log import RunsLog
+from mmtool.plan.identity import FlowIdentity
+from mmtool.replication import rebuilding
+from mmtool.replication.assignment import ShardAssignment
+from mmtool.replication.rebuilding import Rebuilt
+from mmtool.translation.types import ClusterId
+
+IDENTITY = FlowIdentity(ClusterId("s"), ClusterId("t"), "source", "target")
+
+
+@pytest.fixture
+def struck_out(monkeypatch):
+    """Each record that is struck out, by its partition of the runs topic."""
+    found = {}
+
+    async def store(_cluster, _identity, shard, records):
+        found.setdefault(shard.shard, []).extend(records)
+        return shard
+
+    async def append(_cluster, topic, records, *, partition):
+        assert topic == IDENTITY.runs_topic
+        found.setdefault(partition, []).extend(records)
+
+    monkeypatch.setattr(rebuilding, "store_records", store)
+    monkeypatch.setattr(rebuilding, "append_records", append)
+    return found
+
+
+@pytest.mark.parametrize("partition", [0, 6, 7, 11])
+def test_a_stray_record_is_struck_out_wherever_it_lies(struck_out, partition):
+    """A flow of seven shards keeps nothing in the eighth partition; who can write there can write to any."""
+    shards = {n: ShardAssignment(n, 70 + n, 0, 0) for n in range(7)}
+    log = RunsLog(strays={partition: [b"stray"]})
+    context = SimpleNamespace(target=None, identity=IDENTITY)
+    asyncio.run(rebuilding._store_all(context, Rebuilt(None, ()), log, shards, 7))
+    assert struck_out == {partition: [(b"stray", None)]}
