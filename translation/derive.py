@@ -8,6 +8,7 @@ fingerprints (timestamp, key, value, headers). The walk goes from the end to the
 3. an origin that does not lie before the last one found tells that the mirror began anew there: what is further up
    are earlier copies
 4. a record whose origin is gone, or cannot be told from its likes, is left out
+5. what was not mirrored yet when the target's log was longer already is no origin, but the like of one that is gone
 
 What surviving records of the source lie between two that belong together cannot be told from such that were passed
 over, so they are a gap: commits there are refused, and never led past a record.
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -43,16 +44,27 @@ class Logged:
     prints: Offsets
 
 
+class Told(NamedTuple):
+    """How far the mirror was at some time: nothing at or behind ``upstream`` lies below ``downstream``."""
+
+    upstream: int
+    downstream: int
+
+
+NOTHING_TOLD = Told(0, 0)
+
+
 class AmbiguousError(Exception):
     """Records at the mirror's end fit in more than one place, so nobody can tell where it goes on."""
 
 
-def derive(source: Logged, target: Logged) -> RunMap:
+def derive(source: Logged, target: Logged, told: Told = NOTHING_TOLD) -> RunMap:
     """The runs of the mirror's newest beginning, as far as both logs still hold its records.
 
     Args:
         source: All surviving records of the source partition.
         target: The surviving records of this flow on the target partition, and no others.
+        told: How far the mirror has said that it was.
 
     Returns:
         Runs that obey A to D; none where no record can be told.
@@ -60,7 +72,7 @@ def derive(source: Logged, target: Logged) -> RunMap:
     Raises:
         AmbiguousError: the newest records of the target cannot be placed.
     """
-    pairs = _ascending(source, target)
+    pairs = _ascending(source, target, told)
     builder = RunBuilder()
     for at, to in pairs:
         builder.append(UpstreamOffset(int(source.offsets[at])), DownstreamOffset(int(target.offsets[to])), 1)
@@ -87,13 +99,21 @@ def _count_between(source: Logged, start: int, stop: int) -> int:
     return int(high - low)
 
 
-def _ascending(source: Logged, target: Logged) -> list[tuple[int, int]]:
-    origins = _origins(source, target)
+def _ascending(source: Logged, target: Logged, told: Told) -> list[tuple[int, int]]:
+    early = int(np.searchsorted(target.offsets, told.downstream))  # so many on the target are copies ...
+    known = int(np.searchsorted(source.offsets, told.upstream))  # ... of so many on the source
+    origins = np.concatenate(
+        [
+            _origins(source.prints[:known], target.prints[:early]),
+            _origins(source.prints, target.prints[early:]),
+        ]
+    )
     pairs: list[tuple[int, int]] = []
     bound = len(source.prints)
     for to in range(len(target.prints) - 1, -1, -1):
         at = int(origins[to])
-        if pairs and bound and source.prints[bound - 1] == target.prints[to]:
+        may_be_before = pairs and bound and (to >= early or bound <= known)
+        if may_be_before and source.prints[bound - 1] == target.prints[to]:
             at = bound - 1
         if at < 0:
             continue
@@ -102,11 +122,12 @@ def _ascending(source: Logged, target: Logged) -> list[tuple[int, int]]:
         pairs.append((at, to))
         bound = at
     pairs.reverse()
-    return _to_the_end(source, target, pairs, origins)
+    ends = np.where(np.arange(len(target.prints)) < early, known, len(source.prints))
+    return _to_the_end(source, target, pairs, origins, ends)
 
 
 def _to_the_end(
-    source: Logged, target: Logged, pairs: list[tuple[int, int]], origins: Offsets
+    source: Logged, target: Logged, pairs: list[tuple[int, int]], origins: Offsets, ends: Offsets
 ) -> list[tuple[int, int]]:
     """Records with likes behind the last one that was placed: each is the next one of the source, or nobody knows."""
     at, to = pairs[-1] if pairs else (-1, -1)
@@ -114,20 +135,20 @@ def _to_the_end(
         if origins[behind] == _NOWHERE:
             continue
         at += 1
-        if not pairs or at >= len(source.prints) or source.prints[at] != target.prints[behind]:
+        if not pairs or at >= ends[behind] or source.prints[at] != target.prints[behind]:
             raise AmbiguousError
         pairs.append((at, behind))
     return pairs
 
 
-def _origins(source: Logged, target: Logged) -> Offsets:
-    """For each record of the target the index of its only like on the source, `_NOWHERE` or `_MANY`."""
-    order = np.argsort(source.prints, kind="stable")
-    ordered = source.prints[order]
-    low = np.searchsorted(ordered, target.prints, side="left")
-    high = np.searchsorted(ordered, target.prints, side="right")
+def _origins(source: Offsets, target: Offsets) -> Offsets:
+    """For each print of the target the index of its only like on the source, `_NOWHERE` or `_MANY`."""
+    order = np.argsort(source, kind="stable")
+    ordered = source[order]
+    low = np.searchsorted(ordered, target, side="left")
+    high = np.searchsorted(ordered, target, side="right")
     likes = high - low
-    origins = np.full(len(target.prints), _NOWHERE, dtype=np.int64)
+    origins = np.full(len(target), _NOWHERE, dtype=np.int64)
     origins[likes > 1] = _MANY
     origins[likes == 1] = order[low[likes == 1]]
     return origins

@@ -12,7 +12,7 @@ from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.replication.record_prints import RecordPrints
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
-from mmtool.translation.derive import AmbiguousError, derive, gaps_between, next_record
+from mmtool.translation.derive import AmbiguousError, Told, derive, gaps_between, next_record
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -78,6 +78,7 @@ async def derive_partition(
     before: int | None,
     ours: Collection[int],
     origins: Origins | None,
+    told: Told,
 ) -> Derived:
     """What both logs tell of one partition.
 
@@ -87,6 +88,7 @@ async def derive_partition(
         before: The frontier that is stored.
         ours: Producer ids under which this flow has mirrored.
         origins: What the flow leaves out of the source by its origin; None where nothing is.
+        told: Where its pump has said last that the mirror stood.
 
     Raises:
         ConnectionLostError: a log could not be read.
@@ -107,7 +109,7 @@ async def derive_partition(
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     source, target = here.logged(timed=timed), there.logged(timed=timed)
     try:
-        runs = derive(source, target)
+        runs = derive(source, target, told)
     except AmbiguousError:
         return Derived(about, before, refusal=Reason.AMBIGUOUS)
     if not len(runs):

@@ -32,6 +32,7 @@ from mmtool.replication.stateful import closed_records, make_internal_topics, ow
 from mmtool.threads import in_thread
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
+from mmtool.translation.derive import NOTHING_TOLD, Told
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.runs_log import RunsLog
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.plan.status import FlowMember
     from mmtool.replication.assignment import ShardAssignment
@@ -126,8 +129,8 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
         RefusedError: the flow never ran, or its control topic cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
-    rebuilt = asyncio.run(_rehearse(flow, topics))
+    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
+    rebuilt = asyncio.run(_rehearse(flow, topics, control))
     rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
     return rebuilt
 
@@ -143,17 +146,19 @@ def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRo
     return asyncio.run(_execute(rebuilt, say))
 
 
-async def _rehearse(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
+async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:
     context = await connect(flow.clusters.settings)
     try:
-        return (await _derive(context, flow, topics))[0]
+        return (await _derive(context, flow, topics, control))[0]
     except ConnectionLostError as error:
         raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy="run it again") from error
     finally:
         await context.close()
 
 
-async def _derive(context: FlowContext, flow: FlowNow, named: Collection[str]) -> tuple[Rebuilt, RunsLog]:
+async def _derive(
+    context: FlowContext, flow: FlowNow, named: Collection[str], control: ControlView
+) -> tuple[Rebuilt, RunsLog]:
     log = await in_thread(read_runs_log, flow.clusters.settings.target, flow.identity)
     producers = await in_thread(read_producers, flow.clusters.settings.target)
     ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
@@ -164,7 +169,8 @@ async def _derive(context: FlowContext, flow: FlowNow, named: Collection[str]) -
         healthy = place in log.keys and place not in log.broken
         if about.source_topic in named or (not named and not healthy):
             before = _frontier(log, place) if healthy else None
-            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins)
+            told = _told(control.positions.get(place))
+            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
     return rebuilt, log
 
 
@@ -183,6 +189,12 @@ def _partitions(flow: FlowNow) -> list[MirroredPartition]:
         for topic in flow.topics.values()
         for number in range(topic.partitions)
     ]
+
+
+def _told(position: PositionRecord | None) -> Told:
+    return (
+        NOTHING_TOLD if position is None else Told(position.upstream_position, position.downstream_position)
+    )
 
 
 def _frontier(log: RunsLog, place: Place) -> int:
@@ -223,7 +235,7 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     topic = flow.identity.control_topic
     await write_documents(context, topic, [owner_record(owner)], tombstones=control.controls)
     shards = await claim_blindly(context, _writable(flow, doubt, count), count, owner)
-    found, log = await _derive(context, flow, rebuilt.named)
+    found, log = await _derive(context, flow, rebuilt.named, control)
     if found.refusal is not None:
         raise found.refusal
     await _store_all(context, found, log, shards, count)

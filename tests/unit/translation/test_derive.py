@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from mmtool.testing.runs import ModelMirror, Slot, live, lives, slots
 from mmtool.translation.blocks import MirrorStart
-from mmtool.translation.derive import AmbiguousError, Logged, derive, gaps_between, next_record
+from mmtool.translation.derive import (
+    NOTHING_TOLD,
+    AmbiguousError,
+    Logged,
+    Told,
+    derive,
+    gaps_between,
+    next_record,
+)
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
@@ -20,8 +28,11 @@ def logged(records: dict[int, int]) -> Logged:
     return Logged(np.array(list(records), dtype=np.int64), np.array(list(records.values()), dtype=np.int64))
 
 
-def runs(source: dict[int, int], target: dict[int, int]) -> list[tuple[int, int, int]]:
-    return [(r.upstream_start, r.downstream_start, r.count) for r in derive(logged(source), logged(target))]
+def runs(
+    source: dict[int, int], target: dict[int, int], told: Told = NOTHING_TOLD
+) -> list[tuple[int, int, int]]:
+    found = derive(logged(source), logged(target), told)
+    return [(r.upstream_start, r.downstream_start, r.count) for r in found]
 
 
 @st.composite
@@ -94,6 +105,40 @@ def test_records_that_were_passed_over_are_a_gap_and_markers_are_none():
 def test_a_record_that_the_source_has_compacted_away_is_left_out():
     source = {n: n for n in range(10) if n != 4}
     assert runs(source, {n: n for n in range(10)}) == [(0, 0, 4), (5, 5, 5)]
+
+
+def test_a_record_that_was_not_mirrored_yet_is_not_taken_for_its_like_that_is_gone():
+    """Compaction took 0 from the source, as 3 is of the same key and has the same value: 1 and 2 would be lost."""
+    source, target = {1: 11, 2: 12, 3: 7}, {0: 7}
+    assert runs(source, target, Told(1, 1)) == []
+    assert runs({**source, 4: 13}, {**target, 1: 11}, Told(1, 1)) == [(1, 1, 1)]
+
+
+def test_of_records_alike_those_that_were_mirrored_by_then_are_placed():
+    source = dict.fromkeys(range(8), 7) | {3: 1}
+    target = {n: source[n] for n in range(4)}
+    assert runs(source, target, Told(4, 4)) == [(0, 0, 4)]
+
+
+@given(mirrors(), st.lists(st.integers(0, 9), min_size=60, max_size=60), st.sets(st.integers(0, 59)))
+def test_nothing_is_found_that_the_mirror_had_not_reached(
+    mirror: ModelMirror, values: list[int], compacted: set[int]
+):
+    source, target = truth(mirror, [*values, *range(100, 140)])
+    left = {at: value for at, value in source.items() if at not in compacted}
+    try:
+        found = runs(left, target, Told(mirror.frontier, mirror.target_end))
+    except AmbiguousError:
+        return
+    assert all(up + count <= mirror.frontier for up, _, count in found)
+
+
+@given(mirrors(), st.integers(0, 60))
+def test_what_was_told_at_any_time_hides_nothing(mirror: ModelMirror, at: int):
+    below = [down for up, down in mirror.went.items() if up < at]
+    told = Told(at, max(below) + 1) if below else NOTHING_TOLD
+    known = [(r.upstream_start, r.downstream_start, r.count) for r in mirror.partition_map().runs]
+    assert runs(*truth(mirror, list(range(100))), told) == known
 
 
 def test_where_the_end_fits_twice_nothing_is_guessed():
