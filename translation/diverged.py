@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.pair import read_again, unbooked
+from mmtool.translation.pair import began_too_late, read_again, unbooked
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import translate_back_by_syncs
 from mmtool.translation.translate import translate, translate_back
@@ -201,8 +201,9 @@ def go_home_in_pair(
 
     Returns:
         `Homeward`; `Refused` as `translate` refuses over the way back (beyond_mirror: it has not brought home yet what
-        the group has read), never_ran where home has records and the flow never had any of them, and
-        target_log_start_passed when the first unread record is deleted at home.
+        the group has read), never_ran where home has records and the flow never had any of them, not_mirrored where
+        the flow's map began too late to tell of what is unread, and target_log_start_passed when the first unread
+        record is deleted at home.
     """
     if back is None:
         return Refused(Reason.NEVER_RAN)
@@ -212,7 +213,7 @@ def go_home_in_pair(
         return answer
     if flow is None:
         return Refused(Reason.NEVER_RAN) if tail.records else _accounted(answer, tail)
-    came_from_home = _first_from_home(flow, tail, commit, home)
+    came_from_home = _first_from_home(flow, back, tail, commit, home)
     if isinstance(came_from_home, Refused):
         return came_from_home
     first = min(_first_born_away(back, tail, here, home), came_from_home)
@@ -235,9 +236,11 @@ def _first_born_away(back: PartitionMap, tail: DivergedTail, commit: UpstreamOff
 
 
 def _first_from_home(
-    flow: PartitionMap, tail: DivergedTail, commit: DownstreamOffset, home: SourceLog
+    flow: PartitionMap, back: PartitionMap, tail: DivergedTail, commit: DownstreamOffset, home: SourceLog
 ) -> int | Refused:
     """The first unread record that the flow brought away; home's end where the group has read them all."""
+    if began_too_late(flow, back, commit, home.log_start):
+        return Refused(Reason.NOT_MIRRORED)
     record = flow.runs.find_reverse(commit)
     if record is not None:
         return record if record >= home.log_start else Refused(Reason.TARGET_LOG_START_PASSED)

@@ -41,12 +41,15 @@ def translate_in_pair(
         source: The bounds of the log here.
 
     Returns:
-        `Exact` where nothing is read again, else `Bounded`; `Refused` as `translate` refuses, and
-        target_log_start_passed when the first unread record that was born there is deleted.
+        `Exact` where nothing is read again, else `Bounded`; `Refused` as `translate` refuses,
+        target_log_start_passed when the first unread record that was born there is deleted, and not_mirrored where
+        the map of the way from there began too late to tell of what the group has not read here.
     """
     answer = translate(there, commit, target=target, source=source)
     if isinstance(answer, Refused) or there is None:
         return answer
+    if began_too_late(back, there, DownstreamOffset(commit), target.log_start):
+        return Refused(Reason.NOT_MIRRORED)
     ours = _first_of_ours(there, commit, target)
     theirs = _first_of_theirs(back, DownstreamOffset(commit), target)
     if isinstance(theirs, Refused):
@@ -56,6 +59,25 @@ def translate_in_pair(
         return Refused(Reason.BEYOND_MIRROR)
     again = read_again(there, back, commit, first) + unbooked(there, back, commit)
     return Bounded(first, again) if again else Exact(first)
+
+
+def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOffset, log_start: int) -> bool:
+    """Whether a flow may have brought what its map does not tell of, and a group with that commit has not read it.
+
+    It began anew, and has left earlier copies behind; what the other flow's map knows to be its own is none of them.
+
+    Args:
+        flow: The map; its downstream is where the commit is.
+        other: The map of the other direction.
+        commit: Next offset to read.
+        log_start: Of the log that the flow comes from.
+    """
+    start = flow.mirror_start
+    if commit >= start.downstream or log_start >= start.upstream:
+        return False
+    upto, since = DownstreamOffset(start.upstream), DownstreamOffset(log_start)
+    brought = other.runs.records_below_downstream(upto) - other.runs.records_below_downstream(since)
+    return start.upstream - log_start > brought
 
 
 def _first_of_ours(there: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> DownstreamOffset:

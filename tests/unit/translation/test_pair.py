@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmtool.testing.maps import map_of
 from mmtool.testing.pairs import HERE, THERE, ModelPair, pairs
-from mmtool.translation.answers import Bounded, Exact, Refused, TargetLog
+from mmtool.testing.runs import ORDERS
+from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -88,3 +90,32 @@ def test_an_unread_record_of_the_other_side_that_is_deleted_there_is_refused():
     )
     cut = TargetLog(DownstreamOffset(1), DownstreamOffset(2))
     assert answer_of(pair, 0, cut) == Refused(Reason.TARGET_LOG_START_PASSED)
+
+
+# --- where a flow began anew ------------------------------------------------------------------------------
+
+
+def began_anew(commit, *, target_start=0, start=1):
+    """There are b0, b1 and h; here b0, b1, b1 once more, as an operator sought back to it, and h."""
+    here = map_of(ORDERS, [(3, 2, 1)], 4)
+    there = map_of(ORDERS, [(1, 2, 1)], 3, start=(start, 2))
+    log = TargetLog(DownstreamOffset(target_start), DownstreamOffset(3))
+    source = SourceLog(UpstreamOffset(0), UpstreamOffset(4))
+    return translate_in_pair(here, there, UpstreamOffset(commit), target=log, source=source)
+
+
+def test_where_the_other_flow_began_anew_nothing_is_skipped_of_what_it_brought_before():
+    refused = Refused(Reason.NOT_MIRRORED)
+    assert [began_anew(commit) for commit in range(4)] == [refused, refused, Exact(1), Exact(2)]
+
+
+def test_where_there_was_nothing_before_the_other_flow_s_beginning_that_is_no_matter():
+    assert began_anew(0, target_start=1) == Exact(1)
+
+
+def test_where_all_before_its_beginning_came_from_here_that_is_no_matter():
+    here, there = map_of(ORDERS, [(0, 0, 4)], 4), map_of(ORDERS, [], 4, start=(4, 4))
+    log = TargetLog(DownstreamOffset(0), DownstreamOffset(4))
+    source = SourceLog(UpstreamOffset(0), UpstreamOffset(4))
+    answers = [translate_in_pair(here, there, UpstreamOffset(at), target=log, source=source) for at in (1, 4)]
+    assert answers == [Exact(1), Exact(4)]
