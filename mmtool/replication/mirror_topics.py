@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -28,7 +28,7 @@ from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Collection, Container, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.admin import TopicAdmin
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _LOOK_SECONDS = 0.2
+_LEARNED_AGAIN = 100
 _UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -158,7 +159,7 @@ class MirrorTopics:
             target = await self._appeared(
                 source, {s.name: s.partitions for s in steps if s.name not in failed}
             )
-        await in_thread(self._learn_limits, [name for name in target if self._may_learn(name)])
+        await in_thread(self._learn_limits, self._to_learn(target))
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
@@ -278,6 +279,15 @@ class MirrorTopics:
     def _takes_any_time(self) -> bool:
         return self._flow.settings.on_timestamp_refused == "raise-limit"
 
+    def _to_learn(self, target: Collection[str]) -> list[str]:
+        """Topics whose limits are asked for now: unknown ones, and of the others a hundred in turn.
+
+        An operator raises one for a partition that it has halted, and what is set on the source is carried over.
+        """
+        self._limits = {name: limits for name, limits in self._limits.items() if name in target}
+        unknown = [name for name in target if self._may_learn(name)]
+        return list(dict.fromkeys([*unknown, *list(self._limits)[:_LEARNED_AGAIN]]))
+
     def _may_learn(self, name: str) -> bool:
         known = self._limits.get(name)
         return known is None or (self._takes_any_time and bool(known.any_time))
@@ -285,10 +295,11 @@ class MirrorTopics:
     def _learn_limits(self, names: list[str]) -> None:
         try:
             configs = self._target.configs(names)
-        except NotAuthorisedError:
+        except UnreachableError:
             configs = {}  # DESCRIBE_CONFIGS is a comfort: a refused batch is split when the broker says so
         for name in names:
-            self._limits[name] = TargetLimits.of(configs.get(name, {}))
+            known = self._limits.pop(name, TargetLimits())  # back in at the end: it has had its turn
+            self._limits[name] = TargetLimits.of(configs[name]) if name in configs else known
         if self._takes_any_time:
             self._raise_limits(names)
 

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config import load_settings
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.plan.topic_configs import ConfigEntry, Origin
 from mmtool.replication.mirror_topics import MirrorTopics
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.types import ClusterId, TopicId
@@ -58,14 +60,19 @@ MISSING = topic("a.orders", TopicId(""), UNKNOWN_TOPIC)
 
 
 @pytest.fixture
-def look(tmp_path):
-    """``look(answers of the target...)``: the view of one refresh, and what was made."""
+def settings(tmp_path):
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
         "a->b.enabled = true\na->b.topics = orders\n"
     )
-    (settings,) = load_settings(path, {}).flows
+    (flow,) = load_settings(path, {}).flows
+    return flow
+
+
+@pytest.fixture
+def look(settings):
+    """``look(answers of the target...)``: the view of one refresh, and what was made."""
 
     def one(*answers, seconds=0.5, source=(LISTED,), looks=1):
         flow = SimpleNamespace(settings=settings, source=Answers(*source), target=Answers(*answers))
@@ -116,3 +123,44 @@ def test_a_source_topic_that_may_not_be_looked_at_any_more_is_refused_and_not_ca
     view, _ = look([THERE], source=([], [DENIED]))
     assert (view.topics, view.deleted) == ({}, {})
     assert view.refused == {"orders": "DESCRIBE on source topic orders is denied: grant it"}
+
+
+class Limits(Admin):
+    """A target whose topic takes another size from one look to the next; None: nobody tells now."""
+
+    def __init__(self, *sizes):
+        super().__init__()
+        self.sizes = list(sizes)
+
+    def configs(self, names):
+        if not names:
+            return {}
+        size = self.sizes.pop(0)
+        if size is None:
+            raise UnreachableError("no answer")
+        return {name: {SIZE: ConfigEntry(size, Origin.OVERRIDE, on_topic=True)} for name in names}
+
+
+SIZE = "max.message.bytes"
+
+
+def test_a_limit_that_is_raised_on_the_target_is_heard_of_while_the_flow_runs(settings):
+    """A record that halts its partition, or goes beside its topic, is taken from then on."""
+    flow = SimpleNamespace(settings=settings, source=Answers(LISTED), target=Answers([THERE]))
+    topics = MirrorTopics(flow, Admin(), Limits("1000", None, "9000"))
+    views = [asyncio.run(topics.refresh({UPSTREAM: ABOUT})) for _ in range(3)]
+    assert [view.topics["orders"].limits.max_batch_bytes for view in views] == [1000, 1000, 9000]
+    assert views[1].shape != views[2].shape
+
+
+def test_of_thousands_of_topics_a_hundred_are_asked_for_their_limits_at_a_look(settings):
+    """All of them in turn; a topic that is there no more is forgotten."""
+    topics = MirrorTopics(SimpleNamespace(settings=settings), Admin(), Limits(*"123456"))
+    names = [f"t{number}" for number in range(250)]
+    asked = []
+    for there in (names, names, names, names, names[:2]):
+        asked.append(topics._to_learn(there))
+        topics._learn_limits(asked[-1])
+    assert [len(one) for one in asked] == [250, 100, 100, 100, 2]
+    assert set(asked[1] + asked[2] + asked[3]) == set(names)
+    assert set(topics._limits) == set(names[:2])
