@@ -19,7 +19,7 @@ from mmtool.replication.context import connect
 from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
-from mmtool.replication.latecomers import Latecomers, has_gone_away
+from mmtool.replication.latecomers import Latecomers, has_gone_away, joined
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
@@ -55,7 +55,7 @@ class Engine:
         tick: Called a few times a second with the runs, for progress.
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats and no flow.
-        ready: Set when this process owns all flows whose clusters are there.
+        ready: Set when this process owns all flows whose clusters are there, or whose turn has come.
         goals: By the name of the flow, ends that are to be reached before this ends by itself.
         late: Flows that have not begun.
     """
@@ -170,16 +170,22 @@ class Engine:
         self._replan.set()
 
     async def _take_over(self) -> None:
-        """Becomes the owner of every flow, while Spark starts."""
+        """Becomes the owner of every flow, while Spark starts; a standby, of those whose turn has come."""
         runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
-        for run in runs:
+        for run in [run for run in runs if run in self.runs]:
             await unless_stopped(self._own_when_there(run), self.stop)
         self._topics.warn()
         self.ready.set()
 
     async def _join(self, runs: Sequence[FlowRun]) -> None:
-        await asyncio.gather(*(run.join(standby=self.options.standby, say=self.say) for run in runs))
+        joining = {run: run.join(standby=self.options.standby, say=self.say) for run in runs}
+        standby = self.options.standby and not self.options.has_goal
+        ours = await joined(joining, some_will_do=standby)
+        for run in [run for run in runs if run not in ours]:
+            self.runs.remove(run)
+            await run.close(clean=False)
+            self.late.expect(run.flow.settings)
 
     async def _own_when_there(self, run: FlowRun) -> None:
         """Now, or once a cluster is back that went away while the flow was joined: the others do not wait for it."""

@@ -1,9 +1,9 @@
-"""Flows that cannot begin when the process starts, for a cluster is away or all has failed over: the others begin."""
+"""Flows that cannot begin with the others, for a cluster is away, all has failed over, or somebody else runs them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -11,12 +11,14 @@ from mmtool.plan.documents import State
 from mmtool.replication.looking import Sayings
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.replication.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
+_TOGETHER_SECONDS = 5.0
+"""Seats that one process leaves are had within that time of each other: their sessions end when they like."""
 
 
 class Latecomers:
@@ -97,6 +99,34 @@ class Latecomers:
             else:
                 del self.flows[name]
                 self.failed_over.pop(name, None)
+
+
+async def joined(
+    joining: Mapping[FlowRun, Coroutine[Any, Any, None]], *, some_will_do: bool
+) -> Collection[FlowRun]:
+    """The flows whose seats are had; the others are not waited for any more.
+
+    Args:
+        joining: What becomes a member, by flow.
+        some_will_do: Not to wait for all: of two processes that each had one seat and waited for the other's, neither
+            would run anything.
+
+    Raises:
+        MmtoolError: a flow cannot be joined.
+    """
+    tasks = {asyncio.ensure_future(work): run for run, work in joining.items()}
+    try:
+        enough = asyncio.FIRST_COMPLETED if some_will_do else asyncio.FIRST_EXCEPTION
+        done, left = await asyncio.wait(tasks, return_when=enough)
+        if left and not any(task.exception() for task in done):
+            done, _ = await asyncio.wait(tasks, timeout=_TOGETHER_SECONDS)
+        for task in done:
+            task.result()
+        return [tasks[task] for task in done]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def is_away(error: object) -> TypeGuard[UnreachableError]:

@@ -35,6 +35,7 @@ c->b.enabled = true
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(latecomers, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(latecomers, "_TOGETHER_SECONDS", 0.01)
     monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(driver, "_IDLE_SECONDS", 0.01)
 
@@ -235,6 +236,38 @@ def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
         return late.flow.settings.sync_group_offsets_interval_seconds, scene.duties[-1].interval
 
     assert played(play) == (77, 77)
+
+
+def test_a_standby_runs_the_flow_whose_turn_has_come_and_waits_for_the_others_beside_it(played):
+    """Two that were started together, each with a seat of one flow, would wait for each other for ever."""
+
+    async def play(scene):
+        run, other = scene.runs.values()
+        other.joined.clear()
+        async with scene.running():
+            await until(lambda: scene.engine.ready.is_set() and "take" in run.did)
+            alone = list(scene.engine.runs) == [run] and other.closed is False
+            other.joined.set()
+            await until(lambda: other in scene.engine.runs)
+        return alone, run.did.count("take"), other.did.count("take")
+
+    assert played(play, standby=True) == (True, 1, 1)
+
+
+@pytest.mark.parametrize("goal", [{"until_caught_up": True}, {}], ids=["with a goal", "no standby"])
+def test_all_flows_are_waited_for_where_some_are_not_enough(played, goal):
+    async def play(scene):
+        run, other = scene.runs.values()
+        other.joined.clear()
+        async with scene.running():
+            await until(lambda: "join" in other.did)
+            await asyncio.sleep(0.05)
+            before = "take" in run.did
+            other.joined.set()
+            await until(lambda: "take" in other.did)
+        return before, len(scene.engine.runs)
+
+    assert played(play, standby=bool(goal), **goal) == (False, 2)
 
 
 @pytest.mark.parametrize(
