@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.words import few
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
-
+_LOOK_SECONDS = 0.2
 _NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
 
 
@@ -44,6 +48,57 @@ class FirstSizes:
         return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
 
 
+class Led:
+    """Which partitions can begin now: nobody can tell where a log begins or ends that has no leader.
+
+    Args:
+        news: Gets a sentence about those that cannot; each is named once.
+        settle_seconds: For how long what newly lacks a leader is looked at again: a topic that was made a moment ago
+            gets its leaders a moment later.
+    """
+
+    def __init__(self, news: list[str], settle_seconds: float = 3.0) -> None:
+        self._news = news
+        self._settle_seconds = settle_seconds
+        self._lone: frozenset[TopicPartition] = frozenset()
+
+    async def of(
+        self, flow: FlowContext, unknown: Collection[tuple[MirroredTopic, int]]
+    ) -> list[tuple[MirroredTopic, int]]:
+        """Those of ``unknown`` that have a leader on both sides; the next look asks for the others again."""
+        deadline, lone = time.monotonic() + self._settle_seconds, frozenset[TopicPartition]()
+        while unknown:
+            await flow.source.refresh({topic.name for topic, _ in unknown})
+            await flow.target.refresh({topic.target_name for topic, _ in unknown})
+            lone = frozenset(TopicPartition(t.name, p) for t, p in unknown if not _is_led(flow, t, p))
+            if lone <= self._lone or time.monotonic() >= deadline:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        new, self._lone = lone - self._lone, lone
+        self._news += [_no_leader(new)] if new else []
+        return [(t, p) for t, p in unknown if TopicPartition(t.name, p) not in lone]
+
+    def refuse_missing(self) -> None:
+        """A run that ends when all is mirrored would end without them.
+
+        Raises:
+            UnreachableError: some had no leader at the last look.
+        """
+        if self._lone:
+            raise UnreachableError(
+                _no_leader(self._lone), remedy="check the clusters' health, then run again"
+            )
+
+
+def _no_leader(places: Collection[TopicPartition]) -> str:
+    return f"{few(sorted(places))} cannot begin yet: without a leader on both sides"
+
+
+def _is_led(flow: FlowContext, topic: MirroredTopic, partition: int) -> bool:
+    there = flow.source.leader(topic.name, partition), flow.target.leader(topic.target_name, partition)
+    return None not in there
+
+
 async def first_blocks(
     flow: FlowContext,
     unknown: Collection[tuple[MirroredTopic, int]],
@@ -52,11 +107,9 @@ async def first_blocks(
 ) -> list[tuple[MirroredTopic, int, Block]]:
     """The first block of each partition that was never mirrored, not yet stored.
 
-    Partitions without a leader on either side are left out: the next refresh looks again.
-
     Args:
         flow: Whose partitions.
-        unknown: Topic and partition number.
+        unknown: Topic and partition number; each has a leader on both sides.
         added: Those that came to topics which the flow mirrors already: they are mirrored whole, wherever
             ``mmtool.start`` lets a topic begin.
         elsewhere: Partitions of the source that begin at neither, and where.
@@ -83,10 +136,7 @@ async def first_blocks(
 async def starts_at(
     flow: FlowContext, ups: Collection[TopicPartition], start: Start
 ) -> dict[TopicPartition, int]:
-    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end.
-
-    Partitions without a leader are left out.
-    """
+    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end."""
     if start == "earliest":
         return await _list(flow, ups, EARLIEST)
     ends = await _list(flow, ups, LATEST)

@@ -13,8 +13,9 @@ from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
+from mmtool.plan.vanished import Stored
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
-from mmtool.replication.beginning import FirstSizes, first_blocks
+from mmtool.replication.beginning import FirstSizes, Led, first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
@@ -80,6 +81,7 @@ class FlowRun:
         self._tallies: dict[Place, Tally] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._sizes = FirstSizes()
+        self._led = Led(self.watch.news)
         self._weights: dict[int, float] = {}
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
@@ -131,8 +133,7 @@ class FlowRun:
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
-        self._sequences.clear()
-        self._fresh, self._sizes = {}, FirstSizes()
+        self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
         if self.flow.settings.on_topic_recreated == "restart":
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
@@ -226,14 +227,16 @@ class FlowRun:
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
         """First blocks for partitions that were never mirrored; whether there are any."""
         added = self._sizes.added(unknown, self.standing.blocks)
+        if not self._predecessor.take_over:  # what MM2 copied goes on record as a whole, or not at all
+            unknown = await self._led.of(self.flow, unknown)
         begun = await first_blocks(self.flow, unknown, added, await self._predecessor.starts(unknown))
         first = await self._predecessor.record(self.standing, begun, self.shard_count)
         for topic, partition, block in first:
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )
-        said = await refused_times(self.flow.source, first, int(time.time() * 1000))
-        self.warnings += [f"{self.name}: {sentence}" for sentence in said]
+        refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
+        self.warnings += [f"{self.name}: {sentence}" for sentence in refused]
         return bool(first)
 
     def _last_position(self, place: Place) -> PositionRecord | None:
@@ -367,15 +370,15 @@ class FlowRun:
 
     def known_positions(self) -> list[PositionRecord]:
         """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
-        found = []
-        for partition in self.partitions():
-            place = (partition.topic_id, partition.partition)
-            position = self.watch.positions.get(place) or booked_position(partition, self.owner)
-            found.append(self.watch.holds.shown(position))
-        return found
+        seen = self.watch.positions
+        return [
+            self.watch.holds.shown(seen.get((p.topic_id, p.partition)) or booked_position(p, self.owner))
+            for p in self.partitions()
+        ]
 
     async def goal(self) -> dict[Place, int]:
         """The source's end of every partition now: what ``--until-caught-up`` waits for."""
+        self._led.refuse_missing()
         self._goal = await source_ends(self.flow, self.view)
         return self._goal
 
@@ -393,8 +396,4 @@ class FlowRun:
 
     def frontier(self, place: Place) -> int:
         """The last frontier known of a partition, 0 before its first."""
-        position = self.watch.positions.get(place)
-        block = self.standing.blocks.get(place)
-        return max(
-            position.upstream_position if position else 0, block.tail.upstream_frontier if block else 0
-        )
+        return Stored(self.standing.blocks.get(place), self.watch.positions.get(place)).frontier

@@ -27,6 +27,9 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
     async def nothing_left(*_: object) -> dict[Any, Any]:
         return {}
 
+    async def all_of(_: object, unknown: Any) -> Any:
+        return unknown
+
     async def as_begun(_standing: object, begun: Any, _shards: object) -> Any:
         return begun
 
@@ -44,10 +47,11 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         standing=Standing({}),
         shard_count=4,
         halted={},
-        watch=SimpleNamespace(positions={}, holds=Holds()),
+        watch=SimpleNamespace(positions={}, holds=Holds(), news=[]),
         _topics=SimpleNamespace(refresh=refresh),
         _refusals=SimpleNamespace(tell=nothing_left),
-        _predecessor=SimpleNamespace(starts=nothing_left, record=as_begun),
+        _predecessor=SimpleNamespace(take_over=False, starts=nothing_left, record=as_begun),
+        _led=SimpleNamespace(of=all_of),
         _fresh={},
         _sizes=FirstSizes(),
         _tallies={},

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.replication import beginning, flow_run
 from mmtool.replication.looking import TopicsLook
@@ -48,15 +49,25 @@ def test_a_partition_that_gets_its_leader_later_is_planned_as_soon_as_it_has_one
 class Cluster(dict):
     """Where each partition ends; those that it does not hold have no leader yet. All begin at 0."""
 
+    async def refresh(self, _):
+        pass
+
+    def leader(self, topic, partition):
+        return 1 if TopicPartition(topic, partition) in self else None
+
 
 async def listed(cluster, timestamps, **_):
-    return {at: 0 if when == EARLIEST else cluster[at] for at, when in timestamps.items() if at in cluster}
+    """As brokers have it: what has no leader is waited for a minute, and then the whole question is in vain."""
+    if lone := [at for at in timestamps if at not in cluster]:
+        raise UnreachableError(f"{lone[0]} has no leader")
+    return {at: 0 if when == EARLIEST else cluster[at] for at, when in timestamps.items()}
 
 
 @pytest.fixture
 def late(run, monkeypatch):
     """The same for a flow that begins at ``mmtool.start = latest``, with a source and a target."""
     monkeypatch.setattr(beginning, "list_offsets", listed)
+    run._led = beginning.Led(run.watch.news, settle_seconds=0)
     run.flow.settings.start = "latest"
     run.flow.identity = SimpleNamespace(source_id="source", target_id="target")
     run.flow.source = Cluster({TopicPartition(TOPIC.name, p): 7 for p in range(2)})
@@ -86,6 +97,17 @@ def test_a_partition_that_had_no_leader_when_its_topic_was_first_seen_begins_as_
     first = look(late, 2)
     late.flow.target[young] = end
     assert (first, look(late, 2)) == ([7], [7, 7])
+
+
+def test_a_partition_without_a_leader_keeps_no_other_one_back_and_is_named_once(late):
+    alone = TopicPartition(TOPIC.name, 0)
+    late.flow.source.pop(alone)
+    assert (look(late, 2), look(late, 2)) == ([7], [7])
+    assert late.watch.news == ["orders-0 cannot begin yet: without a leader on both sides"]
+    with pytest.raises(UnreachableError, match="orders-0 cannot begin yet"):
+        asyncio.run(late.goal())
+    late.flow.source[alone] = 5
+    assert look(late, 2) == [5, 7]
 
 
 class Flow:
