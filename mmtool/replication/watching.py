@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.documents import Document
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place
+
+
+_AGAIN_SECONDS = 2.0
 
 
 class _Counted(NamedTuple):
@@ -64,6 +68,7 @@ class PositionsWatch:
         self._slowed: set[Place] = set()
         self._waiting: dict[str, set[Place]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._trouble = ""
         self.positions: dict[Place, PositionRecord] = {}
         self.holds = Holds()
         self.moved: dict[str, MovedGroupRecord] = {}
@@ -95,7 +100,7 @@ class PositionsWatch:
 
     async def _follow(self, feed: ControlFeed) -> None:
         while True:
-            documents = await feed.next()
+            documents = await self._next(feed)
             self._note_holds([d for d in documents if isinstance(d, (PauseRecord, FailedOverRecord))])
             for document in documents:
                 if isinstance(document, MovedGroupRecord):
@@ -106,6 +111,18 @@ class PositionsWatch:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document
                     self._note(place, document)
+
+    async def _next(self, feed: ControlFeed) -> list[Document]:
+        """What came; whatever is the matter is said once, and asked again: a failover's marks come this way."""
+        try:
+            documents, trouble = await feed.next(), ""
+        except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
+            documents, trouble = [], f"pauses and failovers cannot be heard of: {error}"
+            await asyncio.sleep(_AGAIN_SECONDS)
+        if trouble and trouble != self._trouble:
+            self.news.append(trouble)
+        self._trouble = trouble
+        return documents
 
     def _note_holds(self, words: list[PauseRecord | FailedOverRecord]) -> None:
         for word in words:
