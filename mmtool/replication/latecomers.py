@@ -92,10 +92,10 @@ class Latecomers:
             await asyncio.sleep(_AGAIN_SECONDS)
             try:
                 await self._begin(self.flows[name])
-            except (MmtoolError, ConnectionLostError) as error:
+            except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and nobody else tries
                 is_known = has_failed_over(error) and name in self.failed_over
-                if isinstance(error, MmtoolError) and not is_away(error) and not is_known:
-                    self._sayings.once(name, f"{name}: cannot begin yet: {error.message}")
+                if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
+                    self._sayings.once(name, f"{name}: cannot begin yet: {error}")
             else:
                 del self.flows[name]
                 self.failed_over.pop(name, None)

@@ -9,6 +9,7 @@ import pytest
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.replication import latecomers
 from mmtool.replication.latecomers import Latecomers
 
@@ -50,9 +51,12 @@ def test_it_begins_once_its_clusters_answer():
     assert (len(tried), left) == (3, set())
 
 
-def test_what_else_keeps_it_is_said_once_and_tried_again():
-    said, tried, left = played([NotAuthorisedError("DESCRIBE is denied")])
-    assert said[1:] == ["a->b: cannot begin yet: DESCRIBE is denied"]
+@pytest.mark.parametrize("kind", [NotAuthorisedError, UnsupportedByBrokerError, KeyError])
+def test_what_else_keeps_it_is_said_once_and_tried_again(kind):
+    """Whatever that is: nobody else would try."""
+    error = kind("DESCRIBE is denied")
+    said, tried, left = played([error])
+    assert said[1:] == [f"a->b: cannot begin yet: {error}"]
     assert (len(tried) > 5, left) == (True, {"a->b"})
 
 
