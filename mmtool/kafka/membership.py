@@ -50,19 +50,25 @@ class Seat:
         self._client_id = client_id
         self._changed = changed
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"member of {group}", daemon=True)
+        self._thread: threading.Thread | None = None
+        self._broke = False
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        """Joins; once more where a membership has ended by itself, and else nothing."""
+        if self._thread is None or self._broke:
+            self.failure, self._broke = None, False
+            self._thread = threading.Thread(target=self._run, name=f"member of {self._group}", daemon=True)
+            self._thread.start()
 
     def leave(self) -> None:
         """Leaves the group at once, so that a waiting member need not wait for the session to end."""
         self._stop.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join()
 
     def _run(self) -> None:
+        """A member until told to leave; one that fails has no seat any more, whatever it was told last."""
         from confluent_kafka import Consumer, KafkaException
 
         try:
@@ -79,6 +85,9 @@ class Seat:
             self.failure = failure_of(self._cluster, error.args[0], f"joining group {self._group}")
         except Exception as error:  # noqa: BLE001  whoever waits must hear of it
             self.failure = error
+        if self.failure is not None and not self._stop.is_set():
+            self._broke = True
+            self._changed(False)
 
     def _config(self) -> dict[str, Any]:
         from mmtool.kafka.clients import librdkafka_config

@@ -84,6 +84,7 @@ class Ownership:
             UnreachableError: the cluster does not say whose it is.
         """
         while True:
+            self._seat.start()
             with suppress(TimeoutError):
                 await self._wait(_NEWCOMER_WAITS_SECONDS)
                 return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 
+import confluent_kafka
 import pytest
 
 from mmtool.errors import NotAuthorisedError
@@ -26,6 +28,9 @@ class QuietSeat:
 
     def __init__(self, *_):
         self.failure = None
+
+    def start(self):
+        pass
 
 
 def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
@@ -51,6 +56,49 @@ def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
     seat.failure = DENIED
     seat._assigned(consumer, ["c-0"])
     assert (seat.failure, told) == (None, [True])
+
+
+class Member:
+    """A consumer that is given the seat at once, and breaks down in the middle of it, but for the last one."""
+
+    left = 2
+
+    def __init__(self, _):
+        Member.left -= 1
+        self.polls = 0
+
+    def subscribe(self, _, on_assign, **__):
+        self.on_assign = on_assign
+
+    def poll(self, seconds):
+        self.polls += 1
+        if self.polls == 1:
+            self.on_assign(SimpleNamespace(incremental_assign=len, pause=len), ["c-0"])
+        elif Member.left > 0:
+            raise RuntimeError("erroneous state")
+        time.sleep(seconds / 10)
+
+    def close(self):
+        pass
+
+
+def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_seat_and_joins_again(
+    monkeypatch,
+):
+    """Somebody else is given the seat then: two that think they have it would fence each other for ever."""
+    monkeypatch.setattr(confluent_kafka, "Consumer", Member)
+    monkeypatch.setattr(Seat, "_config", lambda _: {})
+
+    async def scene():
+        mine = Ownership(FLOW)
+        mine._seat.start()
+        await asyncio.wait_for(mine.lost.wait(), 2)
+        await asyncio.wait_for(mine.again(), 2)
+        had = mine.held.is_set(), mine.lost.is_set()
+        await mine.release()
+        return had
+
+    assert asyncio.run(scene()) == (True, False)
 
 
 def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():
