@@ -44,6 +44,11 @@ def source_denied(name: str) -> str:
     return f"DESCRIBE on source topic {name} {GRANT_IT}"
 
 
+def target_denied(name: str) -> str:
+    """That a topic of the target may not be looked at, so that nobody knows whether it is there, and what helps."""
+    return f"DESCRIBE on target topic {name} {GRANT_IT}"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
     """A topic as one cluster has it; ``configs`` are the overrides that a mirror carries over."""

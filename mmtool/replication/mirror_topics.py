@@ -21,6 +21,7 @@ from mmtool.plan.topics import (
     plan_topics,
     source_deleted,
     source_denied,
+    target_denied,
 )
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import FOR_EVER, TIME_BOUNDS, TargetLimits
@@ -116,6 +117,7 @@ class MirrorTopics:
         self._target = target
         self._settle_seconds = settle_seconds
         self._limits: dict[str, TargetLimits] = {}
+        self._hidden: set[str] = set()
         self._known_gone: frozenset[str] = frozenset()
         self._known_deleted: frozenset[str] | None = None
 
@@ -191,7 +193,7 @@ class MirrorTopics:
     async def _settled(
         self, source: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]
     ) -> tuple[dict[str, TopicMetadata], dict[str, str]]:
-        """The counterparts, and what became of those that are on record and are not there any more.
+        """The counterparts, and what became of those that are on record and are not there, or may not be looked at.
 
         A broker that has not heard of a young topic yet does not know it either: what is newly missing is looked
         for again, for a while.
@@ -202,12 +204,17 @@ class MirrorTopics:
             gone = {
                 name: reason
                 for name, topic in source.items()
-                if (reason := self._gone(on_record.get(topic.topic_id), target))
+                if (reason := self._denied(name) or self._gone(on_record.get(topic.topic_id), target))
             }
             if gone.keys() <= self._known_gone or time.monotonic() >= deadline:
                 self._known_gone = frozenset(gone)
                 return target, gone
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _denied(self, name: str) -> str:
+        """Why nobody can tell whether the counterpart is there; empty when one can."""
+        remote = self._flow.settings.remote_topic(name)
+        return target_denied(remote) if remote in self._hidden else ""
 
     def _gone(self, about: MirroredPartition | None, target: Mapping[str, TopicMetadata]) -> str:
         """What became of the counterpart that is on record; empty when it is there."""
@@ -234,8 +241,7 @@ class MirrorTopics:
     async def _counterparts(self, source: Mapping[str, TopicMetadata]) -> dict[str, TopicMetadata]:
         names = [self._flow.settings.remote_topic(name) for name in source]
         found = await self._flow.target.refresh(names)
-        for name, topic in found.items():
-            self._flow.target.check_denied(topic.error_code, f"DESCRIBE on topic {name}")
+        self._hidden = {name for name, topic in found.items() if topic.error_code in DENIED}
         return {name: topic for name, topic in found.items() if topic.error_code == Code.NONE}
 
     async def _appeared(

@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config import load_settings
+from mmtool.config.names import NameFilter
 from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.topic_configs import ConfigEntry, Origin
 from mmtool.replication.mirror_topics import MirrorTopics
@@ -30,8 +32,8 @@ class Answers:
         found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return {topic.name: topic for topic in found}
 
-    def check_denied(self, *_):
-        pass
+    check_denied = WireCluster.check_denied
+    alias = "b"
 
 
 class Admin:
@@ -123,6 +125,21 @@ def test_a_source_topic_that_may_not_be_looked_at_any_more_is_refused_and_not_ca
     view, _ = look([THERE], source=([], [DENIED]))
     assert (view.topics, view.deleted) == ({}, {})
     assert view.refused == {"orders": "DESCRIBE on source topic orders is denied: grant it"}
+
+
+@pytest.mark.parametrize("on_record", [{UPSTREAM: ABOUT}, {}], ids=["mirrored", "new"])
+def test_a_target_topic_that_may_not_be_looked_at_is_refused_and_no_other(settings, on_record):
+    """Whether it is there nobody knows, so it is neither made nor called deleted."""
+    other = topic("payments", TopicId("other"))
+    hidden, there = topic("a.orders", TopicId(""), 29), topic("a.payments", TopicId("down too"))
+    wanted = settings.model_copy(update={"topics": NameFilter(("orders", "payments"))})
+    flow = SimpleNamespace(
+        settings=wanted, source=Answers([*LISTED, other]), target=Answers([hidden], [hidden, there])
+    )
+    target = Admin()
+    view = asyncio.run(MirrorTopics(flow, Admin(), target, settle_seconds=0).refresh(on_record))
+    assert (list(view.topics), [made.name for made in target.made]) == (["payments"], ["a.payments"])
+    assert view.refused == {"orders": "DESCRIBE on target topic a.orders is denied: grant it"}
 
 
 class Limits(Admin):
