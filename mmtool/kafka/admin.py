@@ -30,7 +30,7 @@ class TopicAdmin:
         self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-topics"))
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        """Each topic's properties by name; topics that cannot be described are left out.
+        """Each topic's properties by name; topics that are gone, or may not be described, are left out.
 
         Raises:
             UnreachableError, NotAuthorisedError: for the whole cluster.
@@ -48,7 +48,7 @@ class TopicAdmin:
                 entries = future.result(_TIMEOUT_SECONDS + 5)
                 found[resource.name] = {name: _entry(entry) for name, entry in entries.items()}
             except KafkaException as error:
-                if error.args[0].code() not in _TOPIC_IS_GONE():
+                if error.args[0].code() not in _OF_ONE_TOPIC():
                     raise failure_of(
                         self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}"
                     ) from error
@@ -150,7 +150,7 @@ def _entry(entry: Any) -> ConfigEntry:
     )
 
 
-def _TOPIC_IS_GONE() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear
+def _OF_ONE_TOPIC() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear
     from confluent_kafka import KafkaError
 
-    return (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+    return (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)

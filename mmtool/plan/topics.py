@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import GRANT_IT, counted
+from mmtool.plan.words import GRANT_IT, counted, few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.translation.types import TopicId
 
@@ -42,6 +42,12 @@ def source_deleted(name: str, missing: int) -> str:
 def source_denied(name: str) -> str:
     """That a mirrored topic of the source may not be looked at any more, and what helps."""
     return f"DESCRIBE on source topic {name} {GRANT_IT}"
+
+
+def configs_hidden(names: Sequence[str]) -> str:
+    """That topics do not show how they are configured, and what may help: one made a moment ago does so later."""
+    show = "does not show its" if len(names) == 1 else "do not show their"
+    return f"{few(names)} {show} configuration: check DESCRIBE_CONFIGS on it"
 
 
 def target_denied(name: str) -> str:

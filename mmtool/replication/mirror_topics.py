@@ -17,6 +17,7 @@ from mmtool.plan.topics import (
     CreateTopic,
     GrowTopic,
     TopicFacts,
+    configs_hidden,
     meeting,
     plan_topics,
     source_deleted,
@@ -256,19 +257,27 @@ class MirrorTopics:
         return target
 
     def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> dict[str, str]:
+        """Why what could not be done was not, by target topic: one made without its configuration may lose records."""
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
+        blind = {
+            s.name: configs_hidden([f"source topic {s.source_topic}"])
+            for s in creates
+            if s.source_topic not in configs
+        }
         filled = [
             CreateTopic(
                 step.source_topic,
                 step.name,
                 step.partitions,
                 step.replication_factor,
-                self._carried(configs.get(step.source_topic, {})),
+                self._carried(configs[step.source_topic]),
             )
             for step in creates
+            if step.name not in blind
         ]
         return {
+            **blind,
             **self._target.create(filled),
             **self._target.grow([step for step in steps if isinstance(step, GrowTopic)]),
         }

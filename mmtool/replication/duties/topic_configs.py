@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
+from mmtool.plan.topics import configs_hidden
 from mmtool.replication.mirror_topics import config_rules
 from mmtool.threads import in_thread
 
@@ -43,7 +44,7 @@ class TopicConfigs:
         """Compares every topic of the flow, and alters what differs.
 
         Raises:
-            MmtoolError: some topics could not be altered; they are named.
+            MmtoolError: some topics could not be compared, or altered; they are named.
         """
         await in_thread(self._perform, self.topics())
 
@@ -51,6 +52,8 @@ class TopicConfigs:
         target = TopicAdmin(self.flow.target)
         here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
         steps: dict[str, list[SetConfig | ResetConfig]] = {}
+        unseen = [f"source topic {topic}" for topic in topics if topic not in here]
+        unseen += [f"target topic {remote}" for remote in topics.values() if remote not in there]
         for topic, remote in topics.items():
             if topic not in here or remote not in there:
                 continue
@@ -63,6 +66,8 @@ class TopicConfigs:
         if failed:
             first = next(iter(failed))
             raise MmtoolError(f"{len(failed)} topics could not be altered, {first}: {failed[first]}")
+        if unseen:
+            raise MmtoolError(configs_hidden(unseen))
 
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:

@@ -42,8 +42,8 @@ class Admin:
     def __init__(self):
         self.made = []
 
-    def configs(self, _):
-        return {}
+    def configs(self, names):
+        return {name: {} for name in names}
 
     def create(self, steps):
         self.made += steps
@@ -140,6 +140,19 @@ def test_a_target_topic_that_may_not_be_looked_at_is_refused_and_no_other(settin
     view = asyncio.run(MirrorTopics(flow, Admin(), target, settle_seconds=0).refresh(on_record))
     assert (list(view.topics), [made.name for made in target.made]) == (["payments"], ["a.payments"])
     assert view.refused == {"orders": "DESCRIBE on target topic a.orders is denied: grant it"}
+
+
+def test_a_source_topic_that_hides_its_configuration_is_not_made_like_any_other_and_keeps_none_back(settings):
+    """Made without ``cleanup.policy = compact``, its mirror would lose records."""
+    wanted = settings.model_copy(update={"topics": NameFilter(("orders", "payments"))})
+    made = topic("a.payments", TopicId("down too"))
+    source = Answers([*LISTED, topic("payments", TopicId("other"))])
+    flow = SimpleNamespace(settings=wanted, source=source, target=Answers([], [made]))
+    shy, target = Admin(), Admin()
+    shy.configs = lambda names: {name: {} for name in names if name != "orders"}
+    view = asyncio.run(MirrorTopics(flow, shy, target, settle_seconds=0).refresh({}))
+    assert (list(view.topics), [one.name for one in target.made]) == (["payments"], ["a.payments"])
+    assert "source topic orders does not show its configuration" in view.refused["orders"]
 
 
 class Limits(Admin):

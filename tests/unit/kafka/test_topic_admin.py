@@ -1,0 +1,65 @@
+"""Topics are described one by one: what is denied of one of them is no word about the cluster."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.replication.duties import topic_configs
+from mmtool.replication.duties.topic_configs import TopicConfigs
+
+
+def admin(**errors):
+    """One that answers for each topic with that error, or with no property at all."""
+
+    def describe(resources, **_):
+        return {resource: answer(errors[resource.name]) for resource in resources}
+
+    def answer(code):
+        future = Future()
+        if code is None:
+            future.set_result({})
+        else:
+            future.set_exception(KafkaException(KafkaError(code)))
+        return future
+
+    made = TopicAdmin.__new__(TopicAdmin)
+    made._cluster, made._client = SimpleNamespace(alias="a"), SimpleNamespace(describe_configs=describe)
+    return made
+
+
+def test_topics_that_may_not_be_described_are_left_out_like_those_that_are_gone():
+    asked = admin(open=None, shy=KafkaError.TOPIC_AUTHORIZATION_FAILED, gone=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert asked.configs(["open", "shy", "gone"]) == {"open": {}}
+
+
+def test_what_is_denied_on_the_cluster_is_told():
+    with pytest.raises(NotAuthorisedError):
+        admin(open=KafkaError.CLUSTER_AUTHORIZATION_FAILED).configs(["open"])
+
+
+def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described_and_is_named(monkeypatch):
+    altered = {}
+    entry = {"retention.ms": ConfigEntry("5", Origin.OVERRIDE, on_topic=True)}
+    there = {"source": {"open": entry}, "target": {"a.open": {}, "a.shy": {}}}
+
+    def fake(cluster):
+        return SimpleNamespace(
+            configs=lambda names: {name: there[cluster][name] for name in names if name in there[cluster]},
+            alter=lambda steps: altered.update(steps) or {},
+        )
+
+    monkeypatch.setattr(topic_configs, "TopicAdmin", fake)
+    monkeypatch.setattr(
+        topic_configs, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from="")
+    )
+    duty = TopicConfigs(SimpleNamespace(source="source", target="target"), dict, print)
+    with pytest.raises(MmtoolError, match="source topic shy does not show its configuration"):
+        duty._perform({"open": "a.open", "shy": "a.shy"})
+    assert list(altered) == ["a.open"]
