@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -183,13 +184,15 @@ class FlowRun:
 
     async def close(self, *, clean: bool) -> None:
         """Closes shards on record when nothing is in flight any more, and leaves the ownership group."""
-        if clean and not self.is_away and not self.ownership.lost.is_set() and self.standing.shards:
-            closed = closed_records(self.standing.clear(self.shard_count), self.owner)
-            stop = ControlRecord(self.owner, Command.STOP, 0).key
-            await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])
-        self.watch.stop()
-        await self.ownership.release()
-        await self.flow.close()
+        try:
+            if clean and not self.is_away and not self.ownership.lost.is_set() and self.standing.shards:
+                closed = closed_records(self.standing.clear(self.shard_count), self.owner)
+                stop = ControlRecord(self.owner, Command.STOP, 0).key
+                await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])
+        finally:
+            self.watch.stop()
+            await self.ownership.release()
+            await self.flow.close()
 
     async def adopt(self, settings: FlowSettings) -> None:
         """Goes on with other settings; the pumps have theirs until the next round.
@@ -289,9 +292,7 @@ class FlowRun:
     def loads(self) -> list[ShardLoad]:
         """The shards that have partitions to mirror now, weighed: what is held is left out."""
         self._planned = self.watch.holds
-        counts: dict[int, int] = {}
-        for partition in self._planned_partitions():
-            counts[partition.shard] = counts.get(partition.shard, 0) + 1
+        counts = Counter(partition.shard for partition in self._planned_partitions())
         return [
             ShardLoad(self.flow.identity.flow, shard, self._weights.get(shard) or float(count))
             for shard, count in counts.items()

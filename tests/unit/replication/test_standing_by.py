@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import OwnedElsewhereError
+from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import flow_run
 from mmtool.replication.flow_run import FlowRun
@@ -68,3 +68,27 @@ def test_a_standby_claims_nothing_where_mirror_maker_runs_the_flow_by_then(stand
     standby.answers = [AWAY, RUNS]
     assert tries(standby, 2) == [AWAY, RUNS]
     assert standby.did == ["asked", "asked"]
+
+
+def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(monkeypatch):
+    """A failover that has drained it goes on in this process: the seat would be held until that ends."""
+    did = []
+
+    async def write(*_, **__):
+        raise UnreachableError("topic mmtool-control.a.internal on cluster b: no answer")
+
+    async def done(what):
+        did.append(what)
+
+    monkeypatch.setattr(flow_run, "write_documents", write)
+    monkeypatch.setattr(flow_run, "closed_records", lambda *_: [])
+    run = FlowRun.__new__(FlowRun)
+    run.is_away, run.owner, run.shard_count = False, "me", 1
+    run.standing = SimpleNamespace(shards={0: None}, clear=lambda _: [])
+    run.ownership = SimpleNamespace(lost=asyncio.Event(), release=lambda: done("left the seat"))
+    run.watch = SimpleNamespace(stop=lambda: did.append("stopped following"))
+    identity = SimpleNamespace(control_topic="control")
+    run.flow = SimpleNamespace(identity=identity, close=lambda: done("closed"))
+    with pytest.raises(UnreachableError):
+        asyncio.run(run.close(clean=True))
+    assert did == ["stopped following", "left the seat", "closed"]
