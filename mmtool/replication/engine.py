@@ -180,8 +180,7 @@ class Engine:
 
     async def _join(self, runs: Sequence[FlowRun]) -> None:
         joining = {run: run.join(standby=self.options.standby, say=self.say) for run in runs}
-        standby = self.options.standby and not self.options.has_goal
-        ours = await joined(joining, some_will_do=standby)
+        ours = await joined(joining, some_will_do=self.options.standby and not self.options.has_goal)
         for run in [run for run in runs if run not in ours]:
             self.runs.remove(run)
             await run.close(clean=False)
@@ -330,9 +329,7 @@ class Engine:
 
     async def _round_once(self) -> None:
         self._round += 1
-        self._replan.clear()
-        if self._regaining.has_found:
-            self._replan.set()
+        self._regaining.planned()
         runs, started = self._present(), time.monotonic()
         for run in runs:
             run.retry_halted()

@@ -114,6 +114,8 @@ async def joined(
     Raises:
         MmtoolError: a flow cannot be joined.
     """
+    if not joining:
+        return ()
     tasks = {asyncio.ensure_future(work): run for run, work in joining.items()}
     try:
         enough = asyncio.FIRST_COMPLETED if some_will_do else asyncio.FIRST_EXCEPTION

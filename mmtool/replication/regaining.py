@@ -124,6 +124,11 @@ class Regaining:
         """Whether `begin_found` has anything to begin."""
         return any(look.done() for look in self._looks.values())
 
+    def planned(self) -> None:
+        """A round is planned as things are now: it differs only for what is found by then, and was not begun."""
+        if not self.has_found:
+            self._regained.clear()
+
     def begin_found(self, runs: Iterable[FlowRun]) -> None:
         """Takes those flows again of which a partition can be compared now; between rounds."""
         for run in runs:

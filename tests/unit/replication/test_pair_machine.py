@@ -193,9 +193,16 @@ class PairMachine(RuleBasedStateMachine):
         if isinstance(answer, Refused):
             return
         self.at, self.place = 1 - side, answer.offset
+        self._miss_what_is_deleted(1 - side)
         if emergency and side == HERE:
             self.failed_over = True
             self.flows[HERE].stop()
+
+    def _miss_what_is_deleted(self, side):
+        """Deleted before the group came, with no copy elsewhere: one that arrives later is not missed by our doing."""
+        log = self.logs[side]
+        deleted = {record for at, record in log.history.items() if at < log.start and record[0] == side}
+        self.read |= deleted - set(self._came(side))
 
     def _is_lost(self, side, answer):
         """What a planned move refuses: retention has taken what is unread, or the mirror never had it."""
