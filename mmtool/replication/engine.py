@@ -24,7 +24,7 @@ from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.round import Round, plan_round
-from mmtool.replication.spark_errors import reason_of, spark_is_gone
+from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log, spark_up
 from mmtool.replication.stopping import StopAskedError, unless_stopped
 from mmtool.threads import left_behind
@@ -384,14 +384,11 @@ class Engine:
         """A round failed: fence what it left behind, resume from the target's log, and go on.
 
         Raises:
-            MmtoolError: when it keeps failing, or Spark itself is gone.
+            MmtoolError: when it keeps failing, when Spark itself is gone, or after a stop.
         """
         reason = reason_of(error)
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
-            raise MmtoolError(
-                f"the round failed: {reason}",
-                remedy=f"run the same command again: it resumes by itself; Spark's own log is {spark_log()}",
-            ) from error
+            raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
         self.say(f"the round failed and is resumed: {reason}")
         for run in self._present():
             self._regaining.begin(run)

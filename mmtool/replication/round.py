@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
@@ -13,6 +13,7 @@ from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.spark_errors import GivenUpError
 from mmtool.replication.throttling import Throttling
 from mmtool.threads import in_thread
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from mmtool.replication.spark_rounds import Rounds
 
 _TICK_SECONDS = 0.25
-_STOP_SECONDS = 45.0
+_STOP_SECONDS = 15.0
+"""Whoever stops a service waits for half a minute, and then kills it."""
 _HUNG_SECONDS = 180.0
 """Pumps end a round within that of its time: a cluster that is away is waited for 90 s, and what a pump may hold
 (``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. One that does not end hangs."""
@@ -90,11 +92,13 @@ class Round:
     show: Callable[[], None]
     say: Callable[[str], None]
     again: TryAgain
+    _given_up: bool = field(default=False, init=False)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """What the tasks reported when time was up, or they were told to end.
 
         Raises:
+            GivenUpError: it was cancelled, for they did not end.
             Exception: as `Rounds.run`.
         """
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
@@ -130,7 +134,15 @@ class Round:
             await look.drop()
             await word.drop()
             await pace.drop()
-        return job.result()
+        return self._outcome(job)
+
+    def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:
+        try:
+            return job.result()
+        except Exception as error:
+            if self._given_up:
+                raise GivenUpError("a cluster did not answer its pumps") from error
+            raise
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
@@ -141,6 +153,7 @@ class Round:
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
         if not job.done():
+            self._given_up = True
             self.say("the pumps do not answer: their job is cancelled")
             self.spark.cancel()
 

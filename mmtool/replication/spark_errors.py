@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, UnreachableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 _CALLED = "An error occurred while calling "
 """Py4J's first line, which names what Python called; what happened comes in the next."""
 
@@ -13,6 +20,29 @@ def reason_of(error: Exception) -> str:
         lines = [_without_class(lines[1]), *lines[2:]]
     named = [line for line in lines if "Error: " in line and not line.startswith(("File", "at ", "py4j"))]
     return (named or lines or [type(error).__name__])[-1 if named else 0]
+
+
+class GivenUpError(Exception):
+    """A round was cancelled, for its pumps had not ended long after they should have."""
+
+
+def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
+    """What ends `replicate` where a round failed and is not resumed.
+
+    Args:
+        error: What became of the round.
+        stopped: Whether somebody had asked to stop: then what is not there is no reason to look into Spark's log.
+        log: Spark's own.
+    """
+    if stopped and isinstance(error, (GivenUpError, UnreachableError)):
+        return UnreachableError(
+            f"stopped, but not cleanly: {error}",
+            remedy="nothing is lost or repeated: the next start finds out what was in flight, and goes on",
+        )
+    return MmtoolError(
+        f"the round failed: {reason_of(error)}",
+        remedy=f"run the same command again: it resumes by itself; Spark's own log is {log}",
+    )
 
 
 def _without_class(line: str) -> str:

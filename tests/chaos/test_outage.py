@@ -17,6 +17,8 @@ PATIENCE_SECONDS = 90
 MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
+STOPS_SECONDS = 25.0
+NOT_CLEANLY = "error: stopped, but not cleanly: a cluster did not answer its pumps"
 AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 
@@ -46,6 +48,29 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
         answer = process.stop()
         assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
         assert side == "source" or "no word for" in answer.stderr
+
+
+@pytest.mark.parametrize("how", ["kill_broker", "pause_broker"])
+def test_whoever_stops_it_while_the_target_is_away_waits_no_half_minute_and_loses_nothing(
+    own, tmp_path, measured, how
+):
+    """A service manager kills after that; what was in flight the next start finds out."""
+    with Stage(Bench(own, tmp_path), f"stopped-{how[:4]}", records_per_second=100.0) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        getattr(own["target"], how)(0)
+        time.sleep(3)
+        began = time.monotonic()
+        answer = process.stop()
+        seconds = time.monotonic() - began
+        (own["target"].start_broker if how == "kill_broker" else own["target"].resume_broker)(0)
+        measured(f"target away ({how.split('_')[0]}): SIGTERM ended it after {seconds:.1f} s")
+        said = [line for line in answer.stderr.splitlines() if line.startswith(("error: ", "Traceback"))]
+        assert (answer.code, said) == (9, [NOT_CLEANLY]), answer.stderr
+        assert seconds < STOPS_SECONDS
+        again = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        measured(f"{stage.prove_exact(again)} offsets exact afterwards")
 
 
 def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_than_a_session(

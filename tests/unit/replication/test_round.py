@@ -11,6 +11,7 @@ import pytest
 from mmtool.replication import round as round_module
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.round import Round
+from mmtool.replication.spark_errors import GivenUpError
 
 ROUND_SECONDS = 0.05
 GIVEN_UP = "the pumps do not answer: their job is cancelled"
@@ -56,7 +57,7 @@ def ran(job, *, lasts=600.0, replan=False, stop=False):
         )
         try:
             return await this.run([TaskAssignment(0, lasts, 1 << 20, ())])
-        except CancelledJobError as error:
+        except GivenUpError as error:
             return error
 
     return asyncio.run(asyncio.wait_for(run(), 20)), said
@@ -84,4 +85,5 @@ def test_a_job_that_ends_is_left_to_its_end(monkeypatch):
 def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     monkeypatch.setattr(round_module, limit, 0.2)
     outcome, said = ran(Job(None), **how)
-    assert (type(outcome), said) == (CancelledJobError, [GIVEN_UP])
+    assert (type(outcome), type(outcome.__cause__)) == (GivenUpError, CancelledJobError)
+    assert said == [GIVEN_UP]
