@@ -6,10 +6,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.own_records import own_batches
-from mmtool.kafka.wire.cluster import retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
@@ -112,13 +112,20 @@ def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
 
 
 async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
-    """The topic's id, waited for where the topic was made a moment ago."""
+    """The topic's id, waited for where the topic was made a moment ago, or a cluster is away for one."""
+    away = ""
     for _ in range(_LOOKS):
         topic_id = cluster.topic_id(topic)
         if topic_id is not None:
             return topic_id
-        await cluster.refresh([topic])
+        try:
+            away = ""
+            await cluster.refresh([topic])
+        except ConnectionLostError as error:
+            away = str(error)
         await asyncio.sleep(_LOOK_SECONDS)
+    if away:
+        raise UnreachableError(f"topic {topic} on cluster {cluster.alias}: {away}", remedy="run it again")
     raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
 
 

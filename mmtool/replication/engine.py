@@ -247,8 +247,8 @@ class Engine:
     async def _change(self, run: FlowRun, changes: Changes, *, beats_else: bool) -> None:
         try:
             await run.adopt(changes.settings)
-        except MmtoolError as error:
-            self.say(f"{run.name}: {error.message}")
+        except (MmtoolError, ConnectionLostError) as error:
+            self.say(f"{run.name}: {error}")
         self._drop_goals(run)
         if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
 
 
+_AGAIN_SECONDS = 15.0
+
+
 @dataclass(slots=True)
 class Sayings:
     """Says what is the matter with something when it begins, and not at every look."""
@@ -47,6 +50,7 @@ class TopicsLook:
     say: Callable[[str], None]
     _at: float = 0.0
     _asked: bool = False
+    _unplanned: set[str] = field(default_factory=set)
     _sayings: Sayings = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,7 +65,10 @@ class TopicsLook:
         self._at, self._asked = 0.0, True
 
     async def look(self) -> bool:
-        """One look; whether there is anything to plan anew. One that is cut off is due again."""
+        """One look; whether there is anything to plan anew. One that is cut off is due again, one that fails soon.
+
+        Either may have found what the next one takes for known: that is planned by the next one.
+        """
         asked, self._asked = self._asked, False
         self._at = time.monotonic() + min(
             run.flow.settings.refresh_topics_interval_seconds for run in self.runs
@@ -69,7 +76,8 @@ class TopicsLook:
         changed = False
         try:
             for run in self.runs:
-                if not run.is_away and (asked or run.wants_look or run.flow.settings.refresh_topics):
+                settings, again = run.flow.settings, run.name in self._unplanned
+                if not run.is_away and (asked or again or run.wants_look or settings.refresh_topics):
                     changed |= await self._refreshed(run)
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked
@@ -79,13 +87,17 @@ class TopicsLook:
         return changed
 
     async def _refreshed(self, run: FlowRun) -> bool:
+        again = run.name in self._unplanned
+        self._unplanned.add(run.name)
         try:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
             self._sayings.once(run.name, f"{run.name}: topics could not be refreshed: {error}")
+            self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False
+        self._unplanned.discard(run.name)
         self._sayings.is_well(run.name)
-        return changed
+        return changed or again
 
     def warn(self) -> None:
         """Says what is the matter with the topics as they were found."""

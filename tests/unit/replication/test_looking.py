@@ -10,7 +10,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
-from mmtool.replication import beginning, flow_run
+from mmtool.replication import beginning, flow_run, looking
 from mmtool.replication.looking import TopicsLook
 from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.target_limits import TargetLimits
@@ -123,10 +123,13 @@ class Flow:
         self.looks = 0
         self.is_away = self.wants_look = False
         self.gate = asyncio.Event()
+        self.fails = []
 
     async def refresh(self):
         self.looks += 1
         await self.gate.wait()
+        if self.fails and self.fails.pop(0):
+            raise UnreachableError("a does not answer")
         return False
 
 
@@ -144,6 +147,33 @@ def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for
         return [*found, flow.looks]
 
     assert asyncio.run(scene()) == [False, int(refresh_topics), True, int(refresh_topics) + 1]
+
+
+@pytest.mark.parametrize("refresh_topics", [True, False])
+def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_planned_then(
+    refresh_topics, monkeypatch
+):
+    """It may have come as far as a new topic, whose shape is no news to the next look; that is ten minutes away."""
+
+    async def scene():
+        flow, said = Flow(refresh_topics=refresh_topics), []
+        flow.gate.set()
+        flow.fails = [True, True, False, False]
+        topics = TopicsLook([flow], said.append)
+        topics.soon()
+        found = []
+        for _ in flow.fails[:]:
+            now[0] += looking._AGAIN_SECONDS
+            found.append(topics.is_due and await topics.look())
+        return found, flow.looks, said
+
+    now = [1000.0]
+    monkeypatch.setattr(looking.time, "monotonic", lambda: now[0])
+    assert asyncio.run(scene()) == (
+        [False, False, True, False],
+        3,
+        ["a->b: topics could not be refreshed: a does not answer"],
+    )
 
 
 def test_a_flow_that_is_away_is_not_looked_at():
@@ -169,7 +199,6 @@ def test_a_look_that_was_cut_off_is_due_again():
         await asyncio.gather(look, return_exceptions=True)
         after = topics.is_due
         flow.gate.set()
-        await topics.look()
-        return before, after, flow.looks
+        return before, after, await topics.look(), flow.looks
 
-    assert asyncio.run(scene()) == (False, True, 2)
+    assert asyncio.run(scene()) == (False, True, True, 2)
