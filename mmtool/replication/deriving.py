@@ -104,7 +104,7 @@ async def derive_partition(
         )
     there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
     if not there.offsets:
-        return Derived(about, before, kept="the target holds nothing of this flow")
+        return Derived(about, before, kept=_nothing_there(about, before))
     here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     source, target = here.logged(timed=timed), there.logged(timed=timed)
@@ -121,6 +121,12 @@ async def derive_partition(
     recorder.saw_source(*seen)
     recorder.checked(DownstreamOffset(target_bounds[1]))
     return Derived(about, before, recorder, mapped=runs.records)
+
+
+def _nothing_there(about: MirroredPartition, before: int | None) -> str:
+    """No runs can be told from that, and none need be: with a log that was cut whole, all is mirrored again."""
+    way_on = f"; to mirror it again: `mmtool flow seek --topic {about.source_topic} --to earliest`"
+    return f"the target holds nothing of this flow{way_on if before else ''}"
 
 
 async def _read(

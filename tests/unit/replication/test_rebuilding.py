@@ -11,7 +11,13 @@ from mmtool.kafka.runs_log import RunsLog
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication import rebuilding
 from mmtool.replication.assignment import ShardAssignment
+from mmtool.replication.deriving import derive_partition
 from mmtool.replication.rebuilding import Rebuilt
+from mmtool.testing.mirror import SOURCE_ID, TARGET_ID
+from mmtool.testing.paired_flow import PairedFlow
+from mmtool.testing.paired_logs import LogOnWire, PairedLog
+from mmtool.testing.pairs import HERE, THERE
+from mmtool.translation.derive import NOTHING_TOLD
 from mmtool.translation.types import ClusterId
 
 IDENTITY = FlowIdentity(ClusterId("s"), ClusterId("t"), "source", "target")
@@ -43,3 +49,20 @@ def test_a_stray_record_is_struck_out_wherever_it_lies(struck_out, partition):
     context = SimpleNamespace(target=None, identity=IDENTITY)
     asyncio.run(rebuilding._store_all(context, Rebuilt(None, ()), log, shards, 7))
     assert struck_out == {partition: [(b"stray", None)]}
+
+
+@pytest.mark.parametrize(("before", "says"), [(6, True), (0, False), (None, False)])
+def test_where_the_target_lost_all_of_the_mirror_its_way_on_is_no_rebuild_and_is_said(before, says):
+    """A log that was cut whole halts with a word on `flow rebuild`, which finds nothing to make a map of."""
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    flow.source.born(6)
+    context = SimpleNamespace(
+        source=LogOnWire(flow.source, "source", SOURCE_ID),
+        target=LogOnWire(flow.target, "target", TARGET_ID),
+        settings=SimpleNamespace(reads_committed=True),
+    )
+    about = flow.newest.about
+    found = asyncio.run(derive_partition(context, about, before, {flow.producer_id}, None, NOTHING_TOLD))
+    way_on = "; to mirror it again: `mmtool flow seek --topic orders --to earliest`"
+    assert found.kept == f"the target holds nothing of this flow{way_on if says else ''}"
