@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.spark_errors import GivenUpError
 from mmtool.replication.throttling import Throttling
-from mmtool.threads import in_thread
+from mmtool.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _TICK_SECONDS = 0.25
 _STOP_SECONDS = 15.0
 """Whoever stops a service waits for half a minute, and then kills it."""
+_CANCEL_SECONDS = 5.0
+"""A JVM that hangs itself cancels nothing, and is waited for no longer."""
 _HUNG_SECONDS = 180.0
 """Pumps end a round within that of its time: a cluster that is away is waited for 90 s, and what a pump may hold
 (``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. One that does not end hangs."""
@@ -139,9 +142,9 @@ class Round:
     def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:
         try:
             return job.result()
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             if self._given_up:
-                raise GivenUpError("a cluster did not answer its pumps") from error
+                raise GivenUpError("the pumps did not end, as when a cluster does not answer") from error
             raise
 
     def _halted(self) -> set[str]:
@@ -155,6 +158,11 @@ class Round:
         if not job.done():
             self._given_up = True
             self.say("the pumps do not answer: their job is cancelled")
+            left_behind(self._cancel, "cancel")
+            asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # what becomes of it the job tells
             self.spark.cancel()
 
     async def _tell(self, command: Command) -> bool:

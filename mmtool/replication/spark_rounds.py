@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
@@ -21,11 +22,11 @@ from mmtool.replication.task import run_task
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.replication.assignment import TaskAssignment
 
+_END_SECONDS = 5.0
 _ATTEMPTS = 4
 _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
@@ -185,16 +186,20 @@ async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> 
     if starting is None:
         return
     if starting.cancel():
-        _end_start()
+        _kill_jvm()
     else:
-        with suppress(Exception):
-            await in_thread(starting.result().stop)
+        try:
+            await asyncio.wait_for(in_thread(starting.result().stop), _END_SECONDS)
+        except TimeoutError:
+            _kill_jvm()  # it hangs
+        except Exception:  # noqa: BLE001, S110  it never came up, or is gone
+            pass
     if clean:
         spark_log().unlink(missing_ok=True)
 
 
-def _end_start() -> None:
-    """Ends a JVM that is still coming up: by itself it would see that nobody waits for it only once it is up.
+def _kill_jvm() -> None:
+    """Ends one that is still coming up, and would see only then that nobody waits for it, or one that hangs.
 
     It leads a process group of its own, and is the only child of ours that does.
     """

@@ -36,6 +36,20 @@ class Job:
         self._cancelled.set()
 
 
+class FrozenJob:
+    """Spark, whose JVM answers nothing any more."""
+
+    def __init__(self):
+        self.thawed = threading.Event()
+
+    def run(self, _tasks):
+        self.thawed.wait()
+        raise CancelledJobError
+
+    def cancel(self):
+        self.thawed.wait()
+
+
 def ran(job, *, lasts=600.0, replan=False, stop=False):
     """What a round gave, or failed with, and what it said."""
     said = []
@@ -87,3 +101,14 @@ def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     outcome, said = ran(Job(None), **how)
     assert (type(outcome), type(outcome.__cause__)) == (GivenUpError, CancelledJobError)
     assert said == [GIVEN_UP]
+
+
+def test_a_jvm_that_hangs_itself_holds_up_no_stop(monkeypatch):
+    monkeypatch.setattr(round_module, "_STOP_SECONDS", 0.1)
+    monkeypatch.setattr(round_module, "_CANCEL_SECONDS", 0.1)
+    job = FrozenJob()
+    try:
+        outcome, said = ran(job, stop=True)
+    finally:
+        job.thawed.set()
+    assert (type(outcome), said) == (GivenUpError, [GIVEN_UP])
