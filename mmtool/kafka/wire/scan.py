@@ -161,17 +161,18 @@ async def read_range(
         place = FetchPartition(topic, topic_id, partition, position, fetch_bytes)
         request = FetchRequest([place], 200, 1, fetch_bytes, read_committed=read_committed)
         answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
-        part = answer.partitions[0]
         quiet += 1
+        if not answer.partitions:  # so answers whoever keeps a quota (KIP-219)
+            is_hole, why = False, "a quota holds it back"
+            await asyncio.sleep(_PAUSE_SECONDS)
+            continue
+        part = answer.partitions[0]
         if part.error_code in _PASSES:
             is_hole, why = False, name_of(part.error_code)
             await cluster.refresh([topic])
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
-        cluster.check_denied(part.error_code, f"READ on topic {topic}")
-        if part.error_code != Code.NONE:
-            lost = OutOfRangeError if part.error_code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
-            raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(part.error_code)}")
+        _check(cluster, topic, partition, part.error_code)
         admitted = AbortedFilter(part.aborted)
         for view in iter_batches(part.records):
             quiet = 0
@@ -185,3 +186,11 @@ async def read_range(
         why = "it ends there" if end < stop else "a quota holds it back"
         if quiet and position >= end and isinstance(stop, AtMost):
             return
+
+
+def _check(cluster: WireCluster, topic: str, partition: int, code: int) -> None:
+    """Raises what `read_range` does where no asking again helps."""
+    cluster.check_denied(code, f"READ on topic {topic}")
+    if code != Code.NONE:
+        lost = OutOfRangeError if code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
+        raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(code)}")

@@ -12,12 +12,14 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire import cluster, scan
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import LATEST, ListedOffset
 from mmtool.testing.batches import data
 from mmtool.testing.mirror import SOURCE_ID, fetched
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
+HELD_BACK = "a fetch that is above a quota: its answer names no partition (KIP-219)"
 
 
 class Leader:
@@ -42,7 +44,9 @@ class Leader:
         pass
 
     async def send_to_leader(self, *_request, **_purpose):
-        return SimpleNamespace(partitions=[self.next()], throttle_ms=self.throttle_ms)
+        if (told := self.next()) is HELD_BACK:
+            return FetchAnswer(1_000, Code.NONE, [])
+        return SimpleNamespace(partitions=[told], throttle_ms=self.throttle_ms)
 
     async def send(self, _node, _request, **_purpose):
         return {PLACE: self.next()}
@@ -117,6 +121,14 @@ def test_a_log_that_a_quota_holds_back_has_not_been_read(monkeypatch):
     monkeypatch.setattr(Leader, "throttle_ms", 1_000)
     ended = read(fetched(data(0, 3), end=6), fetched(end=6))
     assert ended == (
+        ConnectionLostError,
+        "orders-0 of west cannot be read at offset 3: a quota holds it back",
+    )
+
+
+def test_a_fetch_above_a_quota_is_answered_without_its_partition_and_asked_again():
+    assert read(HELD_BACK, HELD_BACK, LOG) == [0, 3]
+    assert read(fetched(data(0, 3), end=6), HELD_BACK) == (
         ConnectionLostError,
         "orders-0 of west cannot be read at offset 3: a quota holds it back",
     )
