@@ -187,11 +187,12 @@ class TargetWriter:
 
     async def _look_up(self) -> None:
         """Fresh leaders; a topic that is gone, or another one under its old name, halts its partitions."""
+        waiting = list(self._waiting)  # who joins them meanwhile was not asked about
         try:
-            found = await self._cluster.refresh(m.assignment.target_topic for m in self._waiting)
+            found = await self._cluster.refresh(m.assignment.target_topic for m in waiting)
         except ConnectionLostError:
             return
-        for mirror in self._waiting:
+        for mirror in waiting:
             a = mirror.assignment
             presence = self._watch.presence(a.target_topic, a.target_topic_id, found.get(a.target_topic))
             if presence.is_gone:

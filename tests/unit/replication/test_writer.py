@@ -8,7 +8,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProduceAnswer
-from mmtool.replication.pump import silence
+from mmtool.replication.pump import presence, silence
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.quotas import Quotas
 from mmtool.replication.pump.round_trips import RoundTrips
@@ -59,9 +59,10 @@ def failed(code):
 class Scene:
     """A writer over some mirrors, with the bytes that it says it freed."""
 
-    def __init__(self, target, partitions=1):
+    def __init__(self, target, partitions=1, topics=("source.orders",)):
         self.target = target
-        self.mirrors = [mirror_of(assigned(partition=p)) for p in range(partitions)]
+        of = [topics[p % len(topics)] for p in range(partitions)]
+        self.mirrors = [mirror_of(assigned(partition=p, target_topic=topic)) for p, topic in enumerate(of)]
         self.held = 0
         self.failures = []
         self.writer = TargetWriter(
@@ -74,10 +75,14 @@ class Scene:
     def fetch(self, batches, size=20):
         """Some more batches for every partition, and on with them."""
         for mirror in self.mirrors:
-            start = mirror.fetch_position
-            views = [data(start + at * size, size) for at in range(batches)]
-            self.held += mirror.offer(fetched(*views, end=start + batches * size), now_ms=1)
-            self.writer.wake(mirror)
+            self.offer(mirror, batches, size)
+
+    def offer(self, mirror, batches, size=20):
+        """The same for one partition."""
+        start = mirror.fetch_position
+        views = [data(start + at * size, size) for at in range(batches)]
+        self.held += mirror.offer(fetched(*views, end=start + batches * size), now_ms=1)
+        self.writer.wake(mirror)
 
     async def finished_early(self):
         await self.writer.close()
@@ -151,6 +156,34 @@ def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again():
         return s.target.refreshed, len(s.target.requests)
 
     assert run(scene) == ([{"source.orders"}], 2)
+
+
+def test_a_topic_that_nobody_asked_about_is_not_taken_for_deleted(monkeypatch):
+    """Its batch is refused while the leaders of another one are being looked up."""
+    monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", -1)
+
+    class Slow(Target):
+        def __init__(self):
+            super().__init__(*[Code.NOT_LEADER_OR_FOLLOWER] * 2)
+            self.asked, self.answer = asyncio.Event(), asyncio.Event()
+
+        async def refresh(self, topics):
+            found = await super().refresh(topics)
+            self.asked.set()
+            await self.answer.wait()
+            return found
+
+    async def scene():
+        s = Scene(Slow(), 2, ["source.orders", "source.bills"])
+        s.offer(s.mirrors[0], 1)
+        await s.target.asked.wait()
+        s.offer(s.mirrors[1], 1)
+        await asyncio.sleep(0.01)
+        s.target.answer.set()
+        assert await s.finished()
+        return [mirror.reason for mirror in s.mirrors]
+
+    assert run(scene) == ["", ""]
 
 
 def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
