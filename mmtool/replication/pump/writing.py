@@ -64,6 +64,7 @@ class TargetWriter:
         self._waiting: set[PartitionMirror] = set()
         self._refresh: asyncio.Task[None] | None = None
         self._watch = TopicWatch()
+        self._stale = False
         self._closed = False
         self._answered = 0
 
@@ -174,12 +175,14 @@ class TargetWriter:
     def _later(self, mirror: PartitionMirror, *, look_up: bool = True) -> None:
         """Tries ``mirror`` again after a pause, with fresh leaders when they may have moved."""
         self._waiting.add(mirror)
+        self._stale |= look_up
         if self._refresh is None or self._refresh.done():
-            self._refresh = asyncio.create_task(self._retry(look_up=look_up))
+            self._refresh = asyncio.create_task(self._retry())
 
-    async def _retry(self, *, look_up: bool) -> None:
+    async def _retry(self) -> None:
         await asyncio.sleep(_PAUSE_SECONDS)
-        if look_up:
+        if self._stale:
+            self._stale = False
             await self._look_up()
         waiting, self._waiting, self._refresh = self._waiting, set(), None
         for mirror in waiting:

@@ -197,6 +197,28 @@ def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
     assert run(scene) <= 5
 
 
+def test_a_leader_that_moved_is_looked_up_beside_a_partition_that_is_short_of_replicas_for_long():
+    """Which is told so a moment earlier, each time."""
+
+    class Short(Target):
+        async def send(self, node, request, *, purpose):
+            await asyncio.sleep(request.partitions[0].partition * 0.02)
+            return await super().send(node, request, purpose=purpose)
+
+        def _answer(self, part, batch, code):
+            code = (Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER)[part.partition]
+            return super()._answer(part, batch, code)
+
+    async def scene():
+        s = Scene(Short(), 2, ["source.bills", "source.orders"])
+        s.fetch(1)
+        await asyncio.sleep(0.5)
+        await s.finished_early()
+        return s.target.refreshed
+
+    assert {"source.bills", "source.orders"} in run(scene)
+
+
 def test_being_fenced_stops_the_writer_and_is_told():
     async def scene():
         s = Scene(Target(*[Code.INVALID_PRODUCER_EPOCH] * 9), partitions=2)
