@@ -37,7 +37,7 @@ class TargetWriter:
         cluster: The target.
         mirrors: Whose batches are sent.
         freed: Called with the bytes that acknowledgements freed.
-        failed: Called once with FencedError or InDoubtError: the pump must stop.
+        failed: Called once, with FencedError, InDoubtError or what else the pump cannot go on after: it must stop.
         round_trips: Is told how long each answer took.
         quotas: Is told for how long brokers make it wait.
     """
@@ -135,20 +135,26 @@ class TargetWriter:
             self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)
         except ConnectionLostError:
             answers = None
+        except Exception as error:  # noqa: BLE001  as where credentials are refused by now: nobody else would hear of it
+            self._fail(error)
+            return
         finally:
             self._outstanding[node] -= 1
         held = sum(mirror.held_bytes for mirror, _ in load)
         try:
             self._settle(load, answers)
         except Exception as error:  # noqa: BLE001  whatever it is, the pump cannot go on
-            if not self._closed:
-                self._closed = True
-                self._failed(error)
+            self._fail(error)
             return
         self._freed(held - sum(mirror.held_bytes for mirror, _ in load))
         for mirror, _ in load:
             self.wake(mirror)
         self._pump(node)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._closed:
+            self._closed = True
+            self._failed(error)
 
     def _settle(
         self, load: list[tuple[PartitionMirror, Sent]], answers: list[ProducedPartition] | None
@@ -194,6 +200,9 @@ class TargetWriter:
         try:
             found = await self._cluster.refresh(m.assignment.target_topic for m in waiting)
         except ConnectionLostError:
+            return
+        except Exception as error:  # noqa: BLE001  likewise
+            self._fail(error)
             return
         for mirror in waiting:
             a = mirror.assignment

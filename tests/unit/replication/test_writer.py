@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
@@ -227,3 +230,21 @@ def test_being_fenced_stops_the_writer_and_is_told():
         return drained, [type(error) for error in s.failures]
 
     assert run(scene) == (False, [FencedError])
+
+
+@pytest.mark.parametrize("asked", ["send", "refresh"])
+def test_credentials_that_are_refused_by_now_stop_the_writer_and_are_told(asked):
+    """By whoever was connected to anew: nothing else would end the wait for that answer."""
+
+    async def refused(*_request, **_purpose):
+        raise NotAuthorisedError("cluster target refuses the credentials")
+
+    async def scene():
+        s = Scene(Target(Code.NOT_LEADER_OR_FOLLOWER))
+        setattr(s.target, asked, refused)
+        s.fetch(1)
+        drained = await s.writer.drain(0.5)
+        await s.writer.close()
+        return drained, [type(error) for error in s.failures]
+
+    assert run(scene) == (False, [NotAuthorisedError])
