@@ -18,8 +18,17 @@ if TYPE_CHECKING:
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)
 """The batch is there, or was, and the broker has forgotten where."""
 
-PERHAPS_APPENDED = (Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-"""The leader has it, and followers may not: it may stay or go."""
+PERHAPS_APPENDED = (
+    Code.REQUEST_TIMED_OUT,
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.KAFKA_STORAGE_ERROR,
+)
+"""The leader has it, and followers may not: it may stay or go.
+
+A leader that has it, and loses its office or its disk while it waits for followers, says the same as one that never
+had it.
+"""
 
 
 def refusal(sent: Sent, answer: ProducedPartition) -> str:

@@ -391,6 +391,18 @@ def test_a_halted_partition_with_a_lost_answer_is_not_settled():
     assert not mirror.settled
 
 
+@pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR])
+def test_a_halted_partition_whose_batch_a_leader_took_before_it_led_no_more_is_not_settled(code):
+    """A follower has it, and leads by now: who believed that nothing is there would send it again under a new claim."""
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    sent = mirror.next_to_send()
+    log.append(bytes(sent.batch.payload))
+    mirror.answered(sent, produced(code))
+    mirror.answered(mirror.next_to_send(), produced(Code.TOPIC_AUTHORIZATION_FAILED))
+    assert (mirror.state, mirror.settled, landed(log)) == (State.HALTED, False, [b"v0", b"v1"])
+
+
 def test_an_answer_below_what_is_mapped_is_a_halt_never_a_success():
     """A producer id whose number was used before is answered with success and not appended."""
     mirror, _ = seasoned()

@@ -20,7 +20,11 @@ from mmtool.testing.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, ba
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 
 BEFORE_APPEND = (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT)
-AFTER_APPEND = (Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.REQUEST_TIMED_OUT)
+AFTER_APPEND = (
+    Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    Code.REQUEST_TIMED_OUT,
+    Code.NOT_LEADER_OR_FOLLOWER,
+)
 START = 3
 CROWD = SHARD.producer_id + 1
 TRANSACTOR = 1000
