@@ -87,10 +87,9 @@ class PartitionMirror:
         self.gaps, self.gaps_end = assignment.tally.gaps, assignment.tally.gaps_end
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
-        self._remembered, self._offered_ms = False, 0
+        self._remembered, self._offered_ms, self._renumbered = False, 0, set[Sent]()
         self._then_halt = ""  # once all that came before it is on the target
-        self._heard = False
-        self._read_committed = read_committed
+        self._heard, self._read_committed = False, read_committed
 
     # --- fetched ------------------------------------------------------------------------------------------
 
@@ -209,7 +208,8 @@ class PartitionMirror:
     @property
     def letter(self) -> DeadLetter | None:
         """A record that is to go beside the topic now: all before it is booked, and nothing behind it under way."""
-        return None if self._in_flight or self.state == State.HALTED else self._unsent.letter
+        waits = self._in_flight or self._renumbered or self.state == State.HALTED
+        return None if waits else self._unsent.letter
 
     def posted(self, letter: DeadLetter) -> None:
         """It is beside the topic: the frontier passes it, unless it was let go meanwhile."""
@@ -252,9 +252,9 @@ class PartitionMirror:
     @property
     def settled(self) -> bool:
         """What the target holds is known: a halted partition has refused batches, but none without an answer."""
-        if self.state == State.HALTED:
+        if self.state == State.HALTED and not self._renumbered:
             return all(sent.fate is not Fate.PENDING and not sent.unsure for sent in self._in_flight)
-        return not self._in_flight
+        return not (self._in_flight or self._renumbered)
 
     def next_to_send(self) -> Sent:
         """The next batch, stamped. Only when ``sendable``."""
@@ -270,7 +270,9 @@ class PartitionMirror:
         return sent
 
     def lost(self, sent: Sent) -> None:
-        """No answer came: the batch may or may not be on the target."""
+        """No answer came: the batch may or may not be on the target. Raises InDoubtError: by its old number."""
+        if sent in self._renumbered:
+            raise InDoubtError(f"{self.name}: nobody answered for a number that goes to other records")
         if sent not in self._in_flight:
             return  # numbered anew meanwhile, because one before it was refused
         sent.fate, sent.unsure = Fate.MISSING, True
@@ -284,18 +286,20 @@ class PartitionMirror:
             InDoubtError: the batch is there, but nobody says where.
         """
         if sent not in self._in_flight:
+            self._renumbered.discard(sent)
             return  # numbered anew meanwhile, because one before it was refused
+        is_oldest = self._in_flight[0] is sent  # so a number out of order will be so for ever
         code = answer.error_code
         too_large = code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
-        if too_large and sent.unsure:
-            raise InDoubtError(f"{self.name}: a batch whose answer was lost is too large by now")
+        if too_large and any(one.unsure for one in self._in_flight):
+            raise InDoubtError(f"{self.name}: a batch is too large by now, and an answer was lost")
         sent.unsure |= code in PERHAPS_APPENDED
         if code == Code.NONE:
             sent.fate, sent.unsure = Fate.APPENDED, False
             sent.base_offset = DownstreamOffset(answer.base_offset)
         elif code in FENCED:
             raise FencedError(f"shard {self.shard.shard}: {name_of(code)}")
-        elif code in NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and self._is_oldest(sent)):
+        elif code in NOBODY_KNOWS or (code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER and is_oldest):
             raise InDoubtError(f"{self.name}: {name_of(code)}")
         elif code in RETRIABLE or code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             sent.fate = Fate.MISSING
@@ -309,10 +313,6 @@ class PartitionMirror:
             self.halt(refusal(sent, answer))
         self._settle()
 
-    def _is_oldest(self, sent: Sent) -> bool:
-        """All before it is acknowledged, so a number out of order will be so for ever."""
-        return bool(self._in_flight) and self._in_flight[0] is sent
-
     def _shrink(self, sent: Sent) -> None:
         """The target's limit is lower than it said: the batch goes again in pieces, under the same numbers."""
         sent.fate = Fate.MISSING
@@ -324,6 +324,8 @@ class PartitionMirror:
         # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
         while (last := self._in_flight.pop()) is not sent:
             self._unsent.appendleft(last.batch)
+            if isinstance(pieces[0], DeadLetter) and last.fate is Fate.PENDING:
+                self._renumbered.add(last)  # a letter takes no number: another goes to what was behind it
         self._unsent.extendleft(reversed(pieces))
         self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
         self.sequence = sent.sequence

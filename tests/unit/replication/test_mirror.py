@@ -358,6 +358,36 @@ def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_b
     assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v2"], 3, 0)
 
 
+def letter_among_what_was_sent():
+    """A record that is too large by now, and the one behind it, which is still under way under the number after it."""
+    mirror, log = mirror_of(with_letters=True), FakeLog()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    settle(mirror, log)
+    log.limit = 150
+    mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=3), now_ms=1)
+    mirror.offer(fetched(data(2), end=3), now_ms=1)
+    large, behind = mirror.next_to_send(), mirror.next_to_send()
+    under_way = bytes(behind.batch.payload)
+    mirror.answered(large, log.append(bytes(large.batch.payload)))
+    return mirror, log, behind, under_way
+
+
+def test_what_a_letter_gives_another_number_waits_for_the_answer_to_its_old_one():
+    """Else it could come late, from a broken connection, in the place of a record behind it that has its number."""
+    mirror, log, behind, under_way = letter_among_what_was_sent()
+    assert (mirror.letter, mirror.sendable, mirror.settled) == (None, False, False)
+    mirror.answered(behind, log.append(under_way))
+    mirror.posted(mirror.letter)
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier, mirror.settled) == ([b"v0", b"v2"], 3, True)
+
+
+def test_a_number_that_goes_to_other_records_is_in_doubt_where_nobody_answers_for_it():
+    mirror, _, behind, _ = letter_among_what_was_sent()
+    with pytest.raises(InDoubtError):
+        mirror.lost(behind)
+
+
 def test_a_refused_batch_halts_its_partition_and_names_place_and_reason():
     mirror, log = seasoned()
     log.poison = {b"v1"}
