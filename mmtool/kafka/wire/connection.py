@@ -149,11 +149,12 @@ class Connection(asyncio.BufferedProtocol):
         self._small_filled = left
 
     def _answered(self, frame: memoryview) -> None:
-        number, prepared, answer = self._waiting.popleft()
+        number, prepared, answer = self._waiting[0]  # one that cannot be read fails with all others
         if _SIZE.unpack_from(frame)[0] != number:
             raise ConnectionError("an answer to another request")
         if not answer.done():
             answer.set_result(prepared.read(frame))
+        self._waiting.popleft()
 
     # --- ending -------------------------------------------------------------------------------------------
 
