@@ -24,7 +24,7 @@ class Followed:
 
     Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.
 
-    A. A mirror that is halted, or holds ``hold_limit`` bytes, is not asked for.
+    A. A mirror that is halted or will be, or holds ``hold_limit`` bytes, is not asked for.
     """
 
     def __init__(self, hold_limit: int) -> None:
@@ -56,7 +56,7 @@ class Followed:
 
     def touch(self, mirror: PartitionMirror) -> None:
         """Its position, its room or its state has changed."""
-        halted = mirror.state == State.HALTED
+        halted = bool(mirror.then_halt) or mirror.state == State.HALTED
         if mirror not in self._mirrors or halted or mirror.held_bytes >= self._hold_limit:
             self.session.drop(_key(mirror))
             if mirror in self._mirrors and not halted:

@@ -88,7 +88,7 @@ class PartitionMirror:
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
         self._remembered, self._offered_ms, self._renumbered = False, 0, set[Sent]()
-        self._then_halt = ""  # once all that came before it is on the target
+        self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
 
     # --- fetched ------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class PartitionMirror:
 
         A batch that cannot be mirrored halts the partition, and ``reason`` says why.
         """
-        if self.state == State.HALTED or self._then_halt:
+        if self.state == State.HALTED or self.then_halt:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
@@ -118,7 +118,7 @@ class PartitionMirror:
         try:
             self._take(fetched)
         except BatchError as error:
-            self._then_halt = why(error)
+            self.then_halt = why(error)
             self._settle()
         self.note_lag(now_ms)
         return self.held_bytes - before
@@ -334,8 +334,8 @@ class PartitionMirror:
         """Books what is acknowledged, in order; once every answer is in, what is missing may go again."""
         while not self.for_good and self._in_flight and self._in_flight[0].fate is Fate.APPENDED:
             self._book(self._in_flight[0])
-        if self._then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
-            self.halt(self._then_halt)
+        if self.then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
+            self.halt(self.then_halt)
         fates = [sent.fate for sent in self._in_flight]
         if Fate.MISSING in fates and Fate.PENDING not in fates:
             for sent in self._in_flight:

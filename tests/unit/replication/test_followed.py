@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mmtool.plan.documents import State
 from mmtool.replication.pump.followed import FETCH_BYTES, Followed
-from mmtool.testing.batches import data
+from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import assigned, fetched, mirror_of
 
 LIMIT = 100
@@ -46,6 +46,16 @@ def test_a_halted_mirror_is_asked_for_no_more_and_does_not_count_as_full():
     mirror.halt("for a reason")
     followed.touch(mirror)
     assert (mirror.state, followed.is_open, followed.has_full) == (State.HALTED, False, False)
+
+
+def test_a_mirror_that_halts_once_what_it_holds_is_sent_is_asked_for_no_more():
+    """However long the target takes for that, what cannot go would be fetched again each time."""
+    mirror = mirror_of(assigned(max_batch_bytes=200))
+    followed = followed_by(mirror)
+    large = batch_of([PlainRecord(1, value=b"x" * 500)]).write()
+    mirror.offer(fetched(data(0), large, end=2), now_ms=1)
+    followed.touch(mirror)
+    assert (mirror.state, followed.is_open, followed.has_full) == (State.RUNNING, False, False)
 
 
 def test_a_mirror_whose_leader_moved_away_is_left_to_another_connection():
