@@ -182,7 +182,7 @@ async def read_range(
             if not read_committed or admitted.admits(view):
                 yield view
         end = part.last_stable_offset if read_committed else part.high_watermark
-        is_hole = end >= stop and not answer.throttle_ms
+        is_hole = (end >= stop or isinstance(stop, AtMost)) and not answer.throttle_ms
         why = "it ends there" if end < stop else "a quota holds it back"
         if quiet and position >= end and isinstance(stop, AtMost):
             return

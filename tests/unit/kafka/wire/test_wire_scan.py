@@ -138,6 +138,10 @@ def test_where_nobody_told_an_end_the_log_s_own_end_is_the_end():
     assert read(LOG, END, stop=scan.AtMost(7)) == [0, 3]
 
 
+def test_where_nobody_told_an_end_a_hole_at_the_log_s_own_end_is_read_to_as_well():
+    assert read(fetched(data(0, 3), end=6), fetched(end=6), stop=scan.AtMost(7)) == [0]
+
+
 @pytest.mark.parametrize(
     ("code", "error"),
     [(Code.OFFSET_OUT_OF_RANGE, OutOfRangeError), (Code.CORRUPT_MESSAGE, UnreadableLogError)],
