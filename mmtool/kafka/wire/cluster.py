@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.kafka.wire.groups import Coordinator
+    from mmtool.kafka.wire.metadata import PartitionLeader
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import ClusterId, TopicId
 
@@ -94,6 +95,7 @@ class WireCluster:
         self._brokers: dict[int, BrokerAddress] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._leaders: dict[tuple[str, int], int] = {}
+        self._epochs: dict[tuple[TopicId, int], int] = {}
         self._slow: set[int] = set()
         self.alias = alias
         self.cluster_id = ""
@@ -173,8 +175,18 @@ class WireCluster:
         self._topics.update(fresh)
         for topic in answer.topics:
             for p in topic.partitions:
-                self._leaders[topic.name, p.partition] = p.leader
+                if not self._is_stale(topic, p):
+                    self._leaders[topic.name, p.partition] = p.leader
         return fresh
+
+    def _is_stale(self, topic: TopicMetadata, told: PartitionLeader) -> bool:
+        """Whether a later leader is known: a broker that was frozen tells of itself what was true before.
+
+        Where topics have no ids, one that was made anew begins with the first epoch as well: nobody can tell.
+        """
+        known = self._epochs.get((topic.topic_id, told.partition), told.leader_epoch)
+        self._epochs[topic.topic_id, told.partition] = max(known, told.leader_epoch)
+        return 0 <= told.leader_epoch < known and topic.topic_id != topic.name
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The broker that leads a partition, as far as the last ``refresh`` knew."""

@@ -12,7 +12,8 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import BrokerAddress
+from mmtool.kafka.wire.metadata import BrokerAddress, PartitionLeader, TopicMetadata
+from mmtool.testing.mirror import SOURCE_ID, TARGET_ID
 
 
 @pytest.fixture
@@ -114,3 +115,31 @@ def test_a_cluster_that_lists_no_broker_is_away(cluster, monkeypatch):
     monkeypatch.setattr(cluster, "start", answered)
     with pytest.raises(ConnectionLostError, match="cluster a knows of no broker"):
         asyncio.run(cluster.refresh(()))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "leader"),
+    [
+        ((SOURCE_ID, 6), (SOURCE_ID, 5), 1),
+        ((SOURCE_ID, 6), (SOURCE_ID, 6), 2),
+        ((SOURCE_ID, 6), (SOURCE_ID, -1), 2),
+        ((SOURCE_ID, 6), (TARGET_ID, 0), 2),
+        (("orders", 6), ("orders", 0), 2),
+    ],
+    ids=["older", "as old", "untold", "made anew", "perhaps made anew"],
+)
+def test_a_broker_that_slept_does_not_bring_an_older_leader_back(cluster, monkeypatch, first, then, leader):
+    """It says that it leads what others have led since, and its log ends where it fell asleep."""
+    told = [
+        [TopicMetadata("orders", topic_id, Code.NONE, [PartitionLeader(0, Code.NONE, node, epoch)])]
+        for node, (topic_id, epoch) in ((1, first), (2, then))
+    ]
+    brokers = [BrokerAddress(1, "h", 1), BrokerAddress(2, "h", 2)]
+
+    async def asked(_request):
+        return SimpleNamespace(cluster_id="id", brokers=brokers, topics=told.pop(0))
+
+    monkeypatch.setattr(cluster, "_ask_any", asked)
+    for _ in range(2):
+        asyncio.run(cluster.refresh(["orders"]))
+    assert cluster.leader("orders", 0) == leader
