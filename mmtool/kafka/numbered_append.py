@@ -21,10 +21,10 @@ from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.kafka.wire.transactions import InitProducerIdRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.batches import ReadyBatch
+    from mmtool.kafka.batches import BatchHeader, ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.transactions import ProducerIdentity
     from mmtool.translation.types import TopicId, TopicPartition
@@ -39,6 +39,18 @@ _CURES = {
     Code.INVALID_RECORD: "a compacted topic takes no record without a key: name one with cleanup.policy=delete",
 }
 """What a broker will never take, however often it is asked, and what helps."""
+
+
+def numbered(headers: Iterable[BatchHeader], producer_id: int) -> int:
+    """How many records were appended under a producer id, by what is left of them: the last one's number tells.
+
+    Compaction takes whole batches, but the last one of a producer, if only its header. Each claim begins at 0 anew.
+    """
+    ends: dict[int, int] = {}
+    for header in headers:
+        if header.producer_id == producer_id and not header.is_control:
+            ends[header.producer_epoch] = header.base_sequence + header.last_offset_delta + 1
+    return sum(ends.values())
 
 
 class KafkaAppender:
@@ -72,13 +84,7 @@ class KafkaAppender:
             views = read_range(
                 cluster, place.topic, topic_id, place.partition, since, bounds[1], read_committed=False
             )
-            ours = [
-                view.header.last_offset_delta
-                + 1  # as many as it was appended with, whatever compaction has taken
-                async for view in views
-                if view.header.producer_id == writer.producer_id and not view.header.is_control
-            ]
-            return sum(ours)
+            return numbered([view.header async for view in views], writer.producer_id)
 
         return self._asked(self._looks, count, f"looking at {place}")
 
