@@ -251,10 +251,9 @@ class PartitionMirror:
 
     @property
     def settled(self) -> bool:
-        """What the target holds is known: a halted partition has refused batches, but none without an answer."""
-        if self.state == State.HALTED and not self._renumbered:
-            return all(sent.fate is not Fate.PENDING and not sent.unsure for sent in self._in_flight)
-        return not (self._in_flight or self._renumbered)
+        """What the target holds is known: it may have refused batches, or put them off, but none without an answer."""
+        unknown = (sent for sent in self._in_flight if sent.fate is Fate.PENDING or sent.unsure)
+        return not self._renumbered and next(unknown, None) is None
 
     def next_to_send(self) -> Sent:
         """The next batch, stamped. Only when ``sendable``."""

@@ -65,8 +65,8 @@ class TargetWriter:
         self._refresh: asyncio.Task[None] | None = None
         self._watch = TopicWatch()
         self._stale = False
-        self._closed = False
-        self._answered = 0
+        self._draining = self._closed = False
+        self._appended = 0
 
     def kept_waiting(self) -> dict[PartitionMirror, int]:
         """Partitions with batches under way whose leader has owed an answer for long, and which broker that is."""
@@ -79,7 +79,7 @@ class TargetWriter:
 
     def wake(self, mirror: PartitionMirror) -> None:
         """``mirror`` may have something to send."""
-        if mirror.queued or self._closed or mirror in self._waiting or not mirror.sendable:
+        if mirror.queued or self._closed or mirror in self._waiting or not self._goes(mirror):
             return
         leader = self._leader(mirror)
         if leader is None:
@@ -88,6 +88,11 @@ class TargetWriter:
         mirror.queued = True
         self._queues[leader].append(mirror)
         self._pump(leader)
+
+    def _goes(self, mirror: PartitionMirror) -> bool:
+        """Whether something of it is to be sent now; at the end what was put off is not, for it is not there."""
+        is_put_off = mirror.mark is None and mirror.settled
+        return mirror.sendable and not (self._draining and is_put_off)
 
     def _pump(self, node: int) -> None:
         queue = self._queues[node]
@@ -109,7 +114,7 @@ class TargetWriter:
                 break
             mirror = queue.popleft()
             mirror.queued = False
-            if not mirror.sendable:
+            if not self._goes(mirror):
                 continue
             sent = mirror.next_to_send()
             size += sent.batch.size
@@ -130,7 +135,6 @@ class TargetWriter:
             answers: list[ProducedPartition] | None = answer.partitions
             self._quotas.note(self._cluster.alias, answer.throttle_ms)
             now = time.monotonic()
-            self._answered += 1
             self._unanswered.answered(node, now, owes_more=self._outstanding[node] > 1)
             self._round_trips.note(now - began, {mirror for mirror, _ in load}, now)
         except ConnectionLostError:
@@ -175,7 +179,9 @@ class TargetWriter:
                 self._later(mirror)
                 continue
             mirror.answered(sent, answer)
-            if answer.error_code != Code.NONE:
+            if answer.error_code == Code.NONE:
+                self._appended += 1
+            else:
                 self._later(mirror, look_up=answer.error_code in RETRY_AFTER_METADATA)
 
     def _later(self, mirror: PartitionMirror, *, look_up: bool = True) -> None:
@@ -214,12 +220,16 @@ class TargetWriter:
                 self._freed(before - mirror.held_bytes)
 
     async def drain(self, seconds: float) -> bool:
-        """Waits until no batch is without an answer; False when for ``seconds`` there was no answer at all."""
+        """Waits until no batch is without an answer; False when for ``seconds`` none was acknowledged.
+
+        What the target puts off, as one that is short of replicas does for long, is not sent any more.
+        """
         loop = asyncio.get_running_loop()
-        answered, deadline = self._answered, loop.time() + seconds
+        self._draining = True
+        appended, deadline = self._appended, loop.time() + seconds
         while any(not mirror.settled for mirror in self._mirrors):
-            if answered != self._answered:
-                answered, deadline = self._answered, loop.time() + seconds
+            if appended != self._appended:
+                appended, deadline = self._appended, loop.time() + seconds
             if self._closed or loop.time() > deadline:
                 return False
             await asyncio.sleep(0.005)

@@ -200,6 +200,39 @@ def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
     assert run(scene) <= 5
 
 
+def test_the_end_does_not_wait_for_replicas_that_a_partition_is_short_of():
+    """What was put off is not there, and is sent by the next round; the other partition has nothing left."""
+
+    class Short(Target):
+        def _answer(self, part, batch, code):
+            return super()._answer(part, batch, code if part.partition else Code.NOT_ENOUGH_REPLICAS)
+
+    async def scene():
+        s = Scene(Short(), 2)
+        s.fetch(3)
+        await asyncio.sleep(0.01)
+        for mirror in s.mirrors:
+            mirror.drop_unsent()
+        drained = await s.writer.drain(5)
+        requests = len(s.target.requests)
+        await asyncio.sleep(0.3)
+        await s.writer.close()
+        return drained, len(s.target.requests) - requests, [m.writer.next_sequence for m in s.mirrors]
+
+    assert run(scene) == (True, 0, [0, 60])
+
+
+def test_the_end_waits_in_vain_for_a_batch_of_which_the_target_says_nothing_but_that_it_is_late():
+    async def scene():
+        s = Scene(Target(*[Code.REQUEST_TIMED_OUT] * 1000))
+        s.fetch(1)
+        drained = await s.writer.drain(0.5)
+        await s.writer.close()
+        return drained
+
+    assert run(scene) is False
+
+
 def test_a_leader_that_moved_is_looked_up_beside_a_partition_that_is_short_of_replicas_for_long():
     """Which is told so a moment earlier, each time."""
 
