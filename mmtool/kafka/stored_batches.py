@@ -10,7 +10,7 @@ from mmtool.kafka.state_log import read_producers
 from mmtool.kafka.unbooked import count_unbooked
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import AtMost, read_range
+from mmtool.kafka.wire.scan import read_range
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ class KafkaBatches:
     def _piece(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
     ) -> tuple[list[BatchView], int]:
-        """Some batches, and where the next piece begins; no further where the log ends."""
+        """Some batches, and where the next piece begins: every caller has seen the log reach the end of the range."""
 
         async def read(cluster: WireCluster) -> tuple[list[BatchView], int]:
             await cluster.refresh([place.topic])
             views: list[BatchView] = []
             held = 0
             reading = read_range(
-                cluster, place.topic, topic_id, place.partition, offsets.start, AtMost(offsets.stop),
+                cluster, place.topic, topic_id, place.partition, offsets.start, offsets.stop,
                 read_committed=committed, fetch_bytes=_PIECE_BYTES,
             )  # fmt: skip
             async for view in reading:
