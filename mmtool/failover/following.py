@@ -4,6 +4,7 @@ F  a group is never moved back, never touched while somebody is in it, and never
    has moved it
 M  a group whose place is the target now is not committed for: not even one whose mark comes in the middle of a turn,
    as long as its own request has not been sent
+O  a group of which the target tells us nothing keeps no other one from being followed
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.failover.writing import AT_ONCE
 from mmtool.plan.checkpoints import plan_group_sync
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
@@ -72,6 +73,7 @@ class Follower:
     _stood: dict[str, Offsets] = field(default_factory=dict)
     _renewed: dict[str, float] = field(default_factory=dict)
     _moved_at: dict[str, float] = field(default_factory=dict)
+    _denied: dict[str, MmtoolError] = field(default_factory=dict)
     _everything_at: float | None = None
     _retention_seconds: float = 0.0
 
@@ -81,17 +83,46 @@ class Follower:
         Groups that were moved here are left out.
 
         Raises:
-            MmtoolError: The target does not answer, or not us.
+            MmtoolError: The target does not answer, or tells us of none of them.
         """
         moved = self.moved()
         for group in [group for group in wanted if group in moved]:
             self._forget(group)
-        due = self._due({group: offsets for group, offsets in wanted.items() if group not in moved})
-        if not due:
+        stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
+        due = self._due(stay)
+        facts = self._told(due) if due else []
+        untold = {group: self._denied[group] for group in stay if group in self._denied}
+        if untold and len(untold) == len(stay):
+            raise next(iter(untold.values()))
+        return self._led(facts, wanted) | {
+            group: Followed(ABSENT, problem=error.message) for group, error in untold.items()
+        }
+
+    def _told(self, groups: list[str]) -> list[GroupFacts]:
+        """What the target tells; those of which it tells us nothing are remembered, and asked about in a minute.
+
+        Where one is refused all are, so they are asked about in halves: few are refused, of thousands.
+        """
+        try:
+            return self._asked(groups)
+        except MmtoolError as error:
+            if isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError):
+                raise
+            if len(groups) == 1:
+                self._denied[groups[0]] = error
+                return []
+        self.target.probe()  # who is not let in at all is told so once, and not once for each group
+        half = len(groups) // 2
+        return self._told(groups[:half]) + self._told(groups[half:])
+
+    def _asked(self, groups: list[str]) -> list[GroupFacts]:
+        standing, before = self.target.groups.describe(groups), self.target.groups.commits(groups)
+        return [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in groups]
+
+    def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
+        if not facts:
             return {}
         self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
-        standing, before = self.target.groups.describe(due), self.target.groups.commits(due)
-        facts = [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in due]
         planned = self._inside({group.group: self._planned(group, wanted[group.group]) for group in facts})
         with ThreadPoolExecutor(AT_ONCE) as pool:
             sent = list(pool.map(self._commit, planned, planned.values()))
@@ -131,8 +162,10 @@ class Follower:
 
     def _due(self, wanted: Mapping[str, Offsets]) -> list[str]:
         if self._everything_at is not None and self.now() < self._everything_at:
-            return [group for group, offsets in wanted.items() if self._done.get(group) != offsets]
+            changed = [group for group, offsets in wanted.items() if self._done.get(group) != offsets]
+            return [group for group in changed if group not in self._denied]
         self._everything_at = self.now() + _EVERYTHING_SECONDS
+        self._denied.clear()
         return list(wanted)
 
     def _is_old(self, group: str) -> bool:

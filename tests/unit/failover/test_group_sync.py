@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.commands.groups import _synced, _turns
-from mmtool.errors import UnreachableError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover.group_sync import GroupSync
 from mmtool.output import OutputFormat
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
@@ -72,6 +72,22 @@ def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old
     assert turns.committed == [11, 10]
     row = turns.row(5)
     assert (told(row), row.reason) == (("behind", 0, 1, 10.0), "1 beyond_source_end")
+
+
+def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(turns, monkeypatch):
+    groups = turns.scene.target.groups
+    turns.scene.commits("secret", "orders", 15)
+
+    def shown(asked, describe=groups.describe):
+        if "secret" in asked:
+            raise NotAuthorisedError("cluster west denies describing group secret")
+        return describe(asked)
+
+    monkeypatch.setattr(groups, "describe", shown)
+    rows = {row.group: row for row in turns.after(0).rows}
+    assert told(rows["app"]) == ("synced", 2, 0, 0.0)
+    assert told(rows["secret"]) == ("behind", 0, 1, None)
+    assert rows["secret"].reason == "cluster west denies describing group secret"
 
 
 def test_a_group_that_runs_on_the_target_is_named_and_left_alone(turns):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.marks import MovedGroupRecord
@@ -84,6 +84,56 @@ def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(
         "app": [REMOTE[0]],
         "other": [REMOTE[0]],
     }
+
+
+def shows_nothing_of(target, *denied):
+    """As a broker does without DESCRIBE on a group: a question about several is answered with the refusal of one."""
+    describe = target.groups.describe
+
+    def asked(groups):
+        for group in groups:
+            if group in denied:
+                raise NotAuthorisedError(f"cluster b denies describing group {group}")
+        return describe(groups)
+
+    target.groups.describe = asked
+
+
+def test_a_group_that_the_target_does_not_show_to_us_is_named_and_all_others_are_followed(target):
+    shows_nothing_of(target, "secret")
+    duty = duty_for(target, *((f"app-{n}", 0, n) for n in range(5)), ("secret", 0, 5))
+    with pytest.raises(MmtoolError, match="denies describing group secret"):
+        turn(duty)
+    assert target.groups.committed == {f"app-{n}": {REMOTE[0]: Commit(n, "m")} for n in range(5)}
+
+
+def test_a_group_that_was_not_shown_to_us_is_followed_within_a_minute_once_it_is(target):
+    clock = [1000.0]
+    duty = duty_for(target, ("app", 0, 5), ("secret", 0, 5))
+    duty.follower.now = lambda: clock[0]
+    shown = target.groups.describe
+    shows_nothing_of(target, "secret")
+    with pytest.raises(NotAuthorisedError):
+        turn(duty_for(target, ("secret", 0, 5)))
+    with pytest.raises(MmtoolError):
+        turn(duty)
+    target.groups.describe = shown
+    clock[0] += 60
+    turn(duty)
+    assert target.groups.committed["secret"] == {REMOTE[0]: Commit(5, "m")}
+
+
+def test_while_the_target_is_away_nobody_is_asked_about_one_by_one(target):
+    asked = []
+
+    def away(groups):
+        asked.append(len(groups))
+        raise UnreachableError("cluster b does not answer")
+
+    target.groups.describe = away
+    with pytest.raises(UnreachableError):
+        turn(duty_for(target, ("app", 0, 5), ("other", 0, 7)))
+    assert asked == [2]
 
 
 def test_nothing_is_committed_outside_the_target_s_log(target):
