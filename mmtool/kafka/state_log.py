@@ -112,16 +112,15 @@ class ControlView:
         """Takes one record in.
 
         Raises:
-            UnreadableDocumentError: a value that cannot be trusted.
+            UnreadableDocumentError: a value that cannot be trusted; whoever reads on is refused there again.
         """
+        document = None if value is None else decode_control(key, value)
         self.end = max(self.end, offset + 1)
         if value is None:
             self.controls.discard(key)
             self._positions.pop(key, None)
             self.refusals.pop(key, None)
-            return
-        document = decode_control(key, value)
-        if isinstance(document, FlowRecord):
+        elif isinstance(document, FlowRecord):
             self.flow = document
         elif isinstance(document, ShardRecord):
             self.shards[document.shard] = document

@@ -1,4 +1,4 @@
-"""The runs topic's records as maps, and records that are not to be trusted."""
+"""The runs and the control topic's records, and records that are not to be trusted."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
+from mmtool.kafka import state_log
 from mmtool.kafka.log_reader import LogRecord
-from mmtool.kafka.state_log import maps_of
+from mmtool.kafka.state_log import ControlView, maps_of, read_control
 from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.marks import FailedOverRecord
 from mmtool.testing.maps import blocks_of
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.block_codec import encode_block, encode_key
@@ -81,3 +84,18 @@ def test_a_block_of_other_clusters_is_refused():
 def test_a_missing_block_is_refused():
     first, _, third = blocks(runs=2 * MAX_RUNS + 1)
     assert "a block is missing" in why(*records(first, third))
+
+
+def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypatch):
+    """``status --watch``: the second look must not pass over what the first one refused."""
+    marks = [FailedOverRecord(topic, True, "operation", "ann@host-1", 1) for topic in ("a", "b", "c")]
+    log = [LogRecord(0, at, mark.key, mark.encode(), 0) for at, mark in enumerate(marks)]
+    damaged = log[1]._replace(value=marks[1].encode()[:-9])
+    stored = [log[0], damaged, log[2]]
+    monkeypatch.setattr(state_log, "read_log", lambda *_, start: stored[start.get(0, 0) :])
+    west, view = ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), ControlView()
+    for _ in range(3):
+        with pytest.raises(RefusedError, match="internal-0 offset 1 cannot be read"):
+            read_control(west, FLOW, view)
+    stored.append(log[1]._replace(offset=3))
+    assert read_control(west, FLOW, view).failed_over.keys() == {"a", "b", "c"}
