@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.group_offsets import DeletedOffsets, FetchedOffsets
     from mmtool.kafka.wire.groups import DescribedGroup, ListedGroup
+    from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
@@ -170,7 +171,7 @@ class KafkaGroups:
             lambda _, answer: answer.rights,
         )
         topics = {place.topic for places in wanted.values() for place in places}
-        found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "asking for rights")
+        found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "asking for rights")
         return [
             *(f"READ on group {name}" for name, of in sorted(described.items()) if _may_not_read(of)),
             *(
@@ -179,6 +180,9 @@ class KafkaGroups:
                 if _may_not_read(topic.rights)
             ),
         ]
+
+    async def _topic_rights(self, wire: WireCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
+        return await self._patiently("asking for rights", lambda: wire.refresh(topics, with_rights=True))
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         wanted = {place: (commit.offset, commit.metadata) for place, commit in offsets.items()}

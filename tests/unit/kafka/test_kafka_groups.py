@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.patience import NotNowError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.groups import DescribedGroup
 from mmtool.testing.lookups import groups_of
+from mmtool.translation.types import TopicPartition
 
 
 @pytest.mark.parametrize(
@@ -27,3 +32,24 @@ def test_a_coordinator_that_has_moved_is_asked_again():
     with pytest.raises(NotNowError) as passing:
         groups_of("nowhere:1")._check(Code.NOT_COORDINATOR, "describing group g")
     assert isinstance(passing.value.final, UnreachableError)
+
+
+class Dying:
+    """A cluster that tells of groups, and whose only broker is gone before it is asked of topics."""
+
+    async def coordinators(self, keys, *_):
+        return dict.fromkeys(keys, 0)
+
+    async def send(self, _, request):
+        return {name: DescribedGroup(name, Code.NONE, "Empty", "", ()) for name in request.groups}
+
+    async def refresh(self, *_, **__):
+        raise ConnectionLostError("connection refused")
+
+
+def test_a_broker_that_dies_while_rights_are_asked_for_is_a_cluster_that_does_not_answer(monkeypatch):
+    groups = KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers="nowhere:1"), 0.2)
+    monkeypatch.setattr(groups._wire, "_cluster", Dying())
+    monkeypatch.setattr(groups._wire, "_started", True)
+    with pytest.raises(UnreachableError, match="cluster lab failed at asking for rights: connection refused"):
+        groups.missing_rights({"app": [TopicPartition("orders", 0)]})
