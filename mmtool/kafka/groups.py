@@ -168,7 +168,7 @@ class KafkaGroups:
             wanted,
             "asking for the rights on group",
             lambda groups: DescribeGroupsRequest(groups, with_rights=True),
-            lambda _, answer: answer.rights,
+            self._rights_of,
         )
         topics = {place.topic for places in wanted.values() for place in places}
         found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "asking for rights")
@@ -180,6 +180,12 @@ class KafkaGroups:
                 if _may_not_read(topic.rights)
             ),
         ]
+
+    def _rights_of(self, group: str, described: DescribedGroup) -> Rights | Unknown:
+        """A coordinator that has moved, or still loads, answers without them."""
+        if is_passing(KafkaError(described.error_code)):
+            self._check(described.error_code, f"asking for the rights on group {group}")
+        return described.rights
 
     async def _topic_rights(self, wire: WireCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
         return await self._patiently("asking for rights", lambda: wire.refresh(topics, with_rights=True))

@@ -11,7 +11,9 @@ from mmtool.kafka.patience import NotNowError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import DescribedGroup
+from mmtool.kafka.wire.rights import Rights
 from mmtool.testing.lookups import groups_of
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 
 
@@ -47,9 +49,33 @@ class Dying:
         raise ConnectionLostError("connection refused")
 
 
-def test_a_broker_that_dies_while_rights_are_asked_for_is_a_cluster_that_does_not_answer(monkeypatch):
+class Moving(Dying):
+    """A coordinator that has moved, and answers for that one without rights; then the new one, which allows nothing."""
+
+    def __init__(self):
+        self.answers = [(Code.NOT_COORDINATOR, UNKNOWN), (Code.NONE, Rights(0))]
+
+    async def send(self, _, request):
+        code, rights = self.answers.pop(0)
+        return {name: DescribedGroup(name, code, "Empty", "", (), rights) for name in request.groups}
+
+    async def refresh(self, *_, **__):
+        return {}
+
+
+def groups_on(cluster, monkeypatch):
     groups = KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers="nowhere:1"), 0.2)
-    monkeypatch.setattr(groups._wire, "_cluster", Dying())
+    monkeypatch.setattr(groups._wire, "_cluster", cluster)
     monkeypatch.setattr(groups._wire, "_started", True)
+    return groups
+
+
+def test_a_right_that_is_missing_is_told_of_also_while_coordinators_move(monkeypatch):
+    groups = groups_on(Moving(), monkeypatch)
+    assert groups.missing_rights({"app": [TopicPartition("orders", 0)]}) == ["READ on group app"]
+
+
+def test_a_broker_that_dies_while_rights_are_asked_for_is_a_cluster_that_does_not_answer(monkeypatch):
+    groups = groups_on(Dying(), monkeypatch)
     with pytest.raises(UnreachableError, match="cluster lab failed at asking for rights: connection refused"):
         groups.missing_rights({"app": [TopicPartition("orders", 0)]})
