@@ -52,7 +52,7 @@ class JournalPort(Protocol):
         """
 
     def entries(self) -> Sequence[Entry]:
-        """All that is on record.
+        """All that is on record, in the order in which it was written.
 
         Raises:
             RefusedError: An entry that cannot be read (``unreadable_state``).
@@ -194,17 +194,21 @@ class Journalist:
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
         """Operations about some of these groups that are neither finished nor taken back, this one aside.
 
-        One that was begun later and has written nothing is its operator's affair: the seat is refused to it.
+        One that was begun later and has written nothing is its operator's affair: the seat is refused to it. What came
+        first is told by the journal's order: hosts' clocks do not agree.
 
         Raises:
             OwnedElsewhereError: One was completed since this one began: what was planned is not what is there.
         """
         assert self.operation is not None
-        found = {one.operation_id: one for one in recorded(self.port.entries())}
-        ours, wanted = found.pop(self.operation.plan.operation_id), set(groups)
+        entries, name = list(self.port.entries()), self.operation.plan.operation_id
+        found = {one.operation_id: one for one in recorded(entries)}
+        ours, wanted = found.pop(name), set(groups)
         same = [one for one in found.values() if wanted & set(one.group_names)]
+        began = next(at for at, entry in enumerate(entries) if entry.operation_id == name)
+        since = {entry.operation_id for entry in entries[began:]}
         for one in same:
-            if one.state is OperationState.COMPLETED and one.last_ms >= ours.began_ms:
+            if one.state is OperationState.COMPLETED and one.operation_id in since:
                 raise _overtaken(one)
         return [one for one in same if one.is_open and not _waits_for(one, ours)]
 

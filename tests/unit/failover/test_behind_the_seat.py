@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from mmtool.errors import RefusedError
+from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover import emergency, failback
+from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import rehearse_release, release
 from mmtool.failover.states import Event, OperationState
@@ -35,10 +36,11 @@ def scene(tmp_path):
     return made
 
 
-def failed_over(scene, group):
-    """An emergency of one group, completed; its name."""
+def failed_over(scene, group, *, ahead=0.0):
+    """An emergency of one group, completed; its name. ``ahead``: so many seconds is the clock of its host."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection((group,)))
     ways, journalist = scene.ways(rehearsal)
+    journalist.clock = lambda: time.time() + ahead
     assert emergency.execute(rehearsal, ways, journalist).operation.error is None
     ways.seat.leave()
     return rehearsal.plan.operation_id
@@ -95,6 +97,21 @@ def test_what_was_taken_back_is_told_as_it_was_and_not_as_it_was_foreseen(scene)
     name = failed_over(scene, "app")
     taken = taking_back(scene, name, lambda: failed_over(scene, "late"))()
     assert [mark.failed_over for mark in taken.marks if mark.key == b"failed_over/orders"] == [True]
+
+
+def test_an_operation_that_ended_before_ours_has_overtaken_nobody_whatever_its_host_s_clock_said(scene):
+    failed_over(scene, "app", ahead=3600.0)
+    name = failed_over(scene, "app")
+    assert state_of(scene, name) is OperationState.COMPLETED
+
+
+def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s_clock_said(scene):
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
+    _, journalist = scene.ways(rehearsal)
+    journalist.began(Operation(rehearsal.plan).after(Event.BEGIN))
+    failed_over(scene, "app", ahead=-3600.0)
+    with pytest.raises(OwnedElsewhereError, match="has moved some of these groups meanwhile"):
+        journalist.open_others(("app",))
 
 
 def releasing(scene, meanwhile):
