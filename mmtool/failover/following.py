@@ -9,6 +9,7 @@ O  a group of which the target tells us nothing keeps no other one from being fo
 
 from __future__ import annotations
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -76,15 +77,21 @@ class Follower:
     _denied: dict[str, MmtoolError] = field(default_factory=dict)
     _everything_at: float | None = None
     _retention_seconds: float = 0.0
+    _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
         """Look at the groups that are due, and commit what is to be committed; what came of it, for these groups.
 
-        Groups that were moved here are left out.
+        Groups that were moved here are left out. A turn that nobody waits for any more ends before another one begins:
+        what it is about to commit is older.
 
         Raises:
             MmtoolError: The target does not answer, or tells us of none of them.
         """
+        with self._at_work:
+            return self._turn(wanted)
+
+    def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
         moved = self.moved()
         for group in [group for group in wanted if group in moved]:
             self._forget(group)

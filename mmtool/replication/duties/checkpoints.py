@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -57,6 +58,7 @@ class Checkpoints:
     _groups: tuple[str, ...] = ()
     _list_at: float = 0.0
     _is_there: bool = False
+    _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     async def perform(self) -> None:
         flow = self.flow()
@@ -86,6 +88,11 @@ class Checkpoints:
                 self._written[found.group, found.topic_partition] = found
 
     def _look(self, flow: FlowNow) -> None:
+        """One at a time: a look that nobody waits for any more has read older commits."""
+        with self._at_work:
+            self._take_in(flow)
+
+    def _take_in(self, flow: FlowNow) -> None:
         commits = flow.clusters.source.groups.commits(self._listed(flow))
         ours = {
             (group, place): commit

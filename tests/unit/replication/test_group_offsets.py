@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.marks import MovedGroupRecord
+from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.testing.clusters import FakeCluster
+from mmtool.testing.scene import half_read
+from mmtool.threads import in_thread
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -231,3 +236,54 @@ def test_a_group_that_came_home_is_followed_as_if_it_had_never_been_away(target)
     move(duty, "app", 0, 9)
     turn(duty)
     assert target.groups.committed["app"] == {REMOTE[0]: Commit(9, "m")}
+
+
+class Slow:
+    """A call that takes long the first time it is made; ``before`` it does anything, or behind it."""
+
+    def __init__(self, call, *, before):
+        self.call, self.before = call, before
+        self.begun, self.goes_on, self.ended = threading.Event(), threading.Event(), threading.Event()
+
+    def __call__(self, *args, **named):
+        if self.begun.is_set():
+            return self.call(*args, **named)
+        self.begun.set()
+        found = None if self.before else self.call(*args, **named)
+        self.goes_on.wait(10)
+        found = self.call(*args, **named) if self.before else found
+        self.ended.set()
+        return found
+
+
+async def cut_off(turn, slow, meanwhile):
+    """A run that has caught up ends its duties in the middle of a turn, and performs the last one at once."""
+    first = asyncio.create_task(turn())
+    assert await in_thread(slow.begun.wait, 10)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    meanwhile()
+    last = asyncio.create_task(turn())
+    await asyncio.wait({last}, timeout=0.2)
+    slow.goes_on.set()
+    await last
+    assert slow.ended.wait(10)
+
+
+def test_a_turn_that_was_cut_off_does_not_move_a_group_behind_where_the_next_one_has_moved_it(target):
+    duty = duty_for(target, ("app", 0, 5))
+    slow = target.groups.alter = Slow(target.groups.alter, before=True)
+    asyncio.run(cut_off(duty.perform, slow, lambda: move(duty, "app", 0, 9)))
+    assert target.groups.committed == {"app": {REMOTE[0]: Commit(9, "m")}}
+
+
+def test_a_look_that_was_cut_off_does_not_put_older_commits_into_place_of_those_of_the_next_one(tmp_path):
+    scene = half_read(tmp_path)
+    duty = Checkpoints(lambda: None, None, 5.0)
+    slow = scene.source.groups.commits = Slow(scene.source.groups.commits, before=False)
+
+    async def looked():
+        await in_thread(duty._look, look(scene.clusters))
+
+    asyncio.run(cut_off(looked, slow, lambda: scene.commits("app", "orders", 15, 10)))
+    assert sorted(checkpoint.upstream for checkpoint in duty.current.values()) == [10, 15]
