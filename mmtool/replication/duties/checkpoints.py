@@ -118,11 +118,11 @@ class Checkpoints:
         facts = partition_facts(flow.narrowed_to({place.topic for _, place in commits}), Direction.FORWARD)
         for key, commit in commits.items():
             group, place = key
-            self.current.pop(key, None)
             found = checkpoint_of(group, commit, facts[place]) if place in facts else None
             if found is None or isinstance(found, Refused):
+                self.current.pop(key, None)
                 continue
-            self.current[key] = found
+            self.current[key] = found  # at once: who follows the groups meanwhile sees each of their places
             if is_settled(found, facts[place]):
                 self._settled[key] = commit
 

@@ -55,7 +55,7 @@ class GroupOffsets:
 
     def _wanted(self) -> dict[str, Offsets]:
         wanted: dict[str, Offsets] = defaultdict(dict)
-        for checkpoint in self.checkpoints.current.values():
+        for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
             offset = Commit(checkpoint.downstream, checkpoint.metadata)
             wanted[checkpoint.group][checkpoint.topic_partition] = offset
         return dict(wanted)

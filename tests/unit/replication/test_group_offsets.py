@@ -270,6 +270,22 @@ async def cut_off(turn, slow, meanwhile):
     assert slow.ended.wait(10)
 
 
+def test_a_look_at_the_source_that_is_under_way_does_not_disturb_a_turn(target):
+    """It is made in a thread of its own, and groups come and go."""
+    duty = duty_for(target, ("app", 0, 5), ("gone", 1, 6))
+    current = duty.checkpoints.current
+
+    class Interrupted(SimpleNamespace):
+        @property
+        def group(self):
+            current.pop(("gone", 1), None)
+            return "app"
+
+    current["app", 0] = Interrupted(topic_partition=REMOTE[0], downstream=5, metadata="m")
+    turn(duty)
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(5, "m")}
+
+
 def test_a_turn_that_was_cut_off_does_not_move_a_group_behind_where_the_next_one_has_moved_it(target):
     duty = duty_for(target, ("app", 0, 5))
     slow = target.groups.alter = Slow(target.groups.alter, before=True)
