@@ -72,6 +72,9 @@ class FollowedFlowState(KafkaFlowState):
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
         records = list(read_log(self._target, identity.runs_topic, start=self._next))
+        if any(record.offset < self._next.get(record.partition, 0) for record in records):
+            self._forget()  # the topic was made again, or its log was cut
+            records = list(read_log(self._target, identity.runs_topic))
         for key in [take_block(self._blocks, record, identity) for record in newest_records(records)]:
             if key is not None:
                 place = (key.topic_id, key.partition)
@@ -84,6 +87,13 @@ class FollowedFlowState(KafkaFlowState):
         self._maps |= partition_maps(self._blocks[key] for key in stale if key in self._blocks)
         self._stale.clear()
         return dict(self._maps)
+
+    def _forget(self) -> None:
+        self._blocks.clear()
+        self._keys.clear()
+        self._maps.clear()
+        self._stale.clear()
+        self._next.clear()
 
 
 class WayBackState:

@@ -8,7 +8,8 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
-from mmtool.kafka import state_log
+from mmtool.kafka import flow_state, state_log
+from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.log_reader import LogRecord
 from mmtool.kafka.state_log import ControlView, maps_of, read_control
 from mmtool.plan.identity import FlowIdentity
@@ -99,3 +100,34 @@ def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypa
             read_control(west, FLOW, view)
     stored.append(log[1]._replace(offset=3))
     assert read_control(west, FLOW, view).failed_over.keys() == {"a", "b", "c"}
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The runs topic, as a list; who begins behind its end begins at its beginning, as the library does."""
+    log = []
+
+    def read_log(_, __, start=None):
+        begins = (start or {}).get(0, 0)
+        return log[begins:] if begins <= len(log) else log[:]
+
+    monkeypatch.setattr(flow_state, "read_log", read_log)
+    return log
+
+
+def test_who_follows_the_runs_reads_what_is_new(runs):
+    first, second = blocks()
+    followed = FollowedFlowState(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"))
+    for stored in ([first], [first, second]):
+        runs[:] = records(*stored)
+        assert list(followed.maps(FLOW).values()) == [join_blocks(stored)]
+
+
+def test_who_follows_the_runs_forgets_those_of_a_topic_that_was_made_again(runs):
+    """Deleted and derived again (``flow rebuild``) under a process that goes on: old and new blocks are not one map."""
+    followed = FollowedFlowState(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"))
+    runs[:] = records(*blocks())
+    followed.maps(FLOW)
+    (anew,) = blocks(runs=7)
+    runs[:] = records(anew)
+    assert list(followed.maps(FLOW).values()) == [join_blocks([anew])]
