@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass, field, replace
@@ -25,10 +26,13 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.group_sync import Led
+    from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.marks import MovedGroupRecord
     from mmtool.translation.types import TopicPartition
 
 _WINDOW_SECONDS = 300.0
+_MARKS_SECONDS = 1.0
+"""So old may be what is known of groups that have failed over, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
 _OTHERS = "its commits move back, and nobody is in it: a consumer that was given its partitions (assign()), or a tool"
@@ -90,13 +94,16 @@ class GroupSync:
     topics: Collection[str] = ()
     now: Callable[[], float] = time.monotonic
     _follower: Follower = field(init=False)
+    _identity: FlowIdentity = field(init=False)
     _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
+    _moved_at: float = 0.0
+    _asking: threading.Lock = field(default_factory=threading.Lock)
     _followed: dict[str, Followed] = field(default_factory=dict)
     _told: dict[tuple[str, TopicPartition], float] = field(default_factory=dict)
     _ages: deque[tuple[float, Counter[float]]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self._follower = Follower(self.clusters.target, self.now, lambda: self._moved)
+        self._follower = Follower(self.clusters.target, self.now, self._moved_by_now)
 
     def turn(self) -> SyncTurn:
         """Read the groups' commits on the source, and commit on the target where they lead.
@@ -107,25 +114,38 @@ class GroupSync:
         """
         warnings = list[str]()
         flow = look(self.clusters, self.topics)
-        self._moved = self.clusters.state.control(flow.identity).moved
+        self._identity = flow.identity
+        self._read_marks()
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self.clusters.source.groups.commits(selected.known)
         partitions = partition_facts(flow, Direction.FORWARD, warnings)
         led = {name: lead(GroupFacts(name, commits[name]), partitions) for name in selected.known}
-        stay = {name: of for name, of in led.items() if name not in self._moved}
+        moved = self._moved
+        stay = {name: of for name, of in led.items() if name not in moved}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(
             {name: of.wanted for name, of in stay.items() if of.wanted}
         )
         self._renew(stay, read_at)
-        rows = [
-            self._row(name, of) if name in stay else _moved(of, self._moved[name]) for name, of in led.items()
-        ]
+        moved = {**moved, **self._moved}
+        rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
         rows += [_unknown(name) for name in selected.unknown]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         said = (*selection_warnings(selected), *warnings)
         return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
+
+    def _read_marks(self) -> None:
+        began = time.monotonic()
+        self._moved = self.clusters.state.control(self._identity).moved
+        self._moved_at = began
+
+    def _moved_by_now(self) -> Mapping[str, MovedGroupRecord]:
+        """Of several threads that ask at once the first one looks."""
+        with self._asking:
+            if time.monotonic() - self._moved_at >= _MARKS_SECONDS:
+                self._read_marks()
+            return self._moved
 
     def _renew(self, led: dict[str, Led], read_at: float) -> None:
         now, ages = self.now(), Counter[float]()

@@ -8,6 +8,7 @@ import pytest
 
 from mmtool.commands.groups import _synced, _turns
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.failover import group_sync
 from mmtool.failover.group_sync import GroupSync
 from mmtool.output import OutputFormat
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
@@ -219,3 +220,21 @@ def test_a_group_that_a_failover_has_moved_is_named_and_left_alone_until_it_come
     turns.scene.state.marked(replace(mark, moved=False))
     assert told(turns.row(5)) == ("synced", 1, 0, 0.0)
     assert turns.committed == [14, 10]
+
+
+def test_a_failover_s_mark_that_comes_in_the_middle_of_a_turn_counts(turns, monkeypatch):
+    """A turn for thousands of groups takes a while, and what it is about to commit is older than the failover."""
+    monkeypatch.setattr(group_sync, "_MARKS_SECONDS", 0.0)
+    state, groups = turns.scene.state, turns.scene.target.groups
+    monkeypatch.setattr(state, "control", lambda _: replace(state.view, moved=dict(state.view.moved)))
+    mark = MovedGroupRecord("app", moved=True, operation_id="fo-7", by="ann@east", since_ms=1_780_000_000_000)
+
+    def commits(asked, read=groups.commits):
+        found = read(asked)
+        turns.scene.commits("app", "east.orders", 18, 10, cluster=turns.scene.target)
+        state.marked(mark)
+        return found
+
+    monkeypatch.setattr(groups, "commits", commits)
+    assert told(turns.row()) == ("active_on_target", 0, 2, None)
+    assert turns.committed == [18, 10]
