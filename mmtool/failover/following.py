@@ -130,11 +130,19 @@ class Follower:
         if not facts:
             return {}
         self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
-        planned = self._inside({group.group: self._planned(group, wanted[group.group]) for group in facts})
+        old = {group.group for group in facts if self._is_old(group.group)}
+        planned = self._inside(
+            {
+                group.group: self._planned(group, wanted[group.group], renew=group.group in old)
+                for group in facts
+            }
+        )
         with ThreadPoolExecutor(AT_ONCE) as pool:
             sent = list(pool.map(self._commit, planned, planned.values()))
         return {
-            group.group: self._followed(group, wanted[group.group], offsets, problems)
+            group.group: self._followed(
+                group, wanted[group.group], offsets, problems, renewed=group.group in old
+            )
             for group, (offsets, problems) in zip(facts, sent, strict=True)
             if group.group not in self.moved()
         }
@@ -144,10 +152,10 @@ class Follower:
         for known in (self._done, self._stood, self._renewed, self._moved_at):
             known.pop(group, None)
 
-    def _planned(self, group: GroupFacts, wanted: Offsets) -> Offsets:
+    def _planned(self, group: GroupFacts, wanted: Offsets, *, renew: bool) -> Offsets:
         if self._is_moved_by_others(group):
             return {}
-        return plan_group_sync(group, wanted, renew=self._is_old(group.group))
+        return plan_group_sync(group, wanted, renew=renew)
 
     def _is_moved_by_others(self, group: GroupFacts) -> bool:
         """A consumer that was given its partitions (``assign()``) is in no group, and commits all the same.
@@ -176,7 +184,10 @@ class Follower:
         return list(wanted)
 
     def _is_old(self, group: str) -> bool:
-        """Whether what stands there may be forgotten soon; nobody knows how old it is when we begin."""
+        """Whether what stands there may be forgotten soon; nobody knows how old it is when we begin.
+
+        Of all its partitions: one that stands still grows old however often others are moved.
+        """
         last = self._renewed.get(group)
         return last is None or self.now() - last > self._retention_seconds / _RENEWALS
 
@@ -204,13 +215,20 @@ class Follower:
         return offsets, {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
 
     def _followed(
-        self, group: GroupFacts, wanted: Offsets, sent: Offsets, problems: Mapping[TopicPartition, str]
+        self,
+        group: GroupFacts,
+        wanted: Offsets,
+        sent: Offsets,
+        problems: Mapping[TopicPartition, str],
+        *,
+        renewed: bool,
     ) -> Followed:
         now, name = self.now(), group.group
         others = self._is_left_alone(name)
         if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
             self._done[name] = wanted
-            self._renewed[name] = now if sent else self._renewed.get(name, now)
+            if renewed:
+                self._renewed[name] = now
         written = sent.keys() - problems.keys()
         before = {place: found.offset for place, found in group.before.items()}
         stands = {

@@ -193,6 +193,25 @@ def test_a_commit_that_the_target_has_forgotten_comes_back(target):
     assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}
 
 
+def test_a_partition_that_stands_still_is_committed_again_in_time_although_others_move(target):
+    """Kafka forgets each commit by its own age, where nobody is in the group."""
+    clock, day, at = [0.0], 86_400.0, {}
+    duty = duty_for(target, ("app", 0, 5), ("app", 1, 6))
+    duty.follower.now = lambda: clock[0]
+    alter = target.groups.alter
+
+    def noted(group, offsets):
+        at.update(dict.fromkeys(offsets, clock[0]))
+        return alter(group, offsets)
+
+    target.groups.alter = noted
+    for hours in range(0, 20 * 24, 6):
+        clock[0] = hours * 3600.0
+        move(duty, "app", 0, 5 + hours // 6)
+        turn(duty)
+        assert clock[0] - at[REMOTE[1]] < 7 * day / 3
+
+
 def moved(group):
     return MovedGroupRecord(group, moved=True, operation_id="fo-7", by="ann@east", since_ms=1)
 
