@@ -86,7 +86,8 @@ def plan_group_sync(
     Args:
         group: Its commits and its standing on the target, in `before` and `there`.
         wanted: Where its checkpoints lead, by partition of the target.
-        renew: Commit what stands there already once more: Kafka forgets commits that nobody repeats.
+        renew: Commit what stands there already once more, whatever metadata it has: Kafka forgets commits that nobody
+            repeats.
     """
     if not group.there.idle:
         return {}
@@ -96,4 +97,4 @@ def plan_group_sync(
 
 
 def _is_due(commit: Commit, before: Commit | None, renew: bool) -> bool:
-    return before is None or before.offset < commit.offset or (renew and before == commit)
+    return before is None or before.offset < commit.offset or (renew and before.offset == commit.offset)

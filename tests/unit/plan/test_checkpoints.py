@@ -96,3 +96,9 @@ def test_what_stands_there_already_is_committed_again_before_kafka_forgets_it():
     group = GroupFacts("app", {}, {THERE: Commit(7, "m")}, there=EMPTY)
     assert plan_group_sync(group, {THERE: Commit(7, "m")}, renew=True) == {THERE: Commit(7, "m")}
     assert plan_group_sync(group, {THERE: Commit(7, "m")}, renew=False) == {}
+
+
+def test_what_stands_there_with_other_metadata_is_committed_again_as_well():
+    """MirrorMaker 2 put it there, or the group has committed the same offset anew since."""
+    group = GroupFacts("app", {}, {THERE: Commit(7, "older")}, there=EMPTY)
+    assert plan_group_sync(group, {THERE: Commit(7, "m")}, renew=True) == {THERE: Commit(7, "m")}
