@@ -42,6 +42,8 @@ def read_log(
     topic: str,
     partitions: list[int] | None = None,
     start: Mapping[int, int] = _FROM_THE_START,
+    *,
+    committed: bool = False,
 ) -> Iterator[LogRecord]:
     """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
 
@@ -50,9 +52,10 @@ def read_log(
         topic: Its name.
         partitions: Which ones; None for all.
         start: Offsets to begin at, by partition; one that the log no longer holds stands for its beginning.
+        committed: Without records of transactions that were aborted, or are open: mmtool's own topics hold none, only
+            fencing markers.
 
-    Reads uncommitted: mmtool's own topics hold no transactional records, only fencing markers. A topic that
-    does not exist has no records.
+    A topic that does not exist has no records.
 
     Raises:
         UnreachableError: the cluster does not answer, or stops answering for half a minute.
@@ -60,7 +63,7 @@ def read_log(
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-    consumer = Consumer(reader_config(cluster))
+    consumer = Consumer(reader_config(cluster, committed=committed))
     try:
         there = _partitions(
             consumer, cluster, topic
@@ -76,7 +79,7 @@ def read_log(
         consumer.close()
 
 
-def reader_config(cluster: ClusterSettings) -> dict[str, Any]:
+def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[str, Any]:
     """A consumer without a group that knows when it is at the end."""
     from mmtool.kafka.clients import librdkafka_config
 
@@ -86,7 +89,7 @@ def reader_config(cluster: ClusterSettings) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
-        "isolation.level": "read_uncommitted",
+        "isolation.level": "read_committed" if committed else "read_uncommitted",
         "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",
     }

@@ -35,13 +35,15 @@ def syncs_place(flow: FlowSettings) -> tuple[ClusterSettings, str]:
 def read_positions(target: ClusterSettings, source_alias: str) -> dict[TopicPartition, UpstreamOffset]:
     """The last replicated record of each partition, by MM2's own account; empty where it has none.
 
-    Records that cannot be read are passed over: the partition then has the position before, or none.
+    Records that cannot be read are passed over: the partition then has the position before, or none. So are those of a
+    transaction that was aborted: with ``exactly.once.source.support`` positions are written in the transaction of the
+    records that they are about.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    for record in read_log(target, positions_topic(source_alias)):
+    for record in read_log(target, positions_topic(source_alias), committed=True):
         position = decode_position(record.key, record.value, source_alias)
         if not isinstance(position, SourcePosition):
             continue
