@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
@@ -58,6 +59,18 @@ class KafkaOperatorSeat:
                 raise self._seat.failure
             if time.monotonic() > deadline:
                 self._give_up()
+        self._check()
+
+    def _check(self) -> None:
+        """Who was frozen for longer than a session has not heard yet that somebody else has the seat since."""
+        with suppress(UnreachableError):  # what the group's coordinator told us last has to do
+            holder = holder_now(self._target, self._group)
+            if holder is not None and holder.client_id != _client_id():
+                raise OwnedElsewhereError(
+                    f"another operation on this flow has begun meanwhile: {holder}; nothing more was written",
+                    remedy="this process was stopped or cut off for longer than the session timeout of 10 s; see"
+                    " `mmtool failover list`",
+                )
 
     def _give_up(self) -> None:
         holder = holder_now(self._target, self._group)

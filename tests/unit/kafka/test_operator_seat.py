@@ -1,0 +1,51 @@
+"""Whoever writes to a journal has the seat, also after having slept."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.kafka import operator_seat
+from mmtool.kafka.operator_seat import KafkaOperatorSeat, _client_id
+from mmtool.plan.status import FlowMember
+
+
+@pytest.fixture
+def seat():
+    """It was given to us, and nothing else has been heard since."""
+    made = KafkaOperatorSeat(
+        ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), "east", lambda: None
+    )
+    made._changed(held=True)
+    return made
+
+
+def says(monkeypatch, holder):
+    def holder_now(*_):
+        if isinstance(holder, Exception):
+            raise holder
+        return holder
+
+    monkeypatch.setattr(operator_seat, "holder_now", holder_now)
+
+
+def test_a_seat_that_somebody_else_has_by_now_is_not_ours(seat, monkeypatch):
+    """Frozen for a minute between two steps: its session is over, and its own thread has not been told yet."""
+    says(monkeypatch, FlowMember("mmtool/1-operator-host-2-pid-7", "10.0.0.8", holds=True))
+    with pytest.raises(OwnedElsewhereError, match="has begun meanwhile: mmtool/1-operator-host-2-pid-7"):
+        seat.hold()
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        FlowMember(_client_id(), "10.0.0.7", holds=True),
+        None,
+        UnreachableError("the coordinator of the group moves"),
+    ],
+    ids=["ours", "of nobody, while members come", "not told"],
+)
+def test_a_seat_of_which_nothing_else_is_told_is_ours(seat, monkeypatch, holder):
+    says(monkeypatch, holder)
+    seat.hold()
