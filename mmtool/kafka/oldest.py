@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, BatchError, iter_batches, raw_records
@@ -34,7 +35,8 @@ async def _times(
 ) -> dict[FirstMissing, int]:
     await cluster.start()
     try:
-        await cluster.refresh({place.topic for place in places})
+        with suppress(ConnectionLostError):  # nobody leads anything then, as far as is known
+            await cluster.refresh({place.topic for place in places})
         led = by_leader(cluster, sorted(places))
         looks = [_Look(cluster, leader, read_committed=read_committed) for leader in led]
         work = [look.ask(of, until) for look, of in zip(looks, led.values(), strict=True)]
