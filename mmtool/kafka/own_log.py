@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.own_records import own_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
@@ -17,12 +17,14 @@ from mmtool.plan.topics import CreateTopic
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.own_records import Headers
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.translation.types import TopicId
 
 # The broker's time on every record: a writer whose clock is wrong is taken all the same (since Kafka 3.6 an hour ahead
@@ -55,14 +57,50 @@ def state_topic(name: str, replication_factor: int, partitions: int = 1) -> Crea
     return CreateTopic("", name, partitions, replication_factor, _STATE_CONFIGS)
 
 
-async def known_everywhere(cluster: WireCluster, topics: list[str]) -> None:
+def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, TopicMetadata]) -> None:
+    """That topics of ours which somebody else made, or grew, have the partitions that we rely on.
+
+    Whoever holds the only partition of one is the only one who may write there: with two, two could.
+
+    Raises:
+        RefusedError: One has not.
+    """
+    for topic in wanted:
+        there = found.get(topic.name)
+        count = 0 if there is None else len(there.partitions)
+        if count and (count < topic.partitions or topic.partitions == 1 < count):
+            raise RefusedError(
+                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: mmtool has not"
+                " made it so",
+                remedy="delete it where nothing is stored in it yet: mmtool makes its topics itself",
+                code="state_topic",
+            )
+
+
+def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> None:
+    """That topics of ours keep the last record of each key, as far as their properties are shown to us.
+
+    Raises:
+        RefusedError: One deletes what is old.
+    """
+    for name, entries in found.items():
+        policy = entries.get("cleanup.policy")
+        if policy is not None and policy.value not in {None, _STATE_CONFIGS["cleanup.policy"]}:
+            raise RefusedError(
+                f"topic {name} on {alias} has cleanup.policy={policy.value}: it would forget what mmtool keeps in it",
+                remedy=f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact",
+                code="state_topic",
+            )
+
+
+async def known_everywhere(cluster: WireCluster, topics: list[str]) -> dict[str, TopicMetadata]:
     """Waits, ten seconds at most, until every broker has heard of topics that were made a moment ago."""
     await cluster.refresh(topics)
     for _ in range(2 * _LOOKS):
         if await cluster.known_by_all(topics):
             break
         await asyncio.sleep(_LOOK_SECONDS)
-    await cluster.refresh(topics)
+    return await cluster.refresh(topics)
 
 
 async def make_missing(

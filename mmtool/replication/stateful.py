@@ -5,11 +5,19 @@ from __future__ import annotations
 import os
 import socket
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.mirror_maker import syncs_place
-from mmtool.kafka.own_log import append_records, internal_topics, known_everywhere
+from mmtool.kafka.own_log import (
+    append_records,
+    check_counts,
+    check_kept,
+    internal_topics,
+    known_everywhere,
+)
 from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
 from mmtool.plan.topics import CreateTopic
 from mmtool.threads import in_thread
@@ -33,17 +41,20 @@ async def make_internal_topics(flow: FlowContext) -> None:
 
     Raises:
         NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
+        RefusedError: one that was there already is not as mmtool makes it.
     """
     await in_thread(_make_internal_topics, flow)
     own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
-    await known_everywhere(flow.target, [topic.name for topic in own])
+    found = await known_everywhere(flow.target, [topic.name for topic in own])
+    check_counts(flow.target.alias, own, found)
 
 
 def _make_internal_topics(flow: FlowContext) -> None:
-    settings = flow.settings
-    TopicAdmin(settings.target).create_internal(
-        internal_topics(flow.identity, settings.offset_syncs_replication_factor)
-    )
+    settings, admin = flow.settings, TopicAdmin(flow.settings.target)
+    own = internal_topics(flow.identity, settings.offset_syncs_replication_factor)
+    admin.create_internal(own)
+    with suppress(NotAuthorisedError):  # DESCRIBE_CONFIGS is no right that is asked for
+        check_kept(settings.target.alias, admin.configs([topic.name for topic in own]))
     if settings.emit_offset_syncs:
         TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
 

@@ -1,0 +1,102 @@
+"""mmtool's own topics are as mmtool makes them, or nothing is begun on them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
+from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.replication import stateful
+from mmtool.translation.types import ClusterId, TopicId
+
+FLOW = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+MADE = {FLOW.runs_topic: 8, FLOW.control_topic: 1, PRODUCERS_TOPIC: 1, JOURNAL_TOPIC: 1}
+
+
+class Target:
+    """Has these topics, with so many partitions."""
+
+    alias = "west"
+
+    def __init__(self, counts):
+        self.counts = counts
+
+    async def refresh(self, topics):
+        return {
+            name: TopicMetadata(
+                name,
+                TopicId(name),
+                Code.NONE,
+                [PartitionLeader(n, Code.NONE, 0, 0) for n in range(self.counts[name])],
+            )
+            for name in topics
+        }
+
+    async def known_by_all(self, _):
+        return True
+
+
+class Admin:
+    """Has made nothing, for all is there; ``policies`` by topic, or who may not see them."""
+
+    def __init__(self, policies):
+        self.policies = policies
+
+    def __call__(self, _):
+        return self
+
+    def create_internal(self, _):
+        pass
+
+    def configs(self, topics):
+        if isinstance(self.policies, Exception):
+            raise self.policies
+        return {
+            name: {
+                "cleanup.policy": ConfigEntry(self.policies.get(name, "compact"), Origin.OVERRIDE, True, True)
+            }
+            for name in topics
+        }
+
+
+def made(monkeypatch, *, counts=MADE, policies=None):
+    monkeypatch.setattr(stateful, "TopicAdmin", Admin({} if policies is None else policies))
+    settings = SimpleNamespace(
+        offset_syncs_replication_factor=1, emit_offset_syncs=False, target=SimpleNamespace(alias="west")
+    )
+    context = SimpleNamespace(identity=FLOW, settings=settings, target=Target({**MADE, **counts}))
+    asyncio.run(stateful.make_internal_topics(context))
+
+
+def test_topics_that_mmtool_has_made_will_do(monkeypatch):
+    made(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("topic", "count"),
+    [(FLOW.control_topic, 3), (JOURNAL_TOPIC, 2), (PRODUCERS_TOPIC, 6), (FLOW.runs_topic, 1)],
+)
+def test_a_topic_with_other_partitions_is_refused(monkeypatch, topic, count):
+    """Of two partitions of the control topic two owners would each hold one, and run the flow both."""
+    with pytest.raises(RefusedError, match=f"topic {topic} on west has {count} partitions instead of"):
+        made(monkeypatch, counts={topic: count})
+
+
+def test_more_partitions_of_the_runs_are_no_harm(monkeypatch):
+    made(monkeypatch, counts={FLOW.runs_topic: 12})
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_topic_that_forgets_what_is_old_is_refused(monkeypatch, policy):
+    with pytest.raises(RefusedError, match=f"{PRODUCERS_TOPIC} on west has cleanup.policy={policy}"):
+        made(monkeypatch, policies={PRODUCERS_TOPIC: policy})
+
+
+def test_who_may_not_see_properties_is_told_nothing_of_them(monkeypatch):
+    made(monkeypatch, policies=NotAuthorisedError("cluster west denies DESCRIBE_CONFIGS"))
