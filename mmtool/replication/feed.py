@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import decode, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code, name_of
@@ -37,14 +36,10 @@ class ControlFeed:
         return self._offset
 
     async def next(self) -> list[Document]:
-        """What came since the last call; perhaps nothing, after a second.
-
-        Whatever a cluster answers to who connects anew, also that it does not know us: it is asked again. Who follows
-        must hear of it when a topic fails over an hour later.
-        """
+        """What came since the last call; perhaps nothing, after a second."""
         try:
             return await self._fetch()
-        except (ConnectionLostError, UnreachableError):
+        except ConnectionLostError:
             await asyncio.sleep(_PAUSE_SECONDS)
             return []
 
