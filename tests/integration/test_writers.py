@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.load import produce
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.testing import writers
 from mmtool.testing.writers import RunningWriter
 
@@ -51,3 +51,17 @@ def test_a_transaction_that_a_failed_load_left_open_is_ended_by_the_next_load(fl
 
     assert (writer.failed, len(calls) >= 3) == (1, True)
     assert end_offsets(bootstrap, topic, isolation="read_committed") == end_offsets(bootstrap, topic)
+
+
+def test_the_last_transaction_is_a_committed_one_in_every_partition(fleet):
+    """It ends whatever a broker has forgotten to end in one of them."""
+    bootstrap, topic = fleet["source"].bootstrap, f"writers-{time.monotonic_ns()}"
+    create_topic(bootstrap, topic, 3)
+    with RunningWriter(bootstrap, topic, 3, 50.0, transactions=12, tolerant=True):
+        time.sleep(1)
+    last = {
+        isolation: {r.partition: r.offset for r in read_topic(bootstrap, topic, isolation=isolation)}
+        for isolation in ("read_committed", "read_uncommitted")
+    }
+    assert last["read_committed"] == last["read_uncommitted"]
+    assert set(last["read_committed"]) == {0, 1, 2}
