@@ -32,6 +32,7 @@ from mmtool.kafka.wire.transactions import (
 from mmtool.plan.fences import Binding, CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
+from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -235,7 +236,7 @@ class KafkaFences:
         there: bool,
     ) -> frozenset[Binding]:
         try:
-            answer = await asyncio.wait_for(wire.send(node, DescribeAclsRequest()), _ANSWER_SECONDS)
+            answer = await within(_ANSWER_SECONDS, wire.send(node, DescribeAclsRequest()))
         except (ConnectionLostError, TimeoutError):
             return changed
         if answer.error_code != Code.NONE:
@@ -352,7 +353,7 @@ class KafkaFences:
 async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
     """Brokers that answer soon, and what they say; all are asked together."""
     nodes = wire.nodes
-    asked = (asyncio.wait_for(wire.send(node, MetadataRequest(())), _ANSWER_SECONDS) for node in nodes)
+    asked = (within(_ANSWER_SECONDS, wire.send(node, MetadataRequest(()))) for node in nodes)
     answers = await asyncio.gather(*asked, return_exceptions=True)
     return {node: one for node, one in zip(nodes, answers, strict=True) if not isinstance(one, BaseException)}
 

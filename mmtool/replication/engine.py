@@ -28,6 +28,7 @@ from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log, spark_up
 from mmtool.replication.stopping import StopAskedError, unless_stopped
 from mmtool.threads import left_behind
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -318,8 +319,7 @@ class Engine:
         if self._regaining.is_busy:
             await self._regaining.wait(_IDLE_SECONDS)
             return
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self.stop.wait(), _IDLE_SECONDS)
+        await came_within(_IDLE_SECONDS, self.stop.wait())
 
     def _regain_lost(self) -> None:
         """A seat is lost by a target that hangs, as well: whose it is now is asked before anything is given up."""

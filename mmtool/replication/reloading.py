@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch
 from mmtool.errors import MmtoolError
 from mmtool.threads import in_thread
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -54,8 +54,7 @@ class Reloader:
                 watch.taken()
             if asked or watch.is_due():
                 await self._reload(asked=asked)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.asked.wait(), _LOOK_SECONDS)
+            await came_within(_LOOK_SECONDS, self.asked.wait())
 
     async def _reload(self, *, asked: bool) -> None:
         try:

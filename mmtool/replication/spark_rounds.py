@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import signal
@@ -20,8 +19,10 @@ from mmtool.replication.spark_errors import reason_of
 from mmtool.replication.stopping import StopAskedError, or_stop
 from mmtool.replication.task import run_task
 from mmtool.threads import in_thread
+from mmtool.within import within
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.replication.assignment import TaskAssignment
@@ -189,7 +190,7 @@ async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> 
         _kill_jvm()
     else:
         try:
-            await asyncio.wait_for(in_thread(starting.result().stop), _END_SECONDS)
+            await within(_END_SECONDS, in_thread(starting.result().stop))
         except TimeoutError:
             _kill_jvm()  # it hangs
         except Exception:  # noqa: BLE001, S110  it never came up, or is gone

@@ -16,6 +16,7 @@ from mmtool.kafka.wire.cluster import (
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -106,7 +107,7 @@ async def ends_now(
 ) -> dict[TopicPartition, int]:
     """Log ends as the leaders answer them within ``seconds``; what is not answered at once is left out."""
     asked = [
-        asyncio.wait_for(request, seconds)
+        within(seconds, request)
         for request in _ask_leaders(cluster, dict.fromkeys(partitions, LATEST), read_committed=False)
     ]
     answers = await asyncio.gather(*asked, return_exceptions=True)

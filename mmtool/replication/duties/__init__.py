@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,8 +115,7 @@ class Rota:
         while not retired.is_set():
             started = time.monotonic()
             failure = await self._turn(duty, failure)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(retired.wait(), max(duty.seconds - (time.monotonic() - started), 0.0))
+            await came_within(max(duty.seconds - (time.monotonic() - started), 0.0), retired.wait())
 
     async def _turn(self, duty: Duty, failure: str) -> str:
         """One turn; what went wrong, which is said when it is not what went wrong before."""

@@ -7,7 +7,6 @@ and books that. Where nobody else may write, it is told that somebody did.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.translation.types import DownstreamOffset
+from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -64,4 +64,4 @@ class TargetEnds:
     async def _look_up(self, topics: Iterable[str]) -> None:
         """Who leads them by now, and whether they are still the same: of what is at rest nobody else would notice."""
         with suppress(ConnectionLostError, TimeoutError):
-            await asyncio.wait_for(self._cluster.refresh(topics), _PATIENCE_SECONDS)
+            await within(_PATIENCE_SECONDS, self._cluster.refresh(topics))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import UseRecord
 from mmtool.replication.pump.bucket import TokenBucket
 from mmtool.replication.pump.quotas import Quotas
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import SharesRecord
@@ -63,8 +63,7 @@ class Pace:
         async with self._turn:
             while (seconds := self._seconds()) > 0:
                 self._changed.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), seconds)
+                await came_within(seconds, self._changed.wait())
 
     def _seconds(self) -> float:
         return 0.0 if self._bucket is None else self._bucket.wait_seconds(time.monotonic(), self.under_way)

@@ -27,6 +27,7 @@ from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writing import TargetWriter
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import TopicPartition
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine
@@ -66,8 +67,7 @@ class RoundEnd:
     async def wait(self, seconds: float | None = None) -> None:
         """Until it is reached, or so many seconds have passed."""
         left = max(self._deadline - time.monotonic(), 0.0)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._reached.wait(), left if seconds is None else min(seconds, left))
+        await came_within(left if seconds is None else min(seconds, left), self._reached.wait())
 
 
 class FlowPump:

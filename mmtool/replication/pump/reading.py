@@ -19,6 +19,7 @@ from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.replication.pump.silence import Unanswered
 from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -177,7 +178,7 @@ class SourceReader:
             if not followed.is_open:
                 self._unanswered.let_go(connection)
                 self._room.clear()
-                await _either(self._room.wait(), _PAUSE_SECONDS)
+                await came_within(_PAUSE_SECONDS, self._room.wait())
                 continue
             await self._fetch(connection, followed)
 
@@ -279,10 +280,3 @@ class SourceReader:
                 raise ConnectionLostError(name_of(listed[tp].error_code))
             bounds.append(listed[tp].offset)
         return bounds[0], bounds[1]
-
-
-async def _either(waiting: object, seconds: float) -> None:
-    try:
-        await asyncio.wait_for(waiting, seconds)  # type: ignore[arg-type]
-    except TimeoutError:
-        return

@@ -94,3 +94,26 @@ def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
         return named
 
     assert asyncio.run(scene()) == [None, 1]
+
+
+@pytest.mark.parametrize("turns", range(6))
+def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(turns):
+    """The reader went on for ever, and its round was given up after three minutes, with Python's own `wait_for`."""
+
+    async def scene():
+        reader = reading(Source())
+        task = asyncio.create_task(reader.run())
+        await asyncio.sleep(0.05)
+        for mirror in reader._mirrors:
+            mirror.halt("nothing to ask for")
+            for followed in reader._followed.values():
+                followed.touch(mirror)
+        await asyncio.sleep(0.05)
+        reader.has_room()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        _, left = await asyncio.wait({task}, timeout=1)
+        return left
+
+    assert not asyncio.run(scene())

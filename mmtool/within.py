@@ -1,0 +1,34 @@
+"""Waiting for something, but not for ever.
+
+``asyncio.wait_for`` is not used: before Python 3.12 it swallows a cancellation that comes in the very moment in which
+what is waited for comes, and a task that was to end then goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+T = TypeVar("T")
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """What comes of it.
+
+    Raises:
+        TimeoutError: it did not come in time.
+    """
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+async def came_within(seconds: float, work: Awaitable[object]) -> bool:
+    """Whether it came in time."""
+    try:
+        await within(seconds, work)
+    except TimeoutError:
+        return False
+    return True
