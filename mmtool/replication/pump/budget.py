@@ -13,12 +13,16 @@ class Budget:
 
     A. reserved + held <= limit, but for a first batch that is larger than what was reserved for it (KIP-74).
     B. A flow that holds nothing has its part free, whatever the others hold (within A).
+
+    Attributes:
+        scarce: A flow that has less than that free has used half of all that it may ever have.
     """
 
     def __init__(self, limit: int, flows: int = 1) -> None:
         self.limit = limit
         self._part = limit // (2 * flows)
         self._common = limit - self._part * flows
+        self.scarce = (self._part + self._common) // 2
         self._accounts: set[Account] = set()
         self._room = asyncio.Event()
         self._room.set()
@@ -59,6 +63,7 @@ class Account:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        self._scarce = False
         self.used = 0
 
     @property
@@ -70,6 +75,19 @@ class Account:
     def free(self) -> int:
         """How much more may be held."""
         return self._budget.free_for(self.used)
+
+    def becomes_scarce(self) -> bool:
+        """Whether so little is free by now that whoever gets rid of nothing should get no more.
+
+        It stays so until there is half as much again: who fetches is not told another size at each turn.
+        """
+        self._scarce = self.free < self._budget.scarce * (1.5 if self._scarce else 1)
+        return self._scarce
+
+    @property
+    def plenty(self) -> int:
+        """How much anybody may still get, before room is scarce."""
+        return max(self.free - self._budget.scarce, 0)
 
     def add(self, count: int) -> None:
         """Accounts for ``count`` bytes more, or fewer where it is negative."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.translation.types import TopicId
+    from mmtool.translation.types import TopicId, UpstreamOffset
 
 FETCH_BYTES = 8 << 20
 LEAST_FETCH = 64 << 10
@@ -25,14 +25,23 @@ class Followed:
     Whoever changes a mirror's position or room says so with `touch`; nothing here looks at all of them for one.
 
     A. A mirror that is halted or will be, or holds ``hold_limit`` bytes, is not asked for.
+    B. While room is scarce, nor is one that holds anything and of which nothing went since it was read last: what the
+       target does not take fills no more than ``share`` of each partition then, and others go on.
+
+    Args:
+        hold_limit: In bytes.
+        share: In bytes: what each partition may have of the room that is left once it is scarce.
     """
 
-    def __init__(self, hold_limit: int) -> None:
+    def __init__(self, hold_limit: int, share: int = _PARTITION_BYTES) -> None:
         self.session = FetchSession()
         self._hold_limit = hold_limit
         self._mirrors: set[PartitionMirror] = set()
         self._full: set[PartitionMirror] = set()
         self._each = _PARTITION_BYTES
+        self._share = share
+        self._scarce = False
+        self._read_at: dict[PartitionMirror, UpstreamOffset] = {}
 
     @property
     def is_open(self) -> bool:
@@ -44,20 +53,35 @@ class Followed:
         """Whether some mirror would be asked for if it had room."""
         return bool(self._full)
 
+    @property
+    def least_wanted(self) -> int:
+        """What the mirrors that have room may bring, in bytes, while it is scarce: no more is kept from others."""
+        return len(self.session) * max(self._share, LEAST_FETCH)
+
     def follow(self, mirrors: Iterable[PartitionMirror]) -> None:
         """From now on these are read here, and no others."""
         now = set(mirrors)
         for mirror in self._mirrors - now:
             self.session.drop(_key(mirror))
             self._full.discard(mirror)
+            self._read_at.pop(mirror, None)
         new, self._mirrors = now - self._mirrors, now
         for mirror in sorted(new, key=lambda m: m.name):
             self.touch(mirror)
 
+    def was_read(self, mirror: PartitionMirror) -> None:
+        """An answer of it came."""
+        self._read_at[mirror] = mirror.frontier
+        self.touch(mirror)
+
+    def _is_full(self, mirror: PartitionMirror) -> bool:
+        waits = self._scarce and mirror.held_bytes > 0 and self._read_at.get(mirror) == mirror.frontier
+        return waits or mirror.held_bytes >= self._hold_limit
+
     def touch(self, mirror: PartitionMirror) -> None:
         """Its position, its room or its state has changed."""
         halted = bool(mirror.then_halt) or mirror.state == State.HALTED
-        if mirror not in self._mirrors or halted or mirror.held_bytes >= self._hold_limit:
+        if mirror not in self._mirrors or halted or self._is_full(mirror):
             self.session.drop(_key(mirror))
             if mirror in self._mirrors and not halted:
                 self._full.add(mirror)
@@ -72,11 +96,11 @@ class Followed:
 
     def refill(self) -> None:
         """Mirrors that were full and have room again."""
-        for mirror in [m for m in self._full if m.held_bytes < self._hold_limit or m.state == State.HALTED]:
+        for mirror in [m for m in self._full if m.state == State.HALTED or not self._is_full(m)]:
             self._full.discard(mirror)
             self.touch(mirror)
 
-    def allow(self, total: int, *, throttled: bool) -> None:
+    def allow(self, total: int, *, throttled: bool, scarce: bool = False) -> None:
         """How much of each partition is asked for, of ``total`` bytes.
 
         A throttled flow fetches little at a time: something of everybody's. Else a partition may fill what few
@@ -84,9 +108,12 @@ class Followed:
         """
         each = total // max(len(self._mirrors), 1)
         least = LEAST_FETCH if throttled else _PARTITION_BYTES
-        each = 1 << max(each, least).bit_length() - 1  # a power of two: told anew when it really changes
-        if each != self._each:
-            self._each = each
+        each = max(each, least)
+        if scarce:
+            each = max(min(each, self._share), LEAST_FETCH)
+        each = 1 << each.bit_length() - 1  # a power of two: told anew when it really changes
+        if (each, scarce) != (self._each, self._scarce):
+            self._each, self._scarce = each, scarce
             for mirror in self._mirrors - self._full:
                 self.touch(mirror)
 

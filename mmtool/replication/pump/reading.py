@@ -80,6 +80,7 @@ class SourceReader:
             for key in (m.assignment.topic, m.assignment.topic_id)
         }
         self._hold_limit = max(1 << 20, min(FETCH_BYTES, budget.limit // max(len(self._mirrors), 1)))
+        self._share = budget.limit // (4 * max(len(self._mirrors), 1))
         self._followed: dict[Connection, Followed] = {}
         self._watch = TopicWatch()
         self._held = HeldBack(cluster)
@@ -156,7 +157,7 @@ class SourceReader:
                 of_node[node] += 1
         for connection, mirrors in by_connection.items():
             if connection not in self._followed:
-                self._followed[connection] = Followed(self._hold_limit)
+                self._followed[connection] = Followed(self._hold_limit, self._share)
             self._followed[connection].follow(mirrors)
 
     def _halt(self, mirror: PartitionMirror, reason: str) -> None:
@@ -183,10 +184,11 @@ class SourceReader:
             await self._fetch(connection, followed)
 
     async def _fetch(self, connection: Connection, followed: Followed) -> None:
-        room = max(min(FETCH_BYTES, self._budget.free), LEAST_FETCH)
-        reserved = self._pace.at_most(room)
+        scarce = self._budget.becomes_scarce()
+        room = min(self._budget.free, followed.least_wanted) if scarce else self._budget.plenty
+        reserved = self._pace.at_most(max(min(FETCH_BYTES, room), LEAST_FETCH))
         throttled = self._pace.is_throttled
-        followed.allow(reserved if throttled else FETCH_BYTES, throttled=throttled)
+        followed.allow(reserved if throttled else FETCH_BYTES, throttled=throttled, scarce=scarce)
         request = followed.session.request(
             max_wait_ms=_WAIT_BESIDE_FULL_MS if followed.has_full else _MAX_WAIT_MS,
             max_bytes=reserved,
@@ -233,7 +235,7 @@ class SourceReader:
             else:
                 failed = True
                 self._failed(mirror, part)
-            followed.touch(mirror)
+            followed.was_read(mirror)
         if failed:
             await asyncio.sleep(_PAUSE_SECONDS)
 
