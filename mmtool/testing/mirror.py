@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmtool.kafka.batches import SEQUENCES, Record, decode, view_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchedPartition
+from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.assignment import PartitionAssignment, ShardAssignment
 from mmtool.replication.pump.mirror import PartitionMirror
@@ -130,6 +131,21 @@ def fetched(
     high = end if high_watermark is None else high_watermark
     records = memoryview(b"".join(batches))
     return FetchedPartition("", SOURCE_ID, 0, Code.NONE, high, end, log_start, list(aborted), records)
+
+
+class OneBroker:
+    """The source as a reader sees it, with one broker that leads all of it; who derives from it answers fetches."""
+
+    alias = "source"
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Of every partition."""
+        del topic, partition
+        return 1
+
+    async def refresh(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Every topic is there."""
+        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
 
 
 def assigned(

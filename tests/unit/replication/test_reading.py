@@ -11,27 +11,19 @@ import pytest
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.pump import silence
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
-from mmtool.testing.mirror import SOURCE_ID, mirror_of
+from mmtool.testing.mirror import OneBroker, mirror_of
 
 LATER_MS = 60_000
 
 
-class Source:
+class Source(OneBroker):
     """A broker with nothing to tell, which answers until it hangs, or until its connections break."""
 
-    alias = "source"
     hangs = breaks = False
-
-    def leader(self, topic, partition):
-        return 1
-
-    async def refresh(self, topics):
-        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
 
     async def send(self, node, request, *, purpose):
         await asyncio.sleep(0.001)

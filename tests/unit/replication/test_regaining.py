@@ -51,14 +51,14 @@ class Run:
             raise outcome
 
 
-def scene(run, play):
+def scene(run, play, begin=Regaining.begin):
     """What ``play`` made of it, and what was said."""
 
     async def played():
         said, regained = [], asyncio.Event()
         rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
         taking = Regaining({run.name: rota}, said.append, regained)
-        taking.begin(run)
+        begin(taking, run)
         try:
             return await play(taking, regained), said
         finally:
@@ -162,18 +162,7 @@ class PutOff(Run):
 
 def looked_for(run, play):
     """What ``play`` made of a flow with a partition that was put off."""
-
-    async def played():
-        said, differs = [], asyncio.Event()
-        rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        taking = Regaining({run.name: rota}, said.append, differs)
-        taking.look_for_sources(run)
-        try:
-            return await play(taking, differs), said
-        finally:
-            await taking.stop()
-
-    return asyncio.run(played())
+    return scene(run, play, Regaining.look_for_sources)
 
 
 def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):

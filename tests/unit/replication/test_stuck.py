@@ -10,28 +10,19 @@ import pytest
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
-from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
 from mmtool.testing.batches import PlainRecord, batch_of
-from mmtool.testing.mirror import SOURCE_ID, assigned, mirror_of
+from mmtool.testing.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 
 LIMIT, BATCH = 16 << 20, 64 << 10
 VALUE = bytes(BATCH)
 
 
-class Source:
+class Source(OneBroker):
     """A broker that has more of every partition than anybody can hold, in batches of one record."""
-
-    alias = "source"
-
-    def leader(self, topic, partition):
-        return 1
-
-    async def refresh(self, topics):
-        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
 
     async def send(self, node, request, *, purpose):
         await asyncio.sleep(0.001)
