@@ -386,10 +386,9 @@ class Engine:
         Raises:
             MmtoolError: when it keeps failing, when Spark itself is gone, or after a stop.
         """
-        reason = reason_of(error)
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
             raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
-        self.say(f"the round failed and is resumed: {reason}")
+        self.say(f"the round failed and is resumed: {reason_of(error)}")
         for run in self._present():
             self._regaining.begin(run)
 

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import BatchError, same_records
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
+from mmtool.kafka.wire.cluster import (
+    PATIENCE_SECONDS,
+    ConnectionLostError,
+    OutOfRangeError,
+    UnreadableLogError,
+)
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics import BEGIN_AGAIN
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 
     _Reading = Callable[[int, int], AsyncIterator[BatchView]]
 
-_ONE_ASK_SECONDS = 60.0
 _GROWN = 1000
 """How far back of a cut log is read to tell where it was cut: in offsets."""
 
@@ -90,7 +94,7 @@ class Upstream:
             ConnectionLostError: its leader does not answer.
             NotAuthorisedError: without DESCRIBE on it.
         """
-        seconds = min(max(self.until - asyncio.get_running_loop().time(), 0.0), _ONE_ASK_SECONDS)
+        seconds = min(max(self.until - asyncio.get_running_loop().time(), 0.0), PATIENCE_SECONDS)
         asked = list_offsets(self.cluster, {place: when}, read_committed=read_committed, seconds=seconds)
         try:
             return (await asked).get(place)

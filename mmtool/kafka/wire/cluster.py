@@ -29,7 +29,7 @@ P = TypeVar("P", bound="Place")
 
 COMMITS = "__consumer_offsets"
 """Each of its partitions' leaders is the coordinator of the groups in it."""
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 8.0
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_LIMIT_SECONDS = 1.0
@@ -270,7 +270,7 @@ class WireCluster:
         return await self.send(leader, request, purpose=purpose)
 
     async def coordinator(
-        self, key: str, kind: Coordinated = Coordinated.TRANSACTION, seconds: float = _PATIENCE_SECONDS
+        self, key: str, kind: Coordinated = Coordinated.TRANSACTION, seconds: float = PATIENCE_SECONDS
     ) -> int:
         """The broker that coordinates a transactional id or a group, waited for while it moves.
 
@@ -352,7 +352,7 @@ def _why(error: Exception) -> str:
     return str(error) or "no answer in time"
 
 
-async def retrying(attempt: Any, *, what: str, seconds: float = _PATIENCE_SECONDS) -> Any:
+async def retrying(attempt: Any, *, what: str, seconds: float = PATIENCE_SECONDS) -> Any:
     """Repeats ``attempt`` (an async function giving (error code, answer)) while the code is retriable.
 
     Raises:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
 from mmtool.kafka.wire.cluster import (
+    PATIENCE_SECONDS,
     ConnectionLostError,
     OutOfRangeError,
     UnreadableLogError,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.offsets import ListedOffset
     from mmtool.translation.types import TopicId, TopicPartition
 
-_MINUTE = 60.0
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
@@ -43,7 +43,7 @@ async def list_offsets(
     timestamps: Mapping[TopicPartition, int],
     *,
     read_committed: bool,
-    seconds: float = _MINUTE,
+    seconds: float = PATIENCE_SECONDS,
 ) -> dict[TopicPartition, int]:
     """Offsets at ``timestamps``, one request per leader.
 

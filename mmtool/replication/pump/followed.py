@@ -39,7 +39,7 @@ class Followed:
         self._mirrors: set[PartitionMirror] = set()
         self._full: set[PartitionMirror] = set()
         self._each = _PARTITION_BYTES
-        self._share = share
+        self._share = max(share, LEAST_FETCH)
         self._scarce = False
         self._read_at: dict[PartitionMirror, UpstreamOffset] = {}
 
@@ -56,7 +56,7 @@ class Followed:
     @property
     def least_wanted(self) -> int:
         """What the mirrors that have room may bring, in bytes, while it is scarce: no more is kept from others."""
-        return len(self.session) * max(self._share, LEAST_FETCH)
+        return len(self.session) * self._share
 
     def follow(self, mirrors: Iterable[PartitionMirror]) -> None:
         """From now on these are read here, and no others."""
@@ -110,7 +110,7 @@ class Followed:
         least = LEAST_FETCH if throttled else _PARTITION_BYTES
         each = max(each, least)
         if scarce:
-            each = max(min(each, self._share), LEAST_FETCH)
+            each = min(each, self._share)
         each = 1 << each.bit_length() - 1  # a power of two: told anew when it really changes
         if (each, scarce) != (self._each, self._scarce):
             self._each, self._scarce = each, scarce

@@ -91,8 +91,7 @@ class TargetWriter:
 
     def _goes(self, mirror: PartitionMirror) -> bool:
         """Whether something of it is to be sent now; at the end what was put off is not, for it is not there."""
-        is_put_off = mirror.mark is None and mirror.settled
-        return mirror.sendable and not (self._draining and is_put_off)
+        return mirror.sendable and not (self._draining and mirror.mark is None and mirror.settled)
 
     def _pump(self, node: int) -> None:
         queue = self._queues[node]
