@@ -21,7 +21,7 @@ from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench
@@ -136,7 +136,9 @@ def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_
         seconds = comes(held, 40)
         measured(f"a right that came back: records {seconds:.1f} s later")
         answer = process.stop()
-    assert (answer.code, answer.stderr.count("is halted:"), seconds < 30) == (143, 1, True), answer.stderr
+    assert (answer.code, answer.stderr.count("is halted:"), seconds < patience(30)) == (143, 1, True), (
+        answer.stderr
+    )
 
 
 def test_nothing_that_can_run_is_refused(bench, stubborn):
@@ -163,7 +165,7 @@ def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operat
     errors = [line for line in answer.said if line.startswith("error:")]
     assert (answer.code, len(errors)) == (9, 1), answer.stderr
     assert [word for word in words if word not in errors[0]] == []
-    assert answer.seconds < 10 or bench.catch_up(properties).seconds < 10
+    assert answer.seconds < 10 or bench.catch_up(properties).seconds < patience(10)
 
 
 @pytest.mark.parametrize(
