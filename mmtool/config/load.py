@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from mmtool.config.properties import Entry
     from mmtool.config.report import Finding
 
+_PORTS = 1 << 16
+
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
     """Read MirrorMaker 2's properties file.
@@ -156,13 +158,27 @@ def _cluster(alias: str, scopes: Scopes, clients: Clients, report: Report) -> Cl
 
 def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
     """``A.bootstrap.servers``, or a role's own when only those are there."""
-    for properties in (clients.common, *clients.roles.values()):
-        servers = _servers(properties.get("bootstrap.servers"))
+    found = [properties.get("bootstrap.servers") for properties in (clients.common, *clients.roles.values())]
+    for entry in found:
+        if entry is not None and not all(map(_is_server, filter(None, parse_list(entry.value)))):
+            report.expected(entry, "a comma list of host:port")
+    for entry in found:
+        servers = _servers(entry)
         if servers:
             return servers
     report.problem(f"{alias}.bootstrap.servers: expected a comma list of host:port")
     return ""
 
 
+def _is_server(server: str) -> bool:
+    """Whether it names a port: librdkafka would take 9092 for one that is missing, Java's clients refuse it.
+
+    Of a placeholder that leads nowhere that is said already.
+    """
+    host, _, port = server.rpartition(":")
+    return "${" in server or (bool(host) and port.isascii() and port.isdecimal() and 0 < int(port) < _PORTS)
+
+
 def _servers(entry: Entry | None) -> str:
-    return ",".join(parse_list(entry.value)) if entry else ""
+    """What Kafka's clients make of it: nothing between two commas is no server."""
+    return ",".join(filter(None, parse_list(entry.value))) if entry else ""
