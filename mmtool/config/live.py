@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,10 @@ class FileWatch:
 
 def _is_read_once(path: Path) -> bool:
     """A pipe, as the shell's ``<(...)`` makes one: there is nothing more in it."""
-    return path.exists() and not path.is_file()
+    try:
+        return not stat.S_ISREG(path.stat().st_mode)
+    except OSError:  # gone, or not to be looked at now, as on a disk that went away: who reads it says so
+        return False
 
 
 def _stamp(path: Path) -> Stamp:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+from pathlib import Path
 
 import pytest
 
@@ -154,3 +156,30 @@ def test_a_file_is_found_missing_by_its_error(scene):
         scene.load()
     asyncio.run(scene.reloader._reload(asked=False))
     assert scene.warned == [f"{scene.path}: no such file; the old configuration stays in force"]
+
+
+def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(scene, monkeypatch):
+    """As on a network disk that is away: the watch outlives it."""
+    looked, away = Path.stat, [True]
+
+    def stat(path, **how):
+        if away and path == scene.path:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return looked(path, **how)
+
+    async def run():
+        warned, said = asyncio.Event(), asyncio.Event()
+        scene.reloader.warn, scene.reloader.say = lambda _: warned.set(), lambda _: said.set()
+        monkeypatch.setattr(Path, "stat", stat)
+        scene.reloader.file = LiveFile(scene.path, lambda: stat(scene.path) and scene.load())
+        task = asyncio.create_task(scene.reloader.run())
+        await asyncio.sleep(0.1)
+        scene.reloader.asked.set()
+        await asyncio.wait_for(warned.wait(), 5)
+        away.clear()
+        scene.write("topics = orders")
+        await asyncio.wait_for(said.wait(), 5)
+        task.cancel()
+
+    asyncio.run(run())
+    assert scene.flow.topics.include == ("orders",)
