@@ -5,9 +5,11 @@ Both are the last place where a secret is plain text; what they return is handed
 
 from __future__ import annotations
 
+import os
 import ssl
+import sys
 import tempfile
-from pathlib import Path
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from mmtool import __version__
@@ -128,20 +130,28 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
 
 
 def _load_chain(context: ssl.SSLContext, security: Security) -> None:
-    """OpenSSL reads chains from files only: written for its owner alone, gone when it has read them."""
+    """OpenSSL reads chains from files only; gone when it has read them."""
     key_password = security.key_password.get_secret_value() if security.key_password else ""
-    with tempfile.TemporaryDirectory(prefix="mmtool-") as directory:
-        certificate = _written(Path(directory) / "certificate.pem", security.certificate)
-        key = _written(Path(directory) / "key.pem", security.key)
+    with ExitStack() as files:
+        certificate = _file_of(security.certificate, files)
+        key = _file_of(security.key, files)
         # a password is always given: without one OpenSSL would ask on the terminal
-        context.load_cert_chain(str(certificate), str(key or certificate), password=key_password)
+        context.load_cert_chain(certificate or "", key or certificate, password=key_password)
 
 
-def _written(path: Path, pem: Pem | None) -> Path | None:
+def _file_of(pem: Pem | None, files: ExitStack) -> str | None:
+    """A path that leads to it: in memory on Linux, so that neither a full disk ends a flow nor a key touches one."""
     if pem is None:
         return None
-    path.touch(mode=0o600)
-    path.write_text(pem.text.get_secret_value(), encoding="utf-8")
+    octets = pem.text.get_secret_value().encode()
+    if sys.platform == "linux":
+        file = files.enter_context(os.fdopen(os.memfd_create("mmtool-pem"), "wb"))
+        path = f"/proc/self/fd/{file.fileno()}"
+    else:
+        file = files.enter_context(tempfile.NamedTemporaryFile(prefix="mmtool-"))  # noqa: SIM115  the stack closes it
+        path = file.name
+    file.write(octets)
+    file.flush()
     return path
 
 

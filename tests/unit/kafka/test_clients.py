@@ -1,7 +1,9 @@
 """Settings become real clients: librdkafka and aiokafka themselves accept what is made of them."""
 
 import asyncio
+import errno
 import ssl
+import tempfile
 
 import pytest
 from aiokafka.client import AIOKafkaClient
@@ -127,3 +129,15 @@ def test_a_key_that_cannot_be_opened_is_named_and_nobody_is_asked(password, text
 
 def test_the_wire_to_a_cluster_knows_its_alias():
     assert wire_cluster(cluster(), "pump").alias == "A"
+
+
+def test_a_host_whose_disk_is_full_still_shows_its_certificate(securities, monkeypatch):
+    """A pump connects anew each round: its flow would end with the disk."""
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    for name in ("TemporaryDirectory", "NamedTemporaryFile", "mkdtemp", "mkstemp"):
+        monkeypatch.setattr(tempfile, name, full)
+    context = wire_options(cluster(securities[3]))["ssl_context"]
+    assert context.cert_store_stats()["x509_ca"] == 1
