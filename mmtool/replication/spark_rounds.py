@@ -124,6 +124,17 @@ def spark_log() -> Path:
     return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"
 
 
+class _Aside(logging.FileHandler):
+    """A log on a disk that may be full, or read-only by now: then what libraries say is lost, and nothing else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging calls it so
+        """Says nothing: `logging` itself would print a traceback."""
+
+
 def keep_talk_aside() -> None:
     """What libraries log goes to `spark_log` unless the program has a place for it.
 
@@ -132,7 +143,7 @@ def keep_talk_aside() -> None:
     """
     root = logging.getLogger()
     if all(isinstance(handler, logging.NullHandler) for handler in root.handlers):
-        root.addHandler(logging.FileHandler(spark_log(), delay=True))
+        root.addHandler(_Aside(spark_log(), delay=True))
 
 
 def _context(settings: Mapping[str, str]) -> Any:
@@ -196,7 +207,8 @@ async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> 
         except Exception:  # noqa: BLE001, S110  it never came up, or is gone
             pass
     if clean:
-        spark_log().unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that is read-only by now keeps it
+            spark_log().unlink(missing_ok=True)
 
 
 def _kill_jvm() -> None:

@@ -42,3 +42,40 @@ def test_a_program_that_has_a_place_for_what_libraries_log_keeps_it():
     assert before, "pytest's own"
     keep_talk_aside()
     assert logging.getLogger().handlers == before
+
+
+_NO_DISK = """
+import asyncio, logging, os, sys, tempfile
+from mmtool.replication.spark_rounds import end_spark, keep_talk_aside, spark_log
+tempfile.tempdir = sys.argv[1]
+keep_talk_aside()
+spark_log().mkdir()  # neither written nor removed, by root either
+
+
+async def main():
+    async def fails():
+        raise ConnectionError("the JVM is gone")
+
+    class Spark:
+        def stop(self): pass
+
+    lost, up = asyncio.ensure_future(fails()), asyncio.get_running_loop().create_future()
+    up.set_result(Spark())
+    await asyncio.sleep(0.01)
+    del lost  # asyncio logs that nobody has heard of it
+    await end_spark(up, clean=True)
+
+
+asyncio.run(main())
+print("well")
+"""
+
+
+def test_a_disk_that_takes_no_log_any_more_ends_nothing_and_is_no_traceback(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", _NO_DISK.replace("keep_talk_aside()\ntempfile", "tempfile"), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("well\n", "")
