@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mmtool.output import console
@@ -76,10 +76,15 @@ def _drawn_in_place() -> Iterator[Callable[[Result], None]]:
 
     color = console.color_wanted(stream_is_tty=True)
     terminal = Console(no_color=not color, highlight=False)
-    with Live(console=terminal, auto_refresh=False, vertical_overflow="crop") as live:
+    live = Live(console=terminal, auto_refresh=False, vertical_overflow="crop")
+    live.start()
+    try:
         yield lambda result: live.update(
             Text.from_ansi("\n".join(_picture(result, color=color))), refresh=True
         )
+    finally:
+        with suppress(OSError):  # the terminal is gone: what ended it still counts
+            live.stop()
 
 
 def _picture(result: Result, *, color: bool) -> Sequence[str]:

@@ -1,8 +1,12 @@
+import errno
+import signal
+import sys
 from dataclasses import replace
 
 import pytest
 
-from mmtool.output import Progress, ProgressSnapshot, console
+from mmtool.errors import StoppedError
+from mmtool.output import OutputFormat, Progress, ProgressSnapshot, Result, console, watch
 
 SNAPSHOT = ProgressSnapshot(
     flow="east->west",
@@ -78,3 +82,36 @@ def test_what_is_not_known_is_not_called_no_lag(capsys, clock):
         progress.show([replace(SNAPSHOT, silent_seconds=31.0)])
     said = capsys.readouterr().err
     assert ("lag -  " in said, "lag unknown, no word for 31s" in said) == (True, True)
+
+
+def _gone(_):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_terminal_that_is_gone_changes_no_verdict_of_a_long_job(clock, terminal, monkeypatch):
+    terminal(120)
+    stream = sys.stderr
+
+    def job():
+        with Progress(clock=clock) as progress:
+            progress.show([SNAPSHOT])
+            monkeypatch.setattr(stream, "write", _gone)
+            raise StoppedError(signal.SIGTERM)
+
+    with pytest.raises(StoppedError):
+        job()
+    assert sys.stderr is stream
+
+
+def test_a_terminal_that_is_gone_changes_no_verdict_of_a_watch(terminal, monkeypatch):
+    terminal(120)
+    stream = sys.stdout
+
+    def looks():
+        yield Result("status", rows=())
+        monkeypatch.setattr(stream, "write", _gone)
+        raise StoppedError(signal.SIGHUP)
+
+    with pytest.raises(StoppedError):
+        watch(looks(), OutputFormat.TABLE, every=0.0)
+    assert sys.stdout is stream
