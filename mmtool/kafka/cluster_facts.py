@@ -200,12 +200,15 @@ class KafkaCluster:
 
     def _metadata(self, what: str) -> Any:
         try:
-            return self._client.list_topics(timeout=self._seconds)
+            found = self._client.list_topics(timeout=self._seconds)
         except KafkaException as error:
             # a refused login or certificate reaches this call as a time-out; the client itself has heard why
             self._client.poll(0)
             said = [heard for heard in self._said if kind_of(heard.code()) is Kind.DENIED]
             raise failure_of(self._settings, said[0] if said else error.args[0], what) from error
+        self._client.poll(0)
+        self._said.clear()  # it lets us in: what it said before explains no later silence
+        return found
 
 
 def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
