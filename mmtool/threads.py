@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,3 +51,37 @@ def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return done
+
+
+class LookUps(ThreadPoolExecutor):
+    """For what an event loop does in threads by itself: looking names up, for as long as a resolver takes.
+
+    A thread for each, which nobody waits for: of a pool's few, names that nobody resolves would leave none for others,
+    and the end of the loop, and of the process, would come when the last resolver has given up.
+    """
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+
+        def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
+                done.set_exception(error)
+            else:
+                done.set_result(result)
+
+        threading.Thread(target=run, name="look-up", daemon=True).start()
+        return done
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``, which waits for names that nobody resolves."""
+
+    async def begin() -> T:
+        asyncio.get_running_loop().set_default_executor(LookUps())
+        return await main
+
+    return asyncio.run(begin())

@@ -15,6 +15,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -66,7 +67,7 @@ def first_missing_times(
         return {}
     wire = wire_cluster(cluster, "status", role="consumer")
     until = time.monotonic() + seconds
-    return asyncio.run(_times(wire, places, read_committed=read_committed, until=until))
+    return run_loop(_times(wire, places, read_committed=read_committed, until=until))
 
 
 class _Look:

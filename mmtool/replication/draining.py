@@ -21,7 +21,7 @@ from mmtool.replication.looking import Sayings
 from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
-from mmtool.threads import in_thread
+from mmtool.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,7 +61,7 @@ def drain_flow(
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as the engine.
     """
-    asyncio.run(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
+    run_loop(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
 
 
 def await_mirror_maker(
@@ -86,7 +86,7 @@ def await_mirror_maker(
         GateError: time ran out; nothing was changed.
         UnreachableError, NotAuthorisedError: a cluster does not answer, or answers no.
     """
-    return asyncio.run(_await(flow, missing, timeout_seconds, Sayings(say)))
+    return run_loop(_await(flow, missing, timeout_seconds, Sayings(say)))
 
 
 async def _await(

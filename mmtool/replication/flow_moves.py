@@ -12,7 +12,6 @@ Each partition is moved for itself; the same command does what was left.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -40,7 +39,7 @@ from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import booked_position
-from mmtool.threads import in_thread
+from mmtool.threads import in_thread, run_loop
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -227,7 +226,7 @@ def _positions(
                 remedy="name partitions that the source has",
             )
         return dict(to)
-    found = asyncio.run(_ask_starts(flow, places, to))
+    found = run_loop(_ask_starts(flow, places, to))
     return {place: UpstreamOffset(found[place]) if place in found else UNKNOWN for place in places}
 
 
@@ -255,7 +254,7 @@ def execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool =
         RefusedError: the flow has moved since the rehearsal, so that something else would happen.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    return asyncio.run(_execute(rehearsal, say, is_held=is_held))
+    return run_loop(_execute(rehearsal, say, is_held=is_held))
 
 
 async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool) -> list[FlowRow]:

@@ -6,7 +6,6 @@ second; one that starts later reads it first.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.plan.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
 from mmtool.replication.stateful import write_documents
+from mmtool.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _now_ms() -> int:
 
 def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> Held:
     if words:
-        asyncio.run(_write(flow, words))
+        run_loop(_write(flow, words))
     before = control.pauses
     for word in words:
         control.holds = control.holds.with_word(word)

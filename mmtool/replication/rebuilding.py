@@ -7,7 +7,6 @@ that were in doubt stay so: what their healthy partitions hold is for the next `
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import closed_records, make_internal_topics, owner_record, write_documents
-from mmtool.threads import in_thread
+from mmtool.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.derive import NOTHING_TOLD, Told
@@ -130,7 +129,7 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     control = read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
-    rebuilt = asyncio.run(_rehearse(flow, topics, control))
+    rebuilt = run_loop(_rehearse(flow, topics, control))
     rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
     return rebuilt
 
@@ -143,7 +142,7 @@ def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRo
         RefusedError: behind the fence the logs tell no map any more; nothing was stored.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    return asyncio.run(_execute(rebuilt, say))
+    return run_loop(_execute(rebuilt, say))
 
 
 async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:

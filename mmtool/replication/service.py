@@ -21,6 +21,7 @@ from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.reloading import Reloader
+from mmtool.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,7 +93,7 @@ def replicate(
     java_binary()  # missing or too old is said before anything is touched
     stop, shown = asyncio.Event(), FlowsShown(show)
     engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)
-    return asyncio.run(_run(engine, Reloader(file, engine, say, warn)))
+    return run_loop(_run(engine, Reloader(file, engine, say, warn)))
 
 
 async def _run(engine: Engine, reloader: Reloader) -> Outcome:

@@ -22,7 +22,7 @@ from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 from mmtool.replication.watching import tally_of_all
-from mmtool.threads import in_thread
+from mmtool.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +53,7 @@ def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
         MmtoolError, ConnectionLostError: no flow of the task can be mirrored; Spark tries again, then the driver
             decides.
     """
-    return asyncio.run(Flows(task).run(in_doubt=attempt > 0))
+    return run_loop(Flows(task).run(in_doubt=attempt > 0))
 
 
 class Flows:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import subprocess
+import sys
 import threading
 import time
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from mmtool.threads import in_thread
+from mmtool.config.live import Chosen, LiveFile
+from mmtool.replication import service
+from mmtool.replication.run_options import RunOptions
+from mmtool.threads import in_thread, run_loop
+from mmtool.within import within
 
 
 def test_what_work_returns_or_raises_comes_back():
@@ -32,3 +42,72 @@ def test_the_end_of_a_loop_does_not_wait_for_work_that_was_given_up():
     asyncio.run(gives_up())
     release.set()
     assert time.monotonic() - began < 5
+
+
+_HANGING = """
+import socket, time
+from mmtool.config import ClusterSettings
+from mmtool.errors import UnreachableError
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire.beside import WireBeside
+socket.getaddrinfo = lambda *_, **__: time.sleep(20)
+wire = WireBeside(wire_cluster(ClusterSettings(alias="a", bootstrap_servers="a.example:1")), 0.2)
+try:
+    wire.ask(lambda cluster: cluster.refresh(()), "asking")
+except UnreachableError as error:
+    print(error)
+"""
+
+
+def test_a_name_that_nobody_resolves_does_not_hold_up_a_command_s_end():
+    began = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", _HANGING], capture_output=True, text=True, check=True)
+    assert ran.stdout == "cluster a failed at asking: no answer within 0.2 s\n"
+    assert time.monotonic() - began < 15
+
+
+@pytest.fixture
+def resolver(monkeypatch):
+    """One that answers of no name but one."""
+    release = threading.Event()
+
+    def look_up(host, *_, **__):
+        if host != "known.example":
+            release.wait(30)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    yield
+    release.set()
+
+
+def test_a_name_that_nobody_resolves_does_not_hold_up_a_stop(resolver, monkeypatch):
+    class Engine:
+        def __init__(self, flows, options, stop, tick, say, heartbeats_only):
+            self.options, self.runs, self.ready = options, [], asyncio.Event()
+            self.late = SimpleNamespace(failed_over={})
+
+        async def run(self):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await asyncio.get_running_loop().getaddrinfo("hangs.example", 1)
+
+    monkeypatch.setattr(service, "Engine", Engine)
+    monkeypatch.setattr(service, "java_binary", lambda: None)
+    file = LiveFile(Path("mm2.properties"), lambda: Chosen(()))
+    began = time.monotonic()
+    outcome = service.replicate(file, RunOptions(), show=print, say=print, warn=print)
+    assert (outcome.error, time.monotonic() - began < 10) == (None, True)
+
+
+def test_names_that_nobody_resolves_keep_no_other_one_waiting(resolver):
+    async def look_up():
+        loop = asyncio.get_running_loop()
+        hanging = [asyncio.create_task(loop.getaddrinfo("hangs.example", n)) for n in range(100)]
+        await asyncio.sleep(0.05)
+        found = await within(10, loop.getaddrinfo("known.example", 1))
+        for task in hanging:
+            task.cancel()
+        return found
+
+    assert run_loop(look_up()) == []

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.kafka.errors import unreachable
+from mmtool.threads import LookUps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +30,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 @cache
 def _the_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
+    loop.set_default_executor(LookUps())
     threading.Thread(target=loop.run_forever, name="wire", daemon=True).start()
     return loop
 
