@@ -122,9 +122,10 @@ class Rota:
         try:
             await duty.perform()
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
-            if str(error) != failure:
-                self._say(f"{self._flow}: {duty.name}: {error}; tried again every {duty.seconds:g} s")
-            return str(error)
+            why = str(error) or type(error).__name__
+            if why != failure:
+                self._say(f"{self._flow}: {duty.name}: {why}; tried again every {duty.seconds:g} s")
+            return why
         if failure:
             self._say(f"{self._flow}: {duty.name}: done again")
         return ""

@@ -87,3 +87,25 @@ def test_duties_that_are_changed_while_it_stands_still_begin_with_it():
         return "old begins" in log
 
     assert not asyncio.run(scene())
+
+
+def test_what_goes_wrong_without_a_word_is_said_all_the_same():
+    """As a time-out of a client does: it would fail for ever, and nobody would know."""
+
+    class Silent(Duty):
+        async def perform(self):
+            if not self.gate.is_set():
+                raise TimeoutError
+
+    async def scene():
+        log = []
+        duty = Silent("heartbeats", log)
+        rota = Rota("a->b", [duty], log.append)
+        rota.start()
+        await until(log, "a->b: heartbeats: TimeoutError; tried again every 0.01 s")
+        duty.gate.set()
+        await until(log, "a->b: heartbeats: done again")
+        await rota.stop()
+        return len(log)
+
+    assert asyncio.run(scene()) == 2
