@@ -251,7 +251,7 @@ class WireCluster:
                 f"cluster {self.alias} refuses the credentials: {error}",
                 remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",
             ) from error
-        except KafkaError as error:
+        except (KafkaError, UnicodeError) as error:  # the latter of a name that no host can have
             raise ConnectionLostError(f"{host}:{port} of {self.alias}: {error}") from error
 
     async def send_to_leader(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config import ClusterSettings
+from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -143,3 +144,10 @@ def test_a_broker_that_slept_does_not_bring_an_older_leader_back(cluster, monkey
     for _ in range(2):
         asyncio.run(cluster.refresh(["orders"]))
     assert cluster.leader("orders", 0) == leader
+
+
+@pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
+def test_a_name_that_can_be_none_is_a_cluster_that_does_not_answer(host):
+    settings = ClusterSettings(alias="a", bootstrap_servers=f"{host}:1")
+    with pytest.raises(UnreachableError, match=f"cluster a does not answer at {host}:1"):
+        asyncio.run(wire_cluster(settings, "test", role="admin").start())
