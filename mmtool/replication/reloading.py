@@ -67,7 +67,14 @@ class Reloader:
             return
         refused, self._complaint = self._complaint, ""
         changes = _changes(self.engine.settings, chosen)
-        await self.engine.adopt(changes, self._beating(chosen))
+        try:
+            await self.engine.adopt(changes, self._beating(chosen))
+        except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
+            name = type(error).__name__
+            self.warn(
+                f"{self.file.path}: {name} while it was taken over: some of it may wait for the next start"
+            )
+            return
         applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
         if applied:
             self.say(f"{self.file.path} reloaded: {'; '.join(applied)}")

@@ -183,3 +183,16 @@ def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(sc
 
     asyncio.run(run())
     assert scene.flow.topics.include == ("orders",)
+
+
+def test_whatever_happens_while_settings_are_taken_over_later_ones_are_heard_of(scene, monkeypatch):
+    async def fails(*_):
+        raise TimeoutError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(scene.engine, "adopt", fails)
+        scene.reload("topics = orders")
+    said = "TimeoutError while it was taken over: some of it may wait for the next start"
+    assert scene.warned == [f"{scene.path}: {said}"]
+    scene.reload("topics = orders", asked=True)
+    assert scene.flow.topics.include == ("orders",)
