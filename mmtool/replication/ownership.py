@@ -40,11 +40,12 @@ class Ownership:
         self._target = flow.target
         self._identity = identity = flow.identity
         self._loop = asyncio.get_running_loop()
+        self._client = _client_id()  # once: a host may get another name while its seat has this one
         self._seat = Seat(
             flow.settings.target,
             identity.ownership_group,
             identity.control_topic,
-            _client_id(),
+            self._client,
             self._changed,
         )
         self.held = asyncio.Event()
@@ -89,7 +90,7 @@ class Ownership:
                 await self._wait(_NEWCOMER_WAITS_SECONDS)
                 return
             owner = await self._holder()
-            if owner is not None and owner.client_id != _client_id():
+            if owner is not None and owner.client_id != self._client:
                 raise OwnedElsewhereError(
                     f"flow {self._identity.name} was lost to {owner}",
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",

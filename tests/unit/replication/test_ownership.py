@@ -49,6 +49,28 @@ def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypat
     assert asyncio.run(scene()) == (True, False)
 
 
+def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypatch):
+    """As a host gets one that was cut off and has a new lease: its session is not over yet."""
+    holders = []
+
+    async def seat_holder(*_):
+        return holders[-1]
+
+    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "_NEWCOMER_WAITS_SECONDS", 0.05)
+
+    async def scene():
+        mine = Ownership(FLOW)
+        holders.append(SimpleNamespace(client_id=ownership._client_id()))
+        monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
+        asyncio.get_running_loop().call_later(0.2, mine._now, True)
+        await asyncio.wait_for(mine.again(), 5)
+        return mine.held.is_set()
+
+    assert asyncio.run(scene())
+
+
 def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
     consumer = SimpleNamespace(incremental_assign=lambda _: None, pause=lambda _: None)
     told = []
