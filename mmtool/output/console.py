@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -150,6 +151,15 @@ def write_err(text: str) -> None:
         stream.flush()
     except (OSError, ValueError):
         return
+
+
+def leave_terminal() -> None:
+    """For who ends at once, and takes no live status down: the cursor that it has hidden is shown again."""
+    stream: TextIO | None = sys.__stderr__
+    with suppress(OSError, ValueError):
+        if stream is not None and stream.isatty():
+            stream.write("\033[?25h")
+            stream.flush()
 
 
 def _say(message: str, *, clean: bool = True) -> None:

@@ -16,6 +16,7 @@ from mmtool.errors import (
     StoppedError,
 )
 from mmtool.lab.java import java_binary
+from mmtool.output.console import leave_terminal
 from mmtool.plan.documents import State
 from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.replication.engine import Engine
@@ -102,6 +103,7 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
     def stopped(signum: signal.Signals) -> None:
         if engine.stop.is_set():
             engine.say("stopped at once: the next start resumes")
+            leave_terminal()
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
         engine.say("stopping: what is in flight is finished first")

@@ -1,5 +1,8 @@
 import errno
+import os
+import pty
 import signal
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -115,3 +118,38 @@ def test_a_terminal_that_is_gone_changes_no_verdict_of_a_watch(terminal, monkeyp
     with pytest.raises(StoppedError):
         watch(looks(), OutputFormat.TABLE, every=0.0)
     assert sys.stdout is stream
+
+
+_IMPATIENT = """
+import asyncio, os, signal
+from pathlib import Path
+from types import SimpleNamespace
+from mmtool.config.live import Chosen, LiveFile
+from mmtool.output import Progress, talk
+from mmtool.replication import service
+from mmtool.replication.run_options import RunOptions
+
+class Engine:
+    def __init__(self, flows, options, stop, tick, say, heartbeats_only):
+        self.stop, self.say, self.ready = stop, say, asyncio.Event()
+
+    async def run(self):
+        for _ in range(2):
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(60)
+
+service.Engine, service.java_binary = Engine, lambda: None
+file = LiveFile(Path("mm2.properties"), lambda: Chosen(()))
+with Progress() as progress:
+    service.replicate(file, RunOptions(), show=progress.show, say=talk, warn=talk)
+"""
+
+
+def test_who_asks_twice_to_stop_gets_the_cursor_back():
+    ours, theirs = pty.openpty()
+    ran = subprocess.run([sys.executable, "-c", _IMPATIENT], stderr=theirs, timeout=30, check=False)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16)
+    os.close(ours)
+    assert (ran.returncode, shown.rfind(b"\033[?25h") > shown.rfind(b"\033[?25l") > -1) == (130, True)
