@@ -70,6 +70,9 @@ class RunsBook:
             if batches := self._changed(shard):
                 by_partition[runs_partition_of(shard.shard)].append((shard, batches))
         await asyncio.gather(*(self._store(work) for work in by_partition.values()))
+        for mirrors in self._mirrors.values():
+            for mirror in mirrors:
+                mirror.stored()
         self._cut_off = False
 
     def _changed(self, shard: ShardAssignment) -> list[ReadyBatch]:

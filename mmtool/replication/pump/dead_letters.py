@@ -39,7 +39,7 @@ class DeadLetters:
         flow: What is mirrored.
         mirrors: Whose letters.
         freed: Called with the bytes that went.
-        wake: Called for a mirror that may go on.
+        wake: Called for a mirror that may go on, once its letters are in the books.
         ports: To the target, by shard; opened at the first letter.
     """
 
@@ -57,6 +57,7 @@ class DeadLetters:
         self._wake = wake
         self._open = ports or self._to_kafka
         self._ports: dict[int, LetterPort] = {}
+        self._posted: set[PartitionMirror] = set()
 
     async def run(self) -> None:
         """Until cancelled; a letter under way is brought to its end, one way or the other."""
@@ -64,6 +65,9 @@ class DeadLetters:
             for mirror in self._mirrors:
                 if mirror.letter is not None:
                     await to_its_end(self._post(mirror))
+            for mirror in [mirror for mirror in self._posted if mirror.sendable]:
+                self._posted.discard(mirror)
+                self._wake(mirror)
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _post(self, mirror: PartitionMirror) -> None:
@@ -81,8 +85,8 @@ class DeadLetters:
             )
         else:
             mirror.posted(batch)
+            self._posted.add(mirror)
         self._freed(before - mirror.held_bytes)
-        self._wake(mirror)
 
     def _port(self, shard: int) -> LetterPort:
         if shard not in self._ports:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, Segment, iter_batches
+from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, iter_batches
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.replication.again import GRANT_IT
@@ -102,8 +102,9 @@ class PartitionMirror:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            cut = source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
-            self.halt(cut)
+            self.halt(
+                source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
+            )
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -197,10 +198,8 @@ class PartitionMirror:
     @property
     def sendable(self) -> bool:
         """Whether ``next_to_send`` has something to give."""
-        if self.state == State.HALTED:
-            return False
         fates = [sent.fate for sent in self._in_flight]
-        if Fate.MISSING in fates:
+        if self.state == State.HALTED or Fate.MISSING in fates:
             return False
         limit = IN_FLIGHT if self._remembered else 1
         return Fate.AGAIN in fates or (self._unsent.goes and len(fates) < limit)
@@ -212,11 +211,12 @@ class PartitionMirror:
         return None if waits else self._unsent.letter
 
     def posted(self, letter: DeadLetter) -> None:
-        """It is beside the topic: the frontier passes it, unless it was let go meanwhile."""
+        """It is beside the topic: the frontier passes it, unless it was let go meanwhile. See `Unsent` A."""
         if self.letter is letter:
             self._unsent.popleft()
             self.held_bytes -= letter.size
             self._advance(letter.upstream_next)
+            self._unsent.letters_to = self.frontier
             self.dead_letters += 1
             self._settle()
 
@@ -342,11 +342,13 @@ class PartitionMirror:
                     sent.fate = Fate.AGAIN
 
     def _book(self, sent: Sent) -> None:
-        batch = sent.batch
-        downstream = sent.base_offset
+        batch, downstream = sent.batch, sent.base_offset
+        writer = WriterState(self.shard.producer_id, self.shard.epoch, sent.next_sequence)
         try:
             for segment in batch.segments:
-                self._append(segment, downstream, sent)
+                self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer)
+                if self.syncs is not None:
+                    self.syncs.acked(segment.upstream_start, downstream, segment.count)
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
             why_not = f"diverged: the target answered offset {sent.base_offset} for new records ({broken})"
@@ -363,18 +365,16 @@ class PartitionMirror:
         self.bytes += batch.size
         self.dirty = True
 
-    def _append(self, segment: Segment, downstream: DownstreamOffset, sent: Sent) -> None:
-        writer = WriterState(self.shard.producer_id, self.shard.epoch, sent.next_sequence)
-        self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer)
-        if self.syncs is not None:
-            self.syncs.acked(segment.upstream_start, downstream, segment.count)
-
     def take_blocks(self) -> list[Block]:
         """The blocks of offset runs that changed since the last call, oldest first, to be stored."""
         blocks = self._recorder.take()
         if blocks:
             self.open_block = blocks[-1]
         return blocks
+
+    def stored(self) -> None:
+        """What `take_blocks` gave last is on the target."""
+        self._unsent.stored_to = self.open_block.tail.upstream_frontier
 
     @property
     def name(self) -> str:

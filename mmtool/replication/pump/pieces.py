@@ -30,12 +30,22 @@ class DeadLetter(ReadyBatch):
 
 
 class Unsent(deque[ReadyBatch]):
-    """What waits to be sent, in order."""
+    """What waits to be sent, in order.
+
+    A. Behind a letter nothing is sent before the books have passed it: whoever compares what a dead owner left unbooked
+       would find a record on the source that the target does not have.
+
+    Attributes:
+        letters_to: Up to there letters were posted.
+        stored_to: Up to there the books are on the target.
+    """
+
+    letters_to = stored_to = 0
 
     @property
     def goes(self) -> bool:
         """Whether the next one may be sent."""
-        return bool(self) and not isinstance(self[0], DeadLetter)
+        return bool(self) and not isinstance(self[0], DeadLetter) and self.letters_to <= self.stored_to
 
     def drop(self) -> int:
         """Forgets all of it; how many bytes that were."""

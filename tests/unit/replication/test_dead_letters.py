@@ -60,7 +60,7 @@ def run(mirror, box, until):
     async def go():
         running = asyncio.create_task(letters.run())
         for _ in range(500):
-            if until():
+            if until(woken):
                 break
             await asyncio.sleep(0.01)
         running.cancel()
@@ -73,15 +73,32 @@ def run(mirror, box, until):
 
 def test_it_goes_beside_the_topic_once_and_the_mirror_goes_on(mirror):
     box, held = Box(), mirror.held_bytes
-    freed, woken = run(mirror, box, lambda: mirror.letter is None)
+
+    def goes_on(woken):
+        if mirror.letter is None and mirror.take_blocks():
+            mirror.stored()
+        return woken
+
+    freed, woken = run(mirror, box, goes_on)
     assert (len(box.posted), mirror.frontier, mirror.sendable, woken) == (1, 1, True, [mirror])
     assert freed == [held - mirror.held_bytes]
     assert mirror.dead_letters == 1
 
 
+def test_nothing_behind_it_is_sent_before_the_books_have_passed_it(mirror):
+    _, woken = run(mirror, Box(), lambda _: mirror.letter is None)
+    assert (mirror.frontier, mirror.sendable, woken) == (1, False, [])
+    mirror.stored()  # of what was taken before
+    assert not mirror.sendable
+    mirror.take_blocks()
+    assert not mirror.sendable
+    mirror.stored()
+    assert mirror.sendable
+
+
 def test_the_letter_is_the_record_as_it_was_and_tells_its_place(mirror):
     box = Box()
-    run(mirror, box, lambda: mirror.letter is None)
+    run(mirror, box, lambda _: mirror.letter is None)
     (record,) = decode(view_of(box.posted[0].written().payload))
     assert (record.timestamp, record.key, record.value) == (77, b"k", NOISE)
     assert record.headers == ((b"h", b"1"), (b"h", None), *PLACE)
@@ -89,9 +106,9 @@ def test_the_letter_is_the_record_as_it_was_and_tells_its_place(mirror):
 
 def test_while_the_target_is_away_it_is_tried_again_and_nothing_passes_it(mirror):
     box = Box(UnreachableError("west does not answer"), ConnectionLostError("west-0 has no leader"))
-    run(mirror, box, lambda: not box.answers)
+    run(mirror, box, lambda _: not box.answers)
     assert (mirror.frontier, mirror.state == State.HALTED) == (0, False)
-    run(mirror, box, lambda: mirror.letter is None)
+    run(mirror, box, lambda _: mirror.letter is None)
     assert len(box.posted) == 1
 
 
@@ -102,13 +119,13 @@ def test_a_partition_that_halts_while_it_is_written_stays_before_it(mirror):
             super().post(letter)
 
     box = Slow()
-    run(mirror, box, lambda: box.posted)
+    run(mirror, box, lambda _: box.posted)
     assert (mirror.frontier, mirror.held_bytes, mirror.dead_letters) == (0, 0, 0)
     assert mirror.reason == "topic orders was deleted on the source"
 
 
 def test_where_it_cannot_be_kept_the_partition_halts_and_frees_what_it_held(mirror):
     held = mirror.held_bytes
-    freed, _ = run(mirror, Box(RefusedError("no CREATE")), lambda: mirror.state == State.HALTED)
+    freed, _ = run(mirror, Box(RefusedError("no CREATE")), lambda _: mirror.state == State.HALTED)
     assert (mirror.frontier, mirror.held_bytes, freed) == (0, 0, [held])
     assert mirror.reason == "the record at upstream offset 0 cannot be kept beside its topic: no CREATE"

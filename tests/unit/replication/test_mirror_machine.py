@@ -235,6 +235,7 @@ class MirrorMachine(RuleBasedStateMachine):
                     up, down = run.upstream_start + step, run.downstream_start + step
                     assert self.booked.setdefault(up, down) == down
                     assert landed[down] == up
+        self.mirror.stored()
         assert list(self.booked) == sorted(self.booked)
 
     @invariant()
@@ -267,6 +268,7 @@ class MirrorMachine(RuleBasedStateMachine):
                 self.send()
             elif self.mirror.letter is not None:
                 self.a_letter_is_posted()
+                self.a_record_is_booked_once_and_where_the_target_has_it()
             elif self.mirror.fetch_position < self.source_end:
                 self.fetch(4, late=0)
             else:

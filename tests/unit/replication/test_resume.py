@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import replace
 from itertools import count as counted
 from types import SimpleNamespace
@@ -165,6 +166,22 @@ def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
     flow.target.compact([11])
     flow.take()
     assert flow.halted == ""
+
+
+def test_a_letter_that_an_owner_posted_right_before_it_died_is_no_difference_between_both_logs():
+    """The source holds a record that the target has beside the topic: what is behind it went once that was booked."""
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    flow.owner.mirror._with_letters = True
+    flow.source.born(2)
+    flow.source.born(1, key=random.Random(7).randbytes(8192))
+    flow.source.born(2)
+    flow.work(50)
+    flow.owner.mirror.posted(flow.owner.mirror.letter)
+    flow.work(50)
+    flow.die(landed=0, ghosts=False, stored=0)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier, came(flow)) == ("", 2, [0, 1])
 
 
 # --- trouble that passes ----------------------------------------------------------------------------------
