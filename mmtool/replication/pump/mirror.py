@@ -6,9 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, iter_batches
-from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
-from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
@@ -102,9 +101,8 @@ class PartitionMirror:
             return 0
         before = self.held_bytes
         if fetched.diverging is not None:
-            self.halt(
-                source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
-            )
+            cut = source_cut(fetched.diverging, self.frontier, self.fetch_position, self.assignment.place)
+            self.halt(cut)
             return self.held_bytes - before
         self._heard = True
         self.log_start = fetched.log_start_offset
@@ -119,8 +117,7 @@ class PartitionMirror:
         try:
             self._take(fetched)
         except BatchError as error:
-            self.then_halt = why(error)
-            self._settle()
+            self.halt_behind(why(error))
         self.note_lag(now_ms)
         return self.held_bytes - before
 
@@ -304,12 +301,9 @@ class PartitionMirror:
             sent.fate = Fate.MISSING
         elif too_large:
             self._shrink(sent)
-        elif code in DENIED:
-            sent.fate = Fate.MISSING
-            self.halt(f"WRITE on target topic {self.assignment.target_topic} {GRANT_IT}")
         else:
             sent.fate = Fate.MISSING
-            self.halt(refusal(sent, answer))
+            self.halt(refusal(sent, answer, self.assignment.target_topic))
         self._settle()
 
     def _shrink(self, sent: Sent) -> None:
@@ -391,6 +385,11 @@ class PartitionMirror:
         self.drop_unsent()
         self.state, self.reason, self.dirty = State.HALTED, reason, True
         self.for_good |= for_good
+
+    def halt_behind(self, reason: str) -> None:
+        """Stops it once all that was read before is on the target: the source may not have that any more."""
+        self.then_halt = reason
+        self._settle()
 
     def drop_unsent(self) -> int:
         """Forgets what was fetched and never sent; the number of bytes freed."""

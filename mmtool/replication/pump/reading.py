@@ -141,7 +141,7 @@ class SourceReader:
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
                 what = f"topic {a.topic} {presence.value} on the source"
-                self._halt(mirror, f"{what}: its mirror is left as it is")
+                self._halt_behind(mirror, f"{what}: its mirror is left as it is")
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 self._stale = True  # nobody polls it meanwhile, so no answer would say that it is back
         self._spread()
@@ -165,6 +165,12 @@ class SourceReader:
             before = mirror.held_bytes
             mirror.halt(reason)
             self._budget.add(mirror.held_bytes - before)
+            self._fetched(mirror)
+
+    def _halt_behind(self, mirror: PartitionMirror, reason: str) -> None:
+        """What was read before is nowhere else any more: it goes first."""
+        if mirror.state != State.HALTED and not mirror.then_halt:
+            mirror.halt_behind(reason)
             self._fetched(mirror)
 
     def _leader(self, mirror: PartitionMirror) -> int | None:
@@ -269,7 +275,8 @@ class SourceReader:
             mirror.skip_to(UpstreamOffset(start))
         else:
             deleted = deleted_unmirrored(position, start)
-            self._halt(mirror, f"{deleted}: `mmtool.on.data.loss = continue` records the gap and goes on")
+            way_on = "`mmtool.on.data.loss = continue` records the gap and goes on"
+            self._halt_behind(mirror, f"{deleted}: {way_on}")
 
     async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
         topic, partition = mirror.assignment.topic, mirror.assignment.partition

@@ -6,8 +6,8 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.wire.codes import Code, name_of
-from mmtool.replication.again import RAISE
+from mmtool.kafka.wire.codes import DENIED, Code, name_of
+from mmtool.replication.again import GRANT_IT, RAISE
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ had it.
 """
 
 
-def refusal(sent: Sent, answer: ProducedPartition) -> str:
-    """What is said of a batch that the target does not take, and what helps where that is known."""
+def refusal(sent: Sent, answer: ProducedPartition, topic: str) -> str:
+    """What is said of a batch that ``topic`` of the target does not take, and what helps where that is known."""
+    if answer.error_code in DENIED:
+        return f"WRITE on target topic {topic} {GRANT_IT}"
     where = f"the target refuses the batch at upstream offset {sent.batch.upstream_start}"
     why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
     if answer.error_code != Code.INVALID_TIMESTAMP:

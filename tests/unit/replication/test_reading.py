@@ -11,11 +11,14 @@ import pytest
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
+from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
+from mmtool.plan.documents import State
 from mmtool.replication.pump import silence
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.reading import SourceReader
-from mmtool.testing.mirror import OneBroker, mirror_of
+from mmtool.testing.batches import data
+from mmtool.testing.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of
 
 LATER_MS = 60_000
 
@@ -34,11 +37,32 @@ class Source(OneBroker):
         return FetchAnswer(0, Code.NONE, [])
 
 
-def reading(source):
+class Deleting(OneBroker):
+    """A broker that gives two batches, and has deleted everything below offset 9 by the next fetch."""
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if all(place.offset == 0 for place in request.partitions):
+            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
+        gone = fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)
+        return FetchAnswer(0, Code.NONE, [gone])
+
+    async def send_to_leader(self, topic, partition, request, *, purpose):
+        ((place, when),) = request.timestamps.items()
+        return {place: ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)}
+
+
+def reading(source, mirror=None):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
     return SourceReader(
-        source, [mirror_of()], budget, free, lambda _: None, read_committed=True, continue_on_loss=False
+        source,
+        [mirror or mirror_of()],
+        budget,
+        free,
+        lambda _: None,
+        read_committed=True,
+        continue_on_loss=False,
     )
 
 
@@ -109,3 +133,24 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
         return left
 
     assert not asyncio.run(scene())
+
+
+def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_rest_is_told_as_lost():
+    """The source does not have it any more: it is nowhere but here."""
+
+    async def scene(mirror, log):
+        task = asyncio.create_task(reading(Deleting(), mirror).run())
+        for _ in range(2000):
+            if mirror.then_halt or mirror.state == State.HALTED:
+                break
+            await asyncio.sleep(0.01)
+        while mirror.sendable:
+            sent = mirror.next_to_send()
+            mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    mirror, log = mirror_of(assigned(stored=True)), FakeLog()
+    asyncio.run(scene(mirror, log))
+    assert (len(log.records), mirror.frontier, mirror.state) == (4, 4, State.HALTED)
+    assert mirror.reason.startswith("the source deleted offsets 4 to 8 before they were mirrored")
