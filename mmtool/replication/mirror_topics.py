@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
@@ -25,7 +25,7 @@ from mmtool.plan.topics import (
     target_denied,
 )
 from mmtool.replication.pump.presence import presence_of
-from mmtool.replication.target_limits import FOR_EVER, TIME_BOUNDS, TargetLimits
+from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
@@ -323,7 +323,7 @@ class MirrorTopics:
         steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
         failed = self._target.alter(steps)
         for name in steps.keys() - failed.keys():
-            self._limits[name] = replace(self._limits[name], before_max_ms=FOR_EVER, after_max_ms=FOR_EVER)
+            self._limits[name] = TargetLimits(self._limits[name].max_batch_bytes)
 
     def _view(
         self,

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 FOR_EVER = (1 << 63) - 1
 """Kafka's own value for no limit at all, in milliseconds."""
 _BEFORE, _AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
-TIME_BOUNDS = frozenset({_BEFORE, _AFTER})
-"""How far a record's timestamp may lie from the broker's clock (KIP-937)."""
+_EITHER = "message.timestamp.difference.max.ms"
+TIME_BOUNDS = frozenset({_BEFORE, _AFTER, _EITHER})
+"""How far a record's timestamp may lie from the broker's clock (KIP-937); of the last one brokers know until 3.9."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,13 @@ class TargetLimits:
     Attributes:
         max_batch_bytes: ``max.message.bytes``; else a broker's own default less its overhead.
         before_max_ms, after_max_ms: How far a record's timestamp may lie before and after the broker's clock.
+        either_max_ms: The same of both, where they set no limit: brokers before 4.0 know it.
     """
 
     max_batch_bytes: int = 1 << 20
     before_max_ms: int = FOR_EVER
     after_max_ms: int = FOR_EVER
+    either_max_ms: int = FOR_EVER
 
     @classmethod
     def of(cls, entries: Mapping[str, ConfigEntry]) -> TargetLimits:
@@ -47,14 +50,29 @@ class TargetLimits:
         keeps_times = values.get("message.timestamp.type") != "LogAppendTime"
         return cls(
             int(values.get("max.message.bytes", cls().max_batch_bytes)),
-            int(values.get(_BEFORE, FOR_EVER)) if keeps_times else FOR_EVER,
-            int(values.get(_AFTER, FOR_EVER)) if keeps_times else FOR_EVER,
+            *(
+                int(values.get(name, FOR_EVER)) if keeps_times else FOR_EVER
+                for name in (_BEFORE, _AFTER, _EITHER)
+            ),
         )
+
+    @property
+    def before(self) -> tuple[str, int]:
+        """How far before the broker's clock a timestamp may lie, in milliseconds, and which property says so."""
+        return self._told_by(_BEFORE, self.before_max_ms)
+
+    @property
+    def after(self) -> tuple[str, int]:
+        """The same of after."""
+        return self._told_by(_AFTER, self.after_max_ms)
+
+    def _told_by(self, name: str, bound: int) -> tuple[str, int]:
+        return (name, bound) if bound < FOR_EVER else (_EITHER, self.either_max_ms)
 
     @property
     def any_time(self) -> list[SetConfig]:
         """What has to be set for the topic to take every timestamp; nothing where it does, or knows no bounds."""
-        bounds = {_BEFORE: self.before_max_ms, _AFTER: self.after_max_ms}
+        bounds = {_BEFORE: self.before_max_ms, _AFTER: self.after_max_ms, _EITHER: self.either_max_ms}
         return [SetConfig(name, str(FOR_EVER)) for name, bound in bounds.items() if bound < FOR_EVER]
 
 
@@ -77,8 +95,8 @@ async def refused_times(
     topics = {topic.name: topic for topic, _, _ in begun}
     starts = {TopicPartition(topic.name, p): block.mirror_start.upstream for topic, p, block in begun}
     limits = {place: topics[place.topic].limits for place in starts}
-    old = {at: now_ms - of.before_max_ms for at, of in limits.items() if of.before_max_ms < now_ms}
-    ahead = {at: now_ms + of.after_max_ms for at, of in limits.items() if of.after_max_ms < FOR_EVER - now_ms}
+    old = {at: now_ms - of.before[1] for at, of in limits.items() if of.before[1] < now_ms}
+    ahead = {at: now_ms + of.after[1] for at, of in limits.items() if of.after[1] < FOR_EVER - now_ms}
     taken = await list_offsets(source, dict.fromkeys(old, LATEST), read_committed=False)
     # where no record is young enough, all up to the end are too old
     taken |= await list_offsets(source, old, read_committed=False)
@@ -95,14 +113,14 @@ async def refused_times(
 
 
 def _sentence(topic: MirroredTopic, key: str, places: Mapping[TopicPartition, int]) -> str:
-    limits = topic.limits
+    name, bound = topic.limits.before if key == _BEFORE else topic.limits.after
     (place, offset), *others = places.items()
     which = f"{place} and {len(others)} more partitions hold" if others else f"{place} holds"
     what = {
-        _BEFORE: f"older than {duration(limits.before_max_ms / 1000)}",
-        _AFTER: f"more than {duration(limits.after_max_ms / 1000)} ahead of its clock",
+        _BEFORE: f"older than {duration(bound / 1000)}",
+        _AFTER: f"more than {duration(bound / 1000)} ahead of its clock",
     }[key]
     return (
         f"{which} records {what}, from offset {offset} on: {topic.target_name} refuses them, and their mirror halts"
-        f" there; raise {key} on it, or set {RAISE}"
+        f" there; raise {name} on it, or set {RAISE}"
     )

@@ -40,7 +40,8 @@ def refusal(sent: Sent, answer: ProducedPartition, topic: str) -> str:
     if answer.error_code != Code.INVALID_TIMESTAMP:
         return why
     return (
-        f"{why}: raise message.timestamp.before.max.ms or .after.max.ms of the target topic, or set {RAISE}"
+        f"{why}: raise message.timestamp.before.max.ms or .after.max.ms of the target topic (before Kafka 4.0"
+        f" .difference.max.ms as well), or set {RAISE}"
     )
 
 

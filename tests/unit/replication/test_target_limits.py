@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.plan.topic_configs import ConfigEntry, Origin, SetConfig
 from mmtool.replication.target_limits import FOR_EVER, TargetLimits
 
 
@@ -32,3 +32,23 @@ def test_what_is_not_told_is_no_limit_but_for_the_size_that_brokers_take_by_defa
 def test_a_topic_that_sets_its_own_times_refuses_none():
     told = limits(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="7")
     assert told == TargetLimits()
+
+
+@pytest.mark.parametrize(
+    ("told", "bounds"),
+    [
+        ({}, (60, 60)),
+        ({"message_timestamp_before_max_ms": str(FOR_EVER), "message_timestamp_after_max_ms": "7"}, (60, 7)),
+    ],
+    ids=["before 3.6", "3.6 to 3.9"],
+)
+def test_the_one_bound_that_brokers_before_4_0_know_holds_where_no_other_is_set(told, bounds):
+    limit = limits(message_timestamp_difference_max_ms="60", **told)
+    assert (limit.before[1], limit.after[1]) == bounds
+
+
+def test_all_that_a_broker_knows_of_bounds_is_lifted_for_a_topic_that_is_to_take_every_timestamp():
+    old = limits(message_timestamp_difference_max_ms="60")
+    assert old.any_time == [SetConfig("message.timestamp.difference.max.ms", str(FOR_EVER))]
+    new = limits(message_timestamp_before_max_ms="5")
+    assert new.any_time == [SetConfig("message.timestamp.before.max.ms", str(FOR_EVER))]
