@@ -125,6 +125,7 @@ class KafkaDeadLetters:
             del self._unanswered[place]
         elif before.headers != letter.headers:
             self._appender.begin_again()
+            self._unanswered.clear()  # nor do the numbers of other partitions count any more
 
     def _is_there(self, place: TopicPartition, letter: Letter) -> bool:
         return self._wire.ask(lambda cluster: _holds(cluster, place, letter), f"a look at {place}")
