@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import AbortedFilter, BatchError, iter_batches, raw_records
+from mmtool.kafka.batches import NO_TIMESTAMP, AbortedFilter, BatchError, iter_batches, raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
@@ -52,7 +52,8 @@ def first_missing_times(
 ) -> dict[FirstMissing, int]:
     """Timestamps (ms since 1970, as the record carries them) of the first records at or after some offsets.
 
-    Left out is what could not be told: no such record yet, no READ on the topic, no leader, or time was up.
+    Left out is what could not be told: no such record yet, one without a time, no READ on the topic, no leader, or time
+    was up.
 
     Args:
         cluster: Whose log.
@@ -110,11 +111,12 @@ class _Look:
 
 
 def _first_time(part: FetchedPartition, offset: int) -> int | None:
-    """The timestamp of the first record at or after ``offset`` in what was fetched."""
+    """The timestamp of the first record at or after ``offset`` in what was fetched; None where it carries none."""
     try:
-        return next(_record_times(part, offset), None)
+        first = next(_record_times(part, offset), None)
     except BatchError:
         return None  # whoever mirrors it says what is wrong with it
+    return None if first == NO_TIMESTAMP else first
 
 
 def _record_times(part: FetchedPartition, offset: int) -> Iterator[int]:
