@@ -49,7 +49,7 @@ class PositionsWatch:
     Args:
         flow: Whose control topic.
         owner: Whose pumps.
-        halted: Gets the reason of every partition that a pump halted.
+        halted: Gets the reason of every partition that a pump halted, until a pump goes on with it.
 
     Attributes:
         positions: By partition.
@@ -134,6 +134,8 @@ class PositionsWatch:
         halted = position.state == State.HALTED
         if halted:
             self._halted[place] = position.reason
+        else:  # the last round's word may have come after the next one had let it go
+            self._halted.pop(place, None)
         name = f"{position.topic}-{position.partition}"
         for one in _COUNTED:
             if one.count(position) > one.times * self._told.get((place, one), 0):

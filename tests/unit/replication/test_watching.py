@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.own_records import own_batches
-from mmtool.plan.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication import watching
 from mmtool.replication.feed import ControlFeed
-from mmtool.replication.watching import PositionsWatch
-from mmtool.testing.mirror import fetched
+from mmtool.replication.watching import PositionsWatch, booked_position
+from mmtool.testing.mirror import SOURCE_ID, assigned, fetched
 
 PAUSE = PauseRecord(WHOLE_FLOW, "", paused=True, by="ops@host", since_ms=1, reason="night")
 REFUSED = NotAuthorisedError("cluster b refuses the credentials: not loaded yet")
@@ -54,3 +55,22 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
     assert hold is not None
     assert news[0] == f"pauses and failovers cannot be heard of: {trouble}"
     assert len(news) == 2
+
+
+@pytest.mark.parametrize(
+    ("states", "left"),
+    [
+        ([State.HALTED], {(SOURCE_ID, 0): "denied"}),
+        ([State.HALTED, State.RUNNING], {}),
+        ([State.RUNNING, State.HALTED], {(SOURCE_ID, 0): "denied"}),
+    ],
+    ids=["halted", "goes on", "halted by now"],
+)
+def test_what_goes_on_is_not_halted_any_more_though_the_last_round_s_word_came_late(states, left):
+    """It came after the next round had let the partition go: whoever waits for it would take it for given up."""
+    halted = {}
+    watch = PositionsWatch(None, "me", halted)
+    for state in states:
+        reason = "denied" if state is State.HALTED else ""
+        watch._note((SOURCE_ID, 0), replace(booked_position(assigned(), "me"), state=state, reason=reason))
+    assert halted == left
