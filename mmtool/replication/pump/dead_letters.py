@@ -40,6 +40,7 @@ class DeadLetters:
         mirrors: Whose letters.
         freed: Called with the bytes that went.
         wake: Called for a mirror that may go on, once its letters are in the books.
+        books: Called where that is waited for.
         ports: To the target, by shard; opened at the first letter.
     """
 
@@ -49,12 +50,14 @@ class DeadLetters:
         mirrors: Sequence[PartitionMirror],
         freed: Callable[[int], None],
         wake: Callable[[PartitionMirror], None],
+        books: Callable[[], None],
         ports: Callable[[int], LetterPort] | None = None,
     ) -> None:
         self._flow = flow
         self._mirrors = mirrors
         self._freed = freed
         self._wake = wake
+        self._books = books
         self._open = ports or self._to_kafka
         self._ports: dict[int, LetterPort] = {}
         self._posted: set[PartitionMirror] = set()
@@ -65,9 +68,11 @@ class DeadLetters:
             for mirror in self._mirrors:
                 if mirror.letter is not None:
                     await to_its_end(self._post(mirror))
-            for mirror in [mirror for mirror in self._posted if mirror.sendable]:
+            for mirror in [mirror for mirror in self._posted if not mirror.awaits_books]:
                 self._posted.discard(mirror)
                 self._wake(mirror)
+            if self._posted:
+                self._books()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _post(self, mirror: PartitionMirror) -> None:

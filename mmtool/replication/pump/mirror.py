@@ -233,10 +233,7 @@ class PartitionMirror:
         return None if self._in_flight else self.sequence
 
     def looked(self, mark: int | None, log_end: DownstreamOffset) -> None:
-        """The target's log ended there at some moment since ``mark``; told only of a partition at rest.
-
-        Nothing was under way then, so every record of ours below is booked.
-        """
+        """A target at rest ended there at some moment since ``mark``: every record of ours below is booked."""
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
         if log_end < self._recorder.known_to:
@@ -365,6 +362,11 @@ class PartitionMirror:
         if blocks:
             self.open_block = blocks[-1]
         return blocks
+
+    @property
+    def awaits_books(self) -> bool:
+        """Whether what is behind its last letter waits for `stored`."""
+        return self._unsent.awaits_books
 
     def stored(self) -> None:
         """What `take_blocks` gave last is on the target."""

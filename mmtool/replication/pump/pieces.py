@@ -43,9 +43,14 @@ class Unsent(deque[ReadyBatch]):
     letters_to = stored_to = 0
 
     @property
+    def awaits_books(self) -> bool:
+        """Whether nothing goes for the sake of A."""
+        return self.letters_to > self.stored_to
+
+    @property
     def goes(self) -> bool:
         """Whether the next one may be sent."""
-        return bool(self) and not isinstance(self[0], DeadLetter) and self.letters_to <= self.stored_to
+        return bool(self) and not isinstance(self[0], DeadLetter) and not self.awaits_books
 
     def drop(self) -> int:
         """Forgets all of it; how many bytes that were."""

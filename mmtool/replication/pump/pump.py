@@ -121,7 +121,8 @@ class FlowPump:
             self.target, self.mirrors, self._freed, self._failed, self.round_trips, self.pace.quotas
         )
         with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
-        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake)
+        self._books_due = asyncio.Event()
+        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake, self._books_due.set)
         self.reader = SourceReader(
             self.source,
             self.mirrors,
@@ -192,10 +193,14 @@ class FlowPump:
                 return
 
     async def keep_books(self) -> None:
-        """Stores runs and positions each second until cancelled, which cuts no write off in the middle."""
+        """Stores runs and positions each second, and at once for a letter's sake.
+
+        Until cancelled, which cuts no write off in the middle.
+        """
         while True:
             before = time.monotonic()
-            await asyncio.sleep(_BOOKS_SECONDS)
+            await came_within(_BOOKS_SECONDS, self._books_due.wait())
+            self._books_due.clear()
             if time.monotonic() - before > SILENT_SECONDS:
                 self._woke_at = time.monotonic()
             await to_its_end(self._flush())

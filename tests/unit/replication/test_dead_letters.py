@@ -52,10 +52,10 @@ def mirror():
     return found
 
 
-def run(mirror, box, until):
+def run(mirror, box, until, books=lambda: None):
     freed, woken = [], []
     flow = SimpleNamespace(identity=IDENTITY)
-    letters = DeadLetters(flow, [mirror], freed.append, woken.append, lambda _: box)
+    letters = DeadLetters(flow, [mirror], freed.append, woken.append, books, lambda _: box)
 
     async def go():
         running = asyncio.create_task(letters.run())
@@ -83,6 +83,17 @@ def test_it_goes_beside_the_topic_once_and_the_mirror_goes_on(mirror):
     assert (len(box.posted), mirror.frontier, mirror.sendable, woken) == (1, 1, True, [mirror])
     assert freed == [held - mirror.held_bytes]
     assert mirror.dead_letters == 1
+
+
+def test_the_books_are_asked_for_at_once_so_that_many_letters_do_not_wait_a_second_each(mirror):
+    def books():
+        mirror.take_blocks()
+        mirror.stored()
+        asked.append(mirror.frontier)
+
+    asked, turns = [], []
+    _, woken = run(mirror, Box(), lambda woken: woken and (turns.append(1) or len(turns) > 50), books)
+    assert (woken, asked) == ([mirror], [1])
 
 
 def test_nothing_behind_it_is_sent_before_the_books_have_passed_it(mirror):
