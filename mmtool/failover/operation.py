@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Actions = Mapping[StepName, Callable[[], None]]
 
 
+_OF_ALL_GROUPS = frozenset({StepName.WRITE, StepName.READ_BACK})
+"""Steps that refuse only where no group has moved."""
+
+
 class StepState(StrEnum):
     """The contract's words."""
 
@@ -182,12 +186,17 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
 
 
 def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog, undo: Actions) -> Operation:
-    """A write that was refused as a whole has changed nothing, as its error says.
+    """A write that was refused as a whole has changed nothing, as its error says; no later step's refusal means that.
 
     Who does not answer behind the point of no return may have taken what was sent: that is no "nothing was changed".
     """
-    nothing = operation.point_of_no_return_passed and isinstance(error, RefusedError)
-    if operation.point_of_no_return_passed and isinstance(error, UnreachableError):
+    refused = isinstance(error, RefusedError)
+    nothing = operation.point_of_no_return_passed and refused and step.name in _OF_ALL_GROUPS
+    if (
+        operation.point_of_no_return_passed
+        and not nothing
+        and isinstance(error, RefusedError | UnreachableError)
+    ):
         error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)

@@ -189,6 +189,19 @@ def test_a_write_that_is_refused_whole_lowers_the_fence(scene, ran):
     assert (ended.operation.error.exit_code, scene.fences.rules) == (3, {MAY})
 
 
+def test_a_refusal_behind_the_write_leaves_the_fence_up_for_groups_that_have_moved(scene, ran):
+    """A control topic that cannot be made while a broker is down, as a flow has none that MirrorMaker 2 ran."""
+    scene.marks.failure = RefusedError("west refuses to create the control topic: INVALID_REPLICATION_FACTOR")
+    ended = ran()
+    row = ended_row(ended)
+    assert (ended.operation.error.exit_code, row["point_of_no_return_passed"]) == (6, True)
+    assert (states(ended)["fence"], scene.fences.rules) == ("done", {MAY, FENCE})
+    assert (scene.target.groups.committed["app"], found(scene).may(Event.CANCEL)) == (
+        {REMOTE: Commit(50)},
+        False,
+    )
+
+
 def test_a_fence_that_cannot_be_lowered_is_six_with_the_way_to_lower_it(scene, ran):
     scene.fences.undeletable = {FENCE}
     ended = ran(drain=lambda *_: signal.raise_signal(signal.SIGINT))
