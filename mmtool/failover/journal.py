@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool import __version__
 from mmtool.errors import MmtoolError, OwnedElsewhereError
-from mmtool.failover.operation import StepState
+from mmtool.failover.operation import StepState, TakenUpError
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState
 from mmtool.folders import state_root
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from mmtool.plan.steps import Names, Step
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId, TopicPartition
+
+_ALONE_SECONDS = 5.0
+"""So long after its last word nobody else can have had the seat: half of a session timeout."""
 
 
 class JournalPort(Protocol):
@@ -91,6 +94,7 @@ class Journalist:
     """A `StepLog` that writes down, and what else there is to write down.
 
     A. Nothing is told out of order: entries are numbered, and each is on record before the next is written.
+    B. Nothing is written over what another process has told of the same operation: whoever was frozen looks first.
 
     Attributes:
         number: Of the last entry.
@@ -105,6 +109,35 @@ class Journalist:
     clock: Callable[[], float] = time.time
     operation: Operation | None = field(default=None)
     _deaf: bool = False
+    _alone_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alone_at = self.clock()
+
+    def still_ours(self) -> None:
+        """Look whether another process has taken the operation up or ended it, where there was time for that.
+
+        Raises:
+            TakenUpError: One has.
+            MmtoolError: As the journal's ``entries``.
+        """
+        if self.operation is None or abs(self.clock() - self._alone_at) < _ALONE_SECONDS:
+            return
+        self._all_entries()
+
+    def _all_entries(self) -> list[Entry]:
+        """The whole journal. Whoever is frozen while it is read has been away since before that."""
+        assert self.operation is not None
+        name, alone_at = self.operation.plan.operation_id, self.clock()
+        entries = list(self.port.entries())
+        if any(entry.operation_id == name and entry.number > self.number for entry in entries):
+            raise TakenUpError(
+                f"operation {name} was taken up or ended by another process meanwhile; nothing more was written by"
+                " this one, which was stopped or cut off",
+                remedy=f"mmtool failover show {name}",
+            )
+        self._alone_at = alone_at
+        return entries
 
     def began(self, operation: Operation) -> None:
         about, plan = self.about, operation.plan
@@ -199,9 +232,10 @@ class Journalist:
 
         Raises:
             OwnedElsewhereError: One was completed since this one began: what was planned is not what is there.
+            TakenUpError: Another process has taken this one up.
         """
         assert self.operation is not None
-        entries, name = list(self.port.entries()), self.operation.plan.operation_id
+        entries, name = self._all_entries(), self.operation.plan.operation_id
         found = {one.operation_id: one for one in recorded(entries)}
         ours, wanted = found.pop(name), set(groups)
         same = [one for one in found.values() if wanted & set(one.group_names)]
@@ -257,18 +291,21 @@ class Journalist:
         """What has happened has happened: that it cannot be written down is said, and changes nothing."""
         try:
             self._write(operation, told)
+        except TakenUpError:
+            raise
         except MmtoolError as error:
             warn(f"the journal does not know of this: {error.message}")
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
         self.operation = operation
-        at_ms, standing = int(self.clock() * 1000), operation.standing
+        self.still_ours()
+        alone_at, standing = self.clock(), operation.standing
         entries = [
             Entry(
                 operation.plan.operation_id,
                 self.number + count,
                 kind,
-                at_ms,
+                int(alone_at * 1000),
                 self.about.by,
                 standing.state,
                 operation.point_of_no_return_passed,
@@ -278,6 +315,7 @@ class Journalist:
         ]
         try:
             self.port.append(entries)
+            self._alone_at = alone_at
         finally:
             self.number += len(entries)
             self._copy(operation.plan.operation_id, entries)

@@ -93,6 +93,8 @@ class Records(Protocol):
 
     def measured_by(self, figures: Callable[[], Figures]) -> None: ...
 
+    def still_ours(self) -> None: ...
+
     def open_others(self, groups: Collection[str]) -> Sequence[Recorded]: ...
 
     def of_flow(self) -> Sequence[Recorded]: ...
@@ -208,6 +210,7 @@ class Landing:
     def write(self) -> None:
         """All groups; one that is refused in part is put back at once."""
         self.ways.seat.hold()
+        self.ways.journal.still_ours()
         found = self._found() if self.resumed else {}
         left = [plan for plan in self.plans if plan.group not in found]
         self.results = (*found.values(), *commit_all(self.ways.target.groups, left).values())

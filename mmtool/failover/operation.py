@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
+from mmtool.errors import (
+    MmtoolError,
+    OwnedElsewhereError,
+    PartlyAppliedError,
+    RefusedError,
+    StoppedError,
+    UnreachableError,
+)
 from mmtool.failover.states import START, Event, OperationState, Phase, Standing, advance, can
 from mmtool.failover.stopping import Stops
 from mmtool.plan.steps import POINT_OF_NO_RETURN, Mode, StepName
@@ -32,6 +39,10 @@ class StepState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     UNDONE = "undone"
+
+
+class TakenUpError(OwnedElsewhereError):
+    """Another process has gone on with this operation: what it has prepared, and its words, are that one's by now."""
 
 
 class StepLog(Protocol):
@@ -133,6 +144,7 @@ def run(
             it does not come to them again.
 
     Raises:
+        TakenUpError: It is another process's by now; nothing is taken back.
         MmtoolError: That it begins could not be put on record; nothing was done.
     """
     operation = operation.after(Event.BEGIN if operation.standing == START else Event.RESUME)
@@ -178,6 +190,8 @@ def _attempt(action: Callable[[], None], stops: Stops, *, finish: bool) -> Mmtoo
     try:
         with stops.shielded() if finish else stops.listening():
             action()
+    except TakenUpError:
+        raise
     except MmtoolError as error:
         return error
     except KeyboardInterrupt:

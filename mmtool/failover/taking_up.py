@@ -295,12 +295,13 @@ def take_back(
         What was taken back.
 
     Raises:
-        OwnedElsewhereError: Another operation is under way.
+        OwnedElsewhereError: Another operation is under way, or this one is another process's by now.
         RefusedError: Groups are at work by now, or have gone on; nothing was changed.
         MmtoolError: A part could not be done; what was done stays.
     """
     ways.seat.join()
     ways.seat.hold()
+    ways.journal.still_ours()
     taking = rehearse()
     if taking.refusal is not None:
         raise taking.refusal

@@ -6,15 +6,17 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover import emergency, failback
+from mmtool.failover.journal import Both
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import rehearse_release, release
 from mmtool.failover.states import Event, OperationState
-from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
 from mmtool.plan.diverged import diverged_of
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.steps import StepName
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene
@@ -148,3 +150,103 @@ def test_a_mark_that_is_another_one_than_was_agreed_to_is_left_as_it_is(scene, s
         releasing(scene, lambda: scene.state.marked(anew))()
     assert (refused.value.exit_code, refused.value.code) == (3, "marks_changed")
     assert list(scene.state.view.failed_over.values()) == ([anew] if stays else [])
+
+
+class Sleeps:
+    """A `StepLog` under which the process is frozen for a minute before a step, in which something comes."""
+
+    def __init__(self, journalist, step, meanwhile):
+        self.journalist, self.step, self.meanwhile = journalist, step, meanwhile
+
+    def intended(self, operation, step):
+        if step.name is self.step:
+            self.meanwhile()
+            self.journalist.clock = lambda: time.time() + 60.0
+
+    def __getattr__(self, _):
+        return lambda *_: None
+
+
+def frozen_at(scene, step, meanwhile):
+    """An emergency of ``app`` whose process is frozen at a step, after which ``meanwhile`` is done with it."""
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
+    ways, journalist = scene.ways(rehearsal)
+    log = Both(journalist, Sleeps(journalist, step, lambda: meanwhile(scene, rehearsal.plan.operation_id)))
+    return lambda: emergency.execute(rehearsal, ways, log)
+
+
+def on_record(scene, name):
+    (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
+    return one
+
+
+def resumed_and_gone_on(scene, name):
+    """By another host; then its application is started, reads on and is stopped."""
+    since = on_record(scene, name)
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)), operation_id=name)
+    ways, log = scene.ways(rehearsal, since=since)
+    if since.operation.point_of_no_return_passed:
+        assert finish_forward(since, ways, log)[0].error is None
+    else:
+        assert emergency.execute(rehearsal, ways, log, since=since.operation.standing).operation.error is None
+    goes_on(scene)
+
+
+def cancelled(scene, name):
+    one = on_record(scene, name)
+    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    take_back(
+        lambda: rehearse_taking_back(
+            one, Event.CANCEL, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=()
+        ),
+        ways,
+        log,
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "meanwhile"),
+    [
+        (StepName.TRANSLATE, resumed_and_gone_on),
+        (StepName.VALIDATE, resumed_and_gone_on),
+        (StepName.WRITE, resumed_and_gone_on),
+        (StepName.TRANSLATE, cancelled),
+        (StepName.VALIDATE, cancelled),
+    ],
+)
+def test_who_was_frozen_while_another_host_ended_its_operation_changes_nothing_of_it(scene, step, meanwhile):
+    """Nobody is in the seat any more when it wakes up: what stands in the journal tells it."""
+    there = []
+
+    def ended(scene, name):
+        meanwhile(scene, name)
+        there.extend(everything(scene))
+
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+        frozen_at(scene, step, ended)()
+    assert everything(scene) == there
+
+
+def everything(scene):
+    groups = {name: dict(of) for name, of in scene.target.groups.committed.items()}
+    return [dict(scene.journal.stored), groups, scene.marks.failed_over, scene.marks.moved]
+
+
+def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it_awake(scene):
+    """The journal has taken it; when its answer is read, a minute has passed."""
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
+    _, journalist = scene.ways(rehearsal)
+    append, name = scene.journal.append, rehearsal.plan.operation_id
+
+    def asleep(entries):
+        append(entries)
+        scene.journal.append = append
+        cancelled(scene, name)
+        journalist.clock = lambda: time.time() + 60.0
+
+    scene.journal.append = asleep
+    begun = Operation(rehearsal.plan).after(Event.BEGIN)
+    journalist.began(begun)
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+        journalist.intended(begun, rehearsal.plan.steps[0])
+    assert state_of(scene, name) is OperationState.CANCELLED
