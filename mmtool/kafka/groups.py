@@ -240,7 +240,7 @@ class KafkaGroups:
 
     def _refused_of(self, _: str, answer: dict[TopicPartition, int]) -> dict[TopicPartition, Problem]:
         """What was refused; the same commit again does no harm, so a passing answer is asked again."""
-        problems = {place: problem_of(code) for place, code in answer.items() if code != Code.NONE}
+        problems = {place: _not_taken(code) for place, code in answer.items() if code != Code.NONE}
         if any(is_passing(KafkaError(code)) for code in answer.values()):
             raise NotNowError(_RefusedError(problems))
         return problems
@@ -385,6 +385,12 @@ class _RefusedError(Exception):
     def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
         super().__init__(str(next(iter(problems.values()))))
         self.problems = problems
+
+
+def _not_taken(code: int) -> Problem:
+    """A passing answer leaves open what became of the commit: replicas may have it, of this attempt or another."""
+    problem = problem_of(code)
+    return Problem(UnreachableError.code, str(problem)) if is_passing(KafkaError(code)) else problem
 
 
 def _may_not_read(rights: Rights | Unknown) -> bool:

@@ -12,9 +12,12 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import DescribedGroup
 from mmtool.kafka.wire.rights import Rights
+from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +82,28 @@ def test_a_broker_that_dies_while_rights_are_asked_for_is_a_cluster_that_does_no
     groups = groups_on(Dying(), monkeypatch)
     with pytest.raises(UnreachableError, match="cluster lab failed at asking for rights: connection refused"):
         groups.missing_rights({"app": [TopicPartition("orders", 0)]})
+
+
+class Losing(Dying):
+    """A coordinator that loses its replicas, or its office, with a commit in its log."""
+
+    def __init__(self, code):
+        self.code = code
+
+    async def coordinator(self, *_):
+        return 0
+
+    async def send(self, _, request):
+        return dict.fromkeys([ORDERS], self.code)
+
+
+@pytest.mark.parametrize("code", [Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR])
+def test_a_commit_that_is_answered_with_not_now_until_the_end_may_have_been_taken(code, monkeypatch):
+    problems = groups_on(Losing(code), monkeypatch).alter("app", {ORDERS: Commit(5)})
+    assert {place: problem.name for place, problem in problems.items()} == {ORDERS: UnreachableError.code}
+
+
+def test_a_commit_that_is_refused_for_good_has_not(monkeypatch):
+    unknown_member_id = 25
+    problems = groups_on(Losing(unknown_member_id), monkeypatch).alter("app", {ORDERS: Commit(5)})
+    assert {place: problem.name for place, problem in problems.items()} == {ORDERS: "UNKNOWN_MEMBER_ID"}
