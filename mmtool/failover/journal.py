@@ -132,8 +132,7 @@ class Journalist:
         entries = list(self.port.entries())
         if any(entry.operation_id == name and entry.number > self.number for entry in entries):
             raise TakenUpError(
-                f"operation {name} was taken up or ended by another process meanwhile; nothing more was written by"
-                " this one, which was stopped or cut off",
+                f"operation {name} was taken up or ended by another process meanwhile; this one wrote nothing more",
                 remedy=f"mmtool failover show {name}",
             )
         self._alone_at = alone_at
@@ -237,14 +236,17 @@ class Journalist:
         assert self.operation is not None
         entries, name = self._all_entries(), self.operation.plan.operation_id
         found = {one.operation_id: one for one in recorded(entries)}
-        ours, wanted = found.pop(name), set(groups)
+        del found[name]
+        wanted = set(groups)
         same = [one for one in found.values() if wanted & set(one.group_names)]
         began = next(at for at, entry in enumerate(entries) if entry.operation_id == name)
         since = {entry.operation_id for entry in entries[began:]}
+        later = since.difference(entry.operation_id for entry in entries[:began])
         for one in same:
             if one.state is OperationState.COMPLETED and one.operation_id in since:
                 raise _overtaken(one)
-        return [one for one in same if one.is_open and not _waits_for(one, ours)]
+        waits = {one.operation_id for one in same if not one.head.point_of_no_return_passed} & later
+        return [one for one in same if one.is_open and one.operation_id not in waits]
 
     def of_flow(self) -> list[Recorded]:
         """Every operation on the same flow, this one included."""
@@ -373,11 +375,6 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
         " was written by this one",
         remedy="see where they are with `mmtool failover list`, then type it again for those that are left",
     )
-
-
-def _waits_for(other: Recorded, ours: Recorded) -> bool:
-    began = [(one.began_ms, one.operation_id) for one in (ours, other)]
-    return began[0] < began[1] and not other.head.point_of_no_return_passed
 
 
 def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:

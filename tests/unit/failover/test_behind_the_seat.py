@@ -1,6 +1,8 @@
 """Minutes may pass between a question and its answer, and seconds until the seat is had: what came then counts."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -108,12 +110,39 @@ def test_an_operation_that_ended_before_ours_has_overtaken_nobody_whatever_its_h
 
 
 def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s_clock_said(scene):
+    rehearsal, theirs = (emergency.rehearse(scene.side, GroupSelection(("app",))) for _ in range(2))
+    _, journalist = scene.ways(rehearsal)
+    ways, log = scene.ways(theirs)
+    log.clock = lambda: time.time() - 3600.0
+    begun = Operation(rehearsal.plan).after(Event.BEGIN)
+    typed = Sleeps(SimpleNamespace(), StepName.WRITE, lambda: journalist.began(begun))
+    assert emergency.execute(theirs, ways, Both(log, typed)).operation.error is None
+    with pytest.raises(OwnedElsewhereError, match="has moved some of these groups meanwhile"):
+        journalist.open_others(("app",))
+
+
+def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
     _, journalist = scene.ways(rehearsal)
     journalist.began(Operation(rehearsal.plan).after(Event.BEGIN))
     failed_over(scene, "app", ahead=-3600.0)
-    with pytest.raises(OwnedElsewhereError, match="has moved some of these groups meanwhile"):
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
         journalist.open_others(("app",))
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+@pytest.mark.parametrize("first", ["theirs", "ours"])
+def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said(scene, first, ahead):
+    """And what was begun later, and has written nothing, is not."""
+    theirs, ours = (scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",)))) for _ in range(2))
+    theirs[1].clock = lambda: time.time() + ahead
+    for ways, journalist in (theirs, ours) if first == "theirs" else (ours, theirs):
+        plan = replace(
+            emergency.rehearse(scene.side, GroupSelection(("app",))).plan, operation_id=ways.operation_id
+        )
+        journalist.began(Operation(plan).after(Event.BEGIN))
+    in_the_way = [one.operation_id for one in ours[1].open_others(("app",))]
+    assert in_the_way == ([theirs[0].operation_id] if first == "theirs" else [])
 
 
 def releasing(scene, meanwhile):
