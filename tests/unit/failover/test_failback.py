@@ -211,7 +211,8 @@ def test_an_export_that_is_there_and_whole_is_kept_when_it_is_taken_up_again(sce
     (path,) = tmp_path.glob("*.jsonl")
     stamp = path.stat().st_mtime_ns
     again = rehearse(scene.both, BOTH, operation_id=rehearsal.plan.operation_id)
-    ways, journalist = scene.ways(again, home=True)
+    (before,) = recorded(scene.journal.entries())
+    ways, journalist = scene.ways(again, since=before, home=True)
     execute(again, scene, ways, journalist, folder=tmp_path)
     assert (path.stat().st_mtime_ns, read_export(path).records) == (stamp, 5)
 
