@@ -2,6 +2,7 @@
 
 F  a group is never moved back, never touched while somebody is in it, and never again for a minute once somebody else
    has moved it
+L  what somebody else has moved between the look and the commit is left as it is
 M  a group whose place is the target now is not committed for: not even one whose mark comes in the middle of a turn,
    as long as its own request has not been sent
 O  a group of which the target tells us nothing keeps no other one from being followed
@@ -31,6 +32,8 @@ Offsets = dict[TopicPartition, Commit]
 _EVERYTHING_SECONDS = 60.0
 _STILL_SECONDS = 60.0
 _RENEWALS = 4
+_FRESH_SECONDS = 0.2
+"""So old a look may be when a group's commit is sent: a turn over thousands of groups takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,7 @@ class Follower:
     _moved_at: dict[str, float] = field(default_factory=dict)
     _denied: dict[str, MmtoolError] = field(default_factory=dict)
     _everything_at: float | None = None
+    _looked_at: float = 0.0
     _retention_seconds: float = 0.0
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
@@ -123,6 +127,7 @@ class Follower:
         return self._told(groups[:half]) + self._told(groups[half:])
 
     def _asked(self, groups: list[str]) -> list[GroupFacts]:
+        self._looked_at = self.now()
         standing, before = self.target.groups.describe(groups), self.target.groups.commits(groups)
         return [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in groups]
 
@@ -138,7 +143,7 @@ class Follower:
             }
         )
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            sent = list(pool.map(self._commit, planned, planned.values()))
+            sent = list(pool.map(self._commit, facts, planned.values()))
         return {
             group.group: self._followed(
                 group, wanted[group.group], offsets, problems, renewed=group.group in old
@@ -204,15 +209,30 @@ class Follower:
             for group, offsets in planned.items()
         }
 
-    def _commit(self, group: str, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
+    def _commit(self, group: GroupFacts, offsets: Offsets) -> tuple[Offsets, Mapping[TopicPartition, str]]:
         """One request for the group; what was sent, and what went wrong, by partition."""
-        if not offsets or group in self.moved():
+        name = group.group
+        if not offsets or name in self.moved():
             return {}, {}
         try:
-            problems = self.target.groups.alter(group, offsets)
+            moved = self._moved_since(group, offsets)
+            offsets = {place: commit for place, commit in offsets.items() if place not in moved}
+            problems = self.target.groups.alter(name, offsets) if offsets else {}
         except MmtoolError as error:
             return offsets, dict.fromkeys(offsets, error.message)
-        return offsets, {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
+        said = {place: f"{place}: {problem}" for place, problem in sorted(problems.items())}
+        return offsets, said | moved
+
+    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, str]:
+        """What somebody else has moved since the look, with what is said of it; see L."""
+        if self.now() - self._looked_at < _FRESH_SECONDS:
+            return {}
+        now, before = self.target.groups.commits([group.group])[group.group], group.before
+        return {
+            place: f"{place}: was moved by somebody else just now"
+            for place in offsets
+            if now.get(place) != before.get(place)
+        }
 
     def _followed(
         self,

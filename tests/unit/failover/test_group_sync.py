@@ -105,6 +105,24 @@ def test_a_group_that_is_further_on_the_target_is_never_moved_back(turns):
     assert turns.committed == [18, 10]
 
 
+def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back(turns, monkeypatch):
+    target = turns.scene.target
+
+    def slowly(seconds=target.offsets_retention_seconds):
+        turns.clock += 5
+        turns.scene.commits("app", "east.orders", 18, cluster=target)
+        return seconds()
+
+    monkeypatch.setattr(target, "offsets_retention_seconds", slowly)
+    row = turns.row()
+    assert (row.state, row.reason) == (
+        "behind",
+        "group app east.orders-0: was moved by somebody else just now",
+    )
+    assert turns.committed == [18, 10]
+    assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])
+
+
 def test_who_commits_without_being_in_the_group_is_told_of(turns):
     turns.row()
     turns.scene.commits("app", "east.orders", 3, 10, cluster=turns.scene.target)
