@@ -14,7 +14,7 @@ from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.spark_errors import GivenUpError
+from mmtool.replication.spark_errors import GivenUpError, HungError
 from mmtool.replication.throttling import Throttling
 from mmtool.threads import in_thread, left_behind
 
@@ -95,13 +95,14 @@ class Round:
     show: Callable[[], None]
     say: Callable[[str], None]
     again: TryAgain
-    _given_up: bool = field(default=False, init=False)
+    _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """What the tasks reported when time was up, or they were told to end.
 
         Raises:
             GivenUpError: it was cancelled, for they did not end.
+            HungError: Spark did not answer to that.
             Exception: as `Rounds.run`.
         """
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
@@ -143,9 +144,11 @@ class Round:
         try:
             return job.result()
         except (Exception, asyncio.CancelledError) as error:
-            if self._given_up:
-                raise GivenUpError("the pumps did not end, as when a cluster does not answer") from error
-            raise
+            if self._cancelling is None:
+                raise
+            if isinstance(error, asyncio.CancelledError) and not self._cancelling.done():
+                raise HungError("Spark's JVM does not answer any more") from error
+            raise GivenUpError("the pumps did not end, as when a cluster does not answer") from error
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
@@ -156,9 +159,8 @@ class Round:
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
         if not job.done():
-            self._given_up = True
             self.say("the pumps do not answer: their job is cancelled")
-            left_behind(self._cancel, "cancel")
+            self._cancelling = left_behind(self._cancel, "cancel")
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
 
     def _cancel(self) -> None:

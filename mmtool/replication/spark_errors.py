@@ -26,6 +26,10 @@ class GivenUpError(Exception):
     """A round was cancelled, for its pumps had not ended long after they should have."""
 
 
+class HungError(GivenUpError):
+    """Nor did Spark's JVM answer when it was told to cancel it: no other round would come to its end there."""
+
+
 def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
     """What ends `replicate` where a round failed and is not resumed.
 
@@ -53,5 +57,8 @@ def _without_class(line: str) -> str:
 
 
 def spark_is_gone(error: Exception) -> bool:
+    """Whether nothing can be run in it any more: dead, or as good as that."""
+    if isinstance(error, HungError):
+        return True
     names = {type(e).__name__ for e in (error, error.__cause__, error.__context__) if e is not None}
     return bool(names & {"Py4JNetworkError", "ConnectionRefusedError", "Py4JError", "ConnectionResetError"})

@@ -11,7 +11,7 @@ import pytest
 from mmtool.replication import round as round_module
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.round import Round
-from mmtool.replication.spark_errors import GivenUpError
+from mmtool.replication.spark_errors import GivenUpError, HungError, spark_is_gone
 
 ROUND_SECONDS = 0.05
 GIVEN_UP = "the pumps do not answer: their job is cancelled"
@@ -100,15 +100,20 @@ def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     monkeypatch.setattr(round_module, limit, 0.2)
     outcome, said = ran(Job(None), **how)
     assert (type(outcome), type(outcome.__cause__)) == (GivenUpError, CancelledJobError)
-    assert said == [GIVEN_UP]
+    assert (said, spark_is_gone(outcome)) == ([GIVEN_UP], False)
 
 
-def test_a_jvm_that_hangs_itself_holds_up_no_stop(monkeypatch):
-    monkeypatch.setattr(round_module, "_STOP_SECONDS", 0.1)
+@pytest.mark.parametrize(
+    ("limit", "how"),
+    [("_STOP_SECONDS", {"stop": True}), ("_HUNG_SECONDS", {"lasts": ROUND_SECONDS})],
+    ids=["a stop", "the end of a round"],
+)
+def test_a_jvm_that_hangs_itself_holds_up_nothing_and_gets_no_other_round(monkeypatch, limit, how):
+    monkeypatch.setattr(round_module, limit, 0.1)
     monkeypatch.setattr(round_module, "_CANCEL_SECONDS", 0.1)
     job = FrozenJob()
     try:
-        outcome, said = ran(job, stop=True)
+        outcome, said = ran(job, **how)
     finally:
         job.thawed.set()
-    assert (type(outcome), said) == (GivenUpError, [GIVEN_UP])
+    assert (type(outcome), said, spark_is_gone(outcome)) == (HungError, [GIVEN_UP], True)

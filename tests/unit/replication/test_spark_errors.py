@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.replication.spark_errors import GivenUpError, ended_by, reason_of
+from mmtool.replication.spark_errors import GivenUpError, HungError, ended_by, reason_of
 
 CALLED = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 CANCELLED = "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"
@@ -36,11 +36,12 @@ def test_the_line_that_says_what_happened_is_found(said, reason):
     ("error", "stopped", "kind", "said"),
     [
         (GivenUpError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
+        (HungError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
         (UnreachableError("east is away"), True, UnreachableError, "stopped, but not cleanly: east is away"),
         (ValueError("a bug"), True, MmtoolError, "the round failed: a bug"),
         (GivenUpError("no answer"), False, MmtoolError, "the round failed: no answer"),
     ],
-    ids=["pumps that hang", "a cluster away", "anything else", "five times in a row"],
+    ids=["pumps that hang", "a JVM that hangs", "a cluster away", "anything else", "five times in a row"],
 )
 def test_who_stops_while_a_cluster_is_away_is_told_so_and_not_of_spark(error, stopped, kind, said):
     ended = ended_by(error, stopped=stopped, log=Path("spark.log"))
