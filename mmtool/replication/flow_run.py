@@ -21,6 +21,7 @@ from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.lost_runs import refuse_lost_runs
+from mmtool.replication.lost_state import OwnTopics, own_topic_id
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.refusals import Refusals
@@ -75,6 +76,7 @@ class FlowRun:
         self._positions: Mapping[tuple[str, int], PositionRecord] = {}
         self._predecessor = Predecessor(flow, take_over, self.warnings)
         self._refusals = Refusals(flow, self.owner)
+        self._own = OwnTopics()
         self.is_away = False
         self.shard_count = flow.settings.shards
         self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
@@ -120,13 +122,16 @@ class FlowRun:
         if standby:
             self._predecessor.check_later(say)
 
-    async def take(self, *, in_doubt: bool = False) -> None:
+    async def take(self, *, in_doubt: bool = False, to_mirror: bool = False) -> None:
         """Claims every shard and learns where each partition stands.
 
         Args:
             in_doubt: Fence and resume every shard, whatever is on record: a round of our own failed.
+            to_mirror: As `take_to_mirror`, which see.
         """
         control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
+        if to_mirror:
+            await self._own.check(self.flow, control)
         self._adopt(control)
         self._positions = control.positions
         self._refusals.start(control)
@@ -151,7 +156,7 @@ class FlowRun:
             RefusedError, OwnedElsewhereError: what was mirrored is not on record any more; MM2 runs the flow by now.
         """
         await self._predecessor.check_again()
-        await self.take(in_doubt=in_doubt)
+        await self.take(in_doubt=in_doubt, to_mirror=True)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
         await self.refresh()
 
@@ -169,10 +174,9 @@ class FlowRun:
             return
         self.shard_count = control.flow.shards
         if control.flow.shards != self.flow.settings.shards:
-            self.warnings.append(
-                f"{self.name}: mmtool.shards = {self.flow.settings.shards} is ignored:"
-                f" this flow began with {control.flow.shards}"
-            )
+            wanted = self.flow.settings.shards
+            began = f"this flow began with {self.shard_count}"
+            self.warnings.append(f"{self.name}: mmtool.shards = {wanted} is ignored: {began}")
 
     async def _announce(self, control: ControlView) -> None:
         """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
@@ -311,11 +315,6 @@ class FlowRun:
     ) -> FlowAssignment:
         """What one task does for this flow, and how fast."""
         identity = self.flow.identity
-        runs, control = (
-            self.flow.target.topic_id(name) for name in (identity.runs_topic, identity.control_topic)
-        )
-        assert runs is not None
-        assert control is not None
         return FlowAssignment(
             identity=identity,
             settings=self.flow.settings,
@@ -323,8 +322,8 @@ class FlowRun:
             owner=self.owner,
             round=round_number,
             control_offset=self.watch.offset,
-            runs_topic_id=runs,
-            control_topic_id=control,
+            runs_topic_id=own_topic_id(self.flow, identity.runs_topic),
+            control_topic_id=own_topic_id(self.flow, identity.control_topic),
             shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
             partitions=tuple(p for p in self._planned_partitions() if p.shard in shards),
             bytes_per_second=bytes_per_second,

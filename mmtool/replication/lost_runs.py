@@ -12,6 +12,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
 from mmtool.plan.words import counted
+from mmtool.replication.lost_state import REBUILD
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -52,7 +53,6 @@ async def refuse_lost_runs(
             f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, as of"
             f" {first.topic}-{first.partition}, which was mirrored up to offset {first.upstream_position}:"
             f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted, or emptied",
-            remedy="`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` lets a topic begin"
-            " again",
+            remedy=REBUILD,
             code="runs_lost",
         )

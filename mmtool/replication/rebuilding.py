@@ -7,17 +7,20 @@ that were in doubt stay so: what their healthy partitions hold is for the next `
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.runs_log import read_runs_log
-from mmtool.kafka.state_log import read_control_of_run, read_producers
+from mmtool.kafka.state_log import read_control, read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.people import operator
+from mmtool.plan.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.context import connect
@@ -27,7 +30,13 @@ from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.stateful import closed_records, make_internal_topics, owner_record, write_documents
+from mmtool.replication.stateful import (
+    closed_records,
+    flow_record,
+    make_internal_topics,
+    owner_record,
+    write_documents,
+)
 from mmtool.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
@@ -56,12 +65,14 @@ class Rebuilt:
 
     Attributes:
         named: Topics that are derived whatever is stored of them; without any, what is missing or broken is.
+        anew: The control topic is lost, though there are offset runs: all of it is derived, and it begins anew.
         strays: Records of the runs topic that are none of mmtool's.
         owner: Who runs the flow; nothing can be stored meanwhile. None when nobody does.
     """
 
     flow: FlowNow
     named: Collection[str]
+    anew: bool = False
     parts: dict[Place, Derived] = field(default_factory=dict)
     strays: int = 0
     owner: FlowMember | None = None
@@ -82,7 +93,7 @@ class Rebuilt:
     @property
     def is_needed(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.strays or self.told)
+        return bool(self.anew or self.strays or self.told)
 
     @property
     def sentences(self) -> list[str]:
@@ -96,6 +107,11 @@ class Rebuilt:
             )
         if self.strays:
             said.append(f"struck out of the offset-runs topic, as none of mmtool's: {self.strays} records")
+        if self.anew:
+            said.append(
+                f"{self.flow.identity.control_topic} begins anew, without what had failed over or was paused: the flow"
+                " is paused, until `mmtool flow resume` says that nothing of `mmtool failover list` speaks against it"
+            )
         return said
 
     @property
@@ -128,7 +144,7 @@ def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
         RefusedError: the flow never ran, or its control topic cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    control = read_control_of_run(flow.clusters.settings.target, flow.identity, "derive")
+    control = _control(flow)
     rebuilt = run_loop(_rehearse(flow, topics, control))
     rebuilt.owner = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
     return rebuilt
@@ -143,6 +159,18 @@ def execute_rebuild(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRo
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
     return run_loop(_execute(rebuilt, say))
+
+
+def _control(flow: FlowNow) -> ControlView:
+    """Without a flow on record where it is lost: then there are offset runs.
+
+    Raises:
+        RefusedError: the flow never ran, or it cannot be read.
+    """
+    target, identity = flow.clusters.settings.target, flow.identity
+    if read_runs_log(target, identity).keys:
+        return read_control(target, identity)
+    return read_control_of_run(target, identity, "derive")
 
 
 async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:
@@ -162,11 +190,12 @@ async def _derive(
     producers = await in_thread(read_producers, flow.clusters.settings.target)
     ours = {p.producer_id for p in producers.values() if p.flow == flow.identity.flow}
     origins = Origins.of(context.settings, context.identity, context.source)
-    rebuilt = Rebuilt(flow, named, strays=sum(map(len, log.strays.values())))
+    anew = control.flow is None
+    rebuilt = Rebuilt(flow, named, anew, strays=sum(map(len, log.strays.values())))
     for about in _partitions(flow):
         place = (about.topic_id, about.partition)
         healthy = place in log.keys and place not in log.broken
-        if about.source_topic in named or (not named and not healthy):
+        if anew or about.source_topic in named or (not named and not healthy):
             before = _frontier(log, place) if healthy else None
             told = _told(control.positions.get(place))
             rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
@@ -228,9 +257,9 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
 
 async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     flow, owner = rebuilt.flow, uuid.uuid4().hex
-    control = await in_thread(read_control_of_run, flow.clusters.settings.target, flow.identity, "derive")
-    assert control.flow is not None
-    count, doubt = control.flow.shards, doubtful(control)
+    control = await in_thread(_control, flow)
+    count = control.flow.shards if control.flow is not None else await in_thread(_shards, flow)
+    doubt = doubtful(control) if control.flow is not None else set(range(count))
     topic = flow.identity.control_topic
     await write_documents(context, topic, [owner_record(owner)], tombstones=control.controls)
     shards = await claim_blindly(context, _writable(flow, doubt, count), count, owner)
@@ -238,9 +267,24 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     if found.refusal is not None:
         raise found.refusal
     await _store_all(context, found, log, shards, count)
+    if found.anew:  # last: until then it is lost, and nothing is mirrored
+        await write_documents(context, topic, [replace(flow_record(context), shards=count), _pause()])
     closed = [s for s in shards.values() if s.shard not in doubt]
     await write_documents(context, topic, closed_records(closed, owner))
     return found.rows
+
+
+def _shards(flow: FlowNow) -> int:
+    """How many the flow has, by whose producers are registered: an owner claims them all."""
+    producers = read_producers(flow.clusters.settings.target).values()
+    ours = [one.shard for one in producers if one.flow == flow.identity.flow]
+    return max(ours) + 1 if ours else flow.clusters.settings.shards
+
+
+def _pause() -> PauseRecord:
+    reason = "its control topic was lost: see `mmtool failover list`"
+    at_ms = int(time.time() * 1000)
+    return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
 
 
 def _writable(flow: FlowNow, doubt: Collection[int], count: int) -> dict[int, set[TopicPartition]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.documents import State
 from mmtool.replication.aside import to_its_end
+from mmtool.replication.lost_state import until_gone
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.control import until_told
@@ -216,7 +217,18 @@ class FlowPump:
         await self.positions.flush(heard_ms, self._waiting())
 
     async def _until(self, end: RoundEnd) -> None:
-        endless = (self.reader.run(), self.keep_books(), self.letters.run(), _failure(self.failure))
+        flow = self.flow
+        own = {
+            flow.identity.runs_topic: flow.runs_topic_id,
+            flow.identity.control_topic: flow.control_topic_id,
+        }
+        endless = (
+            self.reader.run(),
+            self.keep_books(),
+            self.letters.run(),
+            until_gone(self.target, own),
+            _failure(self.failure),
+        )
         tasks = [asyncio.ensure_future(c) for c in (end.wait(), self._listen(end), *map(_never, endless))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

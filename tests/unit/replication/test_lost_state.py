@@ -1,0 +1,119 @@
+"""mmtool's own topics are there, lost, or only not heard of: who has mirrored does not begin again without them."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.plan.identity import FlowIdentity
+from mmtool.replication import lost_state
+from mmtool.replication.lost_state import OwnTopics, own_topic_id, until_gone
+from mmtool.replication.pump import presence
+from mmtool.replication.pump.errors import FencedError
+from mmtool.translation.types import ClusterId, TopicId
+
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+CONTROL, RUNS = IDENTITY.control_topic, IDENTITY.runs_topic
+STARTED, NEVER = SimpleNamespace(flow="a record"), SimpleNamespace(flow=None)
+
+
+class Target:
+    """A cluster that lists topics; each answer is the next of ``answers``, and the last one from then on."""
+
+    alias = "west"
+
+    def __init__(self, *answers):
+        self._answers, self.asked = list(answers), 0
+
+    async def refresh(self, topics):
+        self.asked += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        self._known = answer
+        return {
+            name: TopicMetadata(name, TopicId(answer[name]), Code.NONE, [])
+            for name in topics
+            if name in answer
+        }
+
+    def topic_id(self, name):
+        return self._known.get(name)
+
+
+BOTH = {CONTROL: "c1", RUNS: "r1"}
+
+
+@pytest.fixture
+def flow(monkeypatch):
+    """One whose runs topic holds nothing."""
+    monkeypatch.setattr(lost_state, "read_blocks", lambda *_: {})
+    monkeypatch.setattr(lost_state, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(lost_state, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", 0.1)
+    return SimpleNamespace(identity=IDENTITY, settings=SimpleNamespace(target=None), target=Target(BOTH))
+
+
+def check(flow, *controls):
+    async def checked():
+        own = OwnTopics()
+        for control in controls:
+            await own.check(flow, control)
+
+    asyncio.run(checked())
+
+
+def test_a_flow_that_begins_and_one_that_goes_on_are_taken(flow):
+    check(flow, NEVER, STARTED, STARTED)
+
+
+def test_offset_runs_without_a_flow_on_record_are_no_first_start(flow, monkeypatch):
+    monkeypatch.setattr(lost_state, "read_blocks", lambda *_: {"a key": "a block"})
+    check(flow, STARTED)
+    with pytest.raises(RefusedError, match=rf"topic {CONTROL} on west was deleted, or emptied") as refused:
+        check(flow, NEVER)
+    assert (refused.value.code, "flow rebuild" in refused.value.remedy) == ("control_lost", True)
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [
+        ({CONTROL: "c2", RUNS: "r1"}, "control_lost"),
+        ({RUNS: "r1"}, "control_lost"),
+        ({CONTROL: "c1", RUNS: "r2"}, "runs_lost"),
+        ({CONTROL: "c1"}, "runs_lost"),
+    ],
+    ids=["control made again", "control deleted", "runs made again", "runs deleted"],
+)
+def test_who_has_mirrored_is_not_taken_again_without_its_topics(flow, now, code):
+    flow.target = Target(BOTH, now)
+    with pytest.raises(RefusedError) as refused:
+        check(flow, STARTED, STARTED)
+    assert refused.value.code == code
+
+
+def test_a_broker_that_has_not_heard_of_them_yet_is_asked_again(flow):
+    flow.target = Target(BOTH, {}, BOTH)
+    check(flow, STARTED, STARTED)
+
+
+def test_a_pump_ends_once_one_is_gone_and_not_because_a_cluster_is_away(flow):
+    away = ConnectionLostError("west does not answer")
+    target = Target(BOTH, away, {}, BOTH, {CONTROL: "c1", RUNS: "r2"})
+    with pytest.raises(FencedError, match=f"topic {RUNS} was deleted on west"):
+        asyncio.run(until_gone(target, BOTH))
+    assert target.asked == 5
+
+
+def test_a_topic_that_is_not_listed_has_no_id_to_be_planned_with(flow):
+    flow.target = Target({CONTROL: "c1"})
+    asyncio.run(flow.target.refresh([CONTROL]))
+    assert own_topic_id(flow, CONTROL) == "c1"
+    with pytest.raises(UnreachableError, match=f"topic {RUNS} is missing on cluster west"):
+        own_topic_id(flow, RUNS)
