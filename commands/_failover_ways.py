@@ -343,12 +343,12 @@ def _known(
 
 
 def _of_flow(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
-    from mmtool.failover.recorded import recorded
+    from mmtool.failover.recorded import in_journal_order
 
     entries = operations.journal(flow, timeout).entries()
     return [
         one
-        for one in recorded(entries)
+        for one in in_journal_order(entries)
         if (one.names.source, one.names.target) == (flow.source.alias, flow.target.alias)
     ]
 

@@ -139,6 +139,17 @@ class Recorded:
         return self.state in {OperationState.RUNNING, OperationState.FAILED}
 
 
+def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
+    """Every operation of a journal as they began by its order, whatever the clocks of their hosts.
+
+    Raises:
+        RefusedError: As `recorded`.
+    """
+    told = list(entries)
+    began = {name: at for at, name in reversed(list(enumerate(entry.operation_id for entry in told)))}
+    return sorted(recorded(told), key=lambda one: began[one.operation_id])
+
+
 def recorded(entries: Iterable[Entry]) -> list[Recorded]:
     """Every operation of a journal, the oldest first.
 

@@ -6,6 +6,7 @@ Which of that is possible is the table's word (`mmtool.failover.states`), and th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
@@ -23,10 +24,11 @@ from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode, StepName
 from mmtool.plan.undo import Undo, plan_undo
+from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.journal import JournalPort
@@ -177,17 +179,27 @@ class TakingBack:
     Attributes:
         marks: What it has left in the flow's control topic, and that is lifted.
         undoing: The groups whose offsets are put back; nothing to do for an operation that wrote none.
+        since: What has moved some of these groups after it, the last one first.
     """
 
     found: Recorded
     event: Event
     marks: tuple[Document, ...]
     undoing: Undoing
+    since: tuple[Recorded, ...] = ()
 
     @property
     def refusal(self) -> RefusedError | None:
-        """Why it must not be done: groups that are at work, or have gone on."""
-        return self.undoing.refusal
+        """Why it must not be done: groups that are at work, have gone on, or were moved once more."""
+        if not self.since:
+            return self.undoing.refusal
+        last, ours = self.since[0], set(self.found.group_names)
+        return RefusedError(
+            f"operation {last.operation_id} ({last.mode}) by {last.by} has moved"
+            f" {few(sorted(ours & set(last.group_names)))} since: what it has written is not this one's to put back",
+            remedy=f"`mmtool failover rollback {last.operation_id}` first",
+            code="moved_since",
+        )
 
     @property
     def question(self) -> str:
@@ -223,7 +235,8 @@ def rehearse_taking_back(
         identity: Of the flow.
         by: Who is at work, as ``user@host``.
         at_ms: Now, in ms since 1970.
-        others: Operations on the same flow: topics that one of them has moved groups of stay marked, as its own.
+        others: Operations on the same flow, in the order in which they began: topics that one of them has moved groups
+            of stay marked, as its own.
 
     Raises:
         RefusedError: The operation is not where that can be done.
@@ -235,11 +248,22 @@ def rehearse_taking_back(
     names = list(dict.fromkeys(one.group for one in undo.replaced))
     standing, now = target.groups.describe(names), target.groups.commits(names)
     undoing = Undoing(target, tuple(plan_undo(undo, now, standing)))
+    others = list(others)
+    since = tuple(_moved_since(found, others)) if event is Event.ROLL_BACK else ()
     said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return TakingBack(found, event, _away_again(found, said), undoing)
+        return TakingBack(found, event, _away_again(found, said), undoing, since)
     needed = keepers(found.operation_id, others)
-    return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing)
+    return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
+
+
+def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Iterator[Recorded]:
+    """What began later, has moved some of the same groups, and was not rolled back, the last one first."""
+    ours = set(found.group_names)
+    later = takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order))
+    for one in later:
+        if one.mode is not Mode.DRILL and one.may(Event.ROLL_BACK) and ours & set(one.group_names):
+            yield one
 
 
 @dataclass(frozen=True, slots=True)

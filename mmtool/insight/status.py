@@ -106,7 +106,7 @@ class WatchedFlow:
             ends = {place: log.log_end for place, log in bounds.items()}
             starts = {place: log.log_start for place, log in bounds.items()}
             facts = self._unlisted(replace(self._heard(flow, ends, members.result()), starts=starts))
-            if facts.ran and has_silent(facts):
+            if not facts.ran or has_silent(facts):  # a flow without a record of its own may have lost it
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
             if facts.unlisted:
                 facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))

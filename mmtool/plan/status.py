@@ -38,6 +38,8 @@ NEVER = "replicate never ran this flow"
 NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
 NOBODY = "nobody runs the flow"
 NOT_YET_NOBODY = "not mirrored yet, and nobody runs the flow"
+CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` begins it anew"
+RUNS_LOST = "its offset runs are lost: `mmtool flow rebuild` derives them from both logs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,8 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
     """The one row of a flow that has no state yet; None when it has, or when another's flow has failed over."""
     if facts.ran or facts.holds.failed_over:
         return None
+    if facts.blocks:
+        return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=CONTROL_LOST)
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
     reason = f"{client_words(facts.holder)} is taking the flow for the first time"
@@ -348,10 +352,19 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     if state != State.FAILED_OVER:
         again = not facts.begins_again and facts.is_recreated(topic)
         why = source_made_again(topic.name) if again else facts.refused.get(topic.name)
+        why = why or (RUNS_LOST if _has_lost_runs(facts, topic, partition) else "")
         state, reason = (State.HALTED, why) if why else (state, reason)
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return Standing(row, topic.topic_id)
+
+
+def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:
+    """Whether a pump has told of it: it had stored a first block before, and ``flow forget`` strikes out both."""
+    word = facts.positions.get((topic.topic_id, partition))
+    if word is None or word.state is State.STARTING or word.target_topic not in facts.target_ids:
+        return False
+    return word.downstream_position > 0
 
 
 def nobody(facts: FlowFacts) -> str:

@@ -261,3 +261,13 @@ def half_read(directory: Path) -> Scene:
     made.mirrored("orders", 1, [(0, 0, 10)], 10)
     made.commits("app", "orders", 12, 10)
     return made
+
+
+def all_mirrored(directory: Path) -> Scene:
+    """The 60 records of ``orders`` are mirrored; ``app`` and ``late`` have read 50 of them, as checkpoints tell."""
+    made = Scene(directory)
+    made.has("orders", 60)
+    made.mirrored("orders", 0, [(0, 0, 60)], 60)
+    for group in ("app", "late"):
+        made.told(group, "orders", (50, 50), at_ms=int(time.time() * 1000))
+    return made

@@ -21,7 +21,7 @@ from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.steps import StepName
 from mmtool.testing.one_name import OneName
 from mmtool.testing.operations import KilledError
-from mmtool.testing.scene import Scene
+from mmtool.testing.scene import all_mirrored
 from mmtool.translation.types import ClusterId, TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)
@@ -31,11 +31,7 @@ IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "wes
 @pytest.fixture
 def scene(tmp_path):
     """``app`` and ``late`` read ``orders``, whose 60 records are mirrored; ``app`` has a commit on the target."""
-    made = Scene(tmp_path)
-    made.has("orders", 60)
-    made.mirrored("orders", 0, [(0, 0, 60)], 60)
-    for group in ("app", "late"):
-        made.told(group, "orders", (50, 50), at_ms=int(time.time() * 1000))
+    made = all_mirrored(tmp_path)
     made.commits("app", "east.orders", 7, cluster=made.target)
     return made
 

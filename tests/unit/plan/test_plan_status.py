@@ -13,6 +13,8 @@ from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import (
+    CONTROL_LOST,
+    RUNS_LOST,
     SILENT_MS,
     FlowFacts,
     FlowMember,
@@ -390,3 +392,22 @@ def test_a_flow_that_mirror_maker_runs_shows_its_topics_once_they_have_failed_ov
     known = facts(members=(), ran=False, owner=None, holds=FAILED_OVER)
     assert (flow_row(known), only(known).state) == (None, State.FAILED_OVER)
     assert flow_row(replace(known, holds=Holds())).state == State.NEVER_RAN
+
+
+def test_offset_runs_that_are_gone_are_not_told_as_never_mirrored():
+    told = facts(position(age_ms=SILENT_MS + 1))
+    (standing,) = standings(told)
+    assert (standing.row.state, standing.row.reason) == (State.HALTED, RUNS_LOST)
+    for other in (
+        replace(told, positions={}),  # forgotten, or never begun
+        replace(told, target_ids={}),  # with its topic: then it may begin again
+        facts(position(age_ms=SILENT_MS + 1, at=0)),
+    ):
+        (standing,) = standings(other)
+        assert standing.row.state == State.NEVER_RAN
+
+
+def test_a_flow_that_lost_its_control_topic_is_not_told_as_one_that_never_ran():
+    row = flow_row(replace(facts(blocks=[block()]), ran=False))
+    assert (row.state, row.reason) == (State.HALTED, CONTROL_LOST)
+    assert flow_row(replace(facts(), ran=False)).state == State.STARTING

@@ -1,0 +1,90 @@
+"""Groups that were moved more than once are put back in order: nobody puts back what a later operation has written."""
+
+from dataclasses import replace
+
+import pytest
+
+from mmtool.errors import RefusedError
+from mmtool.failover import emergency
+from mmtool.failover.recorded import in_journal_order, recorded
+from mmtool.failover.states import Event
+from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.identity import FlowIdentity
+from mmtool.testing.scene import all_mirrored
+from mmtool.translation.types import ClusterId
+
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+
+
+@pytest.fixture
+def scene(tmp_path):
+    made = all_mirrored(tmp_path)
+    for group in ("app", "late"):
+        made.commits(group, "orders", 50)
+    return made
+
+
+def moved(scene, *groups):
+    """An emergency of these groups, to its end; its name."""
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(groups))
+    ways, log = scene.ways(rehearsal)
+    assert emergency.execute(rehearsal, ways, log).operation.error is None
+    scene.seat.leave()
+    return rehearsal.plan.operation_id
+
+
+def rolled_back(scene, name):
+    entries = list(scene.journal.entries())
+    found = next(one for one in recorded(entries) if one.operation_id == name)
+    rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=found.operation.plan)
+    ways, log = scene.ways(rehearsal, since=found)
+    event, others = Event.ROLL_BACK, in_journal_order(entries)
+    try:
+        take_back(
+            lambda: rehearse_taking_back(
+                found, event, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=others
+            ),
+            ways,
+            log,
+        )
+    finally:
+        scene.seat.leave()
+
+
+def stands(scene, group):
+    return [commit.offset for commit in scene.target.groups.committed.get(group, {}).values()]
+
+
+def test_what_a_later_operation_has_written_is_not_put_back_under_it_though_it_is_the_same_offset(scene):
+    first, second = moved(scene, "app", "late"), moved(scene, "app")
+    with pytest.raises(
+        RefusedError, match=rf"operation {second} \(emergency\) by .* has moved app since"
+    ) as no:
+        rolled_back(scene, first)
+    assert (no.value.code, no.value.exit_code, second in no.value.remedy) == ("moved_since", 3, True)
+    assert (stands(scene, "app"), scene.marks.moved) == ([50], {"app", "late"})
+    rolled_back(scene, second)
+    assert stands(scene, "app") == [50]
+    rolled_back(scene, first)
+    assert (stands(scene, "app"), scene.marks.moved) == ([], set())
+
+
+def test_who_was_moved_by_another_operation_is_in_nobody_s_way(scene):
+    first, second = moved(scene, "app"), moved(scene, "late")
+    rolled_back(scene, first)
+    assert (stands(scene, "app"), stands(scene, "late")) == ([], [50])
+    rolled_back(scene, second)
+    assert stands(scene, "late") == []
+
+
+def test_what_came_later_is_told_by_the_journal_and_not_by_the_clocks_of_hosts(scene):
+    moved(scene, "app")
+    moved(scene, "late")
+    entries = list(scene.journal.entries())
+    first = entries[0].operation_id
+    slow = [
+        replace(one, at_ms=one.at_ms + 86_400_000) if one.operation_id == first else one for one in entries
+    ]
+    assert recorded(slow)[0].operation_id != first
+    assert in_journal_order(slow)[0].operation_id == first
