@@ -28,7 +28,7 @@ from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.journal import JournalPort
@@ -179,21 +179,21 @@ class TakingBack:
     Attributes:
         marks: What it has left in the flow's control topic, and that is lifted.
         undoing: The groups whose offsets are put back; nothing to do for an operation that wrote none.
-        since: What has moved some of these groups after it, the last one first.
+        since: What has moved some of these groups after it; of several the last one.
     """
 
     found: Recorded
     event: Event
     marks: tuple[Document, ...]
     undoing: Undoing
-    since: tuple[Recorded, ...] = ()
+    since: Recorded | None = None
 
     @property
     def refusal(self) -> RefusedError | None:
         """Why it must not be done: groups that are at work, have gone on, or were moved once more."""
-        if not self.since:
+        last, ours = self.since, set(self.found.group_names)
+        if last is None:
             return self.undoing.refusal
-        last, ours = self.since[0], set(self.found.group_names)
         return RefusedError(
             f"operation {last.operation_id} ({last.mode}) by {last.by} has moved"
             f" {few(sorted(ours & set(last.group_names)))} since: what it has written is not this one's to put back",
@@ -249,7 +249,7 @@ def rehearse_taking_back(
     standing, now = target.groups.describe(names), target.groups.commits(names)
     undoing = Undoing(target, tuple(plan_undo(undo, now, standing)))
     others = list(others)
-    since = tuple(_moved_since(found, others)) if event is Event.ROLL_BACK else ()
+    since = _moved_since(found, others) if event is Event.ROLL_BACK else None
     said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
         return TakingBack(found, event, _away_again(found, said), undoing, since)
@@ -257,13 +257,13 @@ def rehearse_taking_back(
     return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
 
 
-def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Iterator[Recorded]:
-    """What began later, has moved some of the same groups, and was not rolled back, the last one first."""
+def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | None:
+    """The last one that began later, has moved some of the same groups, and was not rolled back."""
     ours = set(found.group_names)
-    later = takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order))
-    for one in later:
+    for one in takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order)):
         if one.mode is not Mode.DRILL and one.may(Event.ROLL_BACK) and ours & set(one.group_names):
-            yield one
+            return one
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,9 +168,10 @@ def _control(flow: FlowNow) -> ControlView:
         RefusedError: the flow never ran, or it cannot be read.
     """
     target, identity = flow.clusters.settings.target, flow.identity
-    if read_runs_log(target, identity).keys:
-        return read_control(target, identity)
-    return read_control_of_run(target, identity, "derive")
+    control = read_control(target, identity)
+    if control.flow is None and not read_runs_log(target, identity).keys:
+        return read_control_of_run(target, identity, "derive")
+    return control
 
 
 async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:
