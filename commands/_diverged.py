@@ -71,6 +71,22 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     return found
 
 
+def folder_again(found: Recorded, folder: Path | None) -> Path:
+    """Where an operation that is taken up again writes the file.
+
+    Raises:
+        UsageError: A folder for an operation that writes none.
+    """
+    from mmtool.plan.steps import Mode
+
+    if folder is not None and (found.mode != Mode.FAILBACK or found.head.plan.diverged.kind is not Kind.FILE):
+        raise UsageError(
+            f"--diverged-dir is for the file of diverged records, and {found.operation_id} writes none",
+            remedy="leave it out",
+        )
+    return folder or Path()
+
+
 def _words(kind: Kind, name: str | None) -> str:
     if kind is Kind.TOPIC and not name:
         raise UsageError("--diverged topic needs the topic's name", remedy="name it: --diverged topic NAME")

@@ -125,6 +125,7 @@ def resume(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
+    diverged_dir: tails.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -134,6 +135,7 @@ def resume(
     from mmtool.failover.report import recorded_row
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import is_finished, require
+    from mmtool.plan.steps import Mode
 
     known = _one(config, source, target, timeout, operation_id)
     if is_finished(known.found):
@@ -142,9 +144,12 @@ def resume(
         return
     require(known.found, Event.RESUME)
     found = known.found
+    folder = tails.folder_again(found, diverged_dir)
     asked = operations.Asked("failover resume", execute, yes, output, timeout, found.reason, found)
     if found.operation.point_of_no_return_passed:
         _finish_forward(known, asked)
+    elif found.mode == Mode.FAILBACK:
+        _again_back_home(known, asked, folder)
     else:
         _AGAIN[found.mode](known, asked)
 
@@ -198,9 +203,7 @@ def _again_as_planned(known: Known, asked: operations.Asked) -> None:
     )
 
 
-def _again_back_home(known: Known, asked: operations.Asked) -> None:
-    from pathlib import Path
-
+def _again_back_home(known: Known, asked: operations.Asked, folder: Path) -> None:
     from mmtool.failover import failback
 
     both = both_ways(known.flow, known.back, asked.timeout)
@@ -217,7 +220,7 @@ def _again_back_home(known: Known, asked: operations.Asked) -> None:
             engine_drain(),
             ways,
             log,
-            folder=Path(),
+            folder=folder,
             since=found.operation.standing,
             tools=tails.tools(both, rehearsal, asked.timeout, found),
         ),
@@ -227,7 +230,6 @@ def _again_back_home(known: Known, asked: operations.Asked) -> None:
 _AGAIN = {
     "planned": _again_as_planned,
     "emergency": _again_in_emergency,
-    "failback": _again_back_home,
 }
 
 

@@ -261,6 +261,16 @@ def test_a_rolled_back_operation_is_rolled_back_for_good(failover, emergency):
     assert codes == {"rollback": 3, "resume": 3}
 
 
+def test_a_folder_for_an_operation_that_saves_no_file_is_two(failover, emergency, scene, tmp_path):
+    scene.target.groups.rights_missing = ["READ on group app"]
+    name = row_of(emergency(*EXECUTE))["operation_id"]
+    ended = failover("resume", name, "--diverged-dir", tmp_path, "--execute", "--yes")
+    assert (ended.code, error_of(ended)["message"]) == (
+        2,
+        f"--diverged-dir is for the file of diverged records, and {name} writes none",
+    )
+
+
 def test_resumed_it_goes_by_what_was_said_of_partitions_that_nobody_knows(failover, emergency, scene):
     scene.has("orders", 100, 30)
     for number, end in enumerate((60, 30)):

@@ -292,6 +292,25 @@ def test_a_failback_can_be_kept_and_executed_as_well(failback, home, path, tmp_p
 
 
 @pytest.fixture
+def stopped(monkeypatch, home, failback, tmp_path):
+    """A failback whose folder was not there, as `failover resume` finds it."""
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: home.seat)
+    monkeypatch.setattr("mmtool.commands._failover_ways.both_ways", lambda flow, back, timeout: home.both)
+    monkeypatch.setattr("mmtool.commands._failover_ways.engine_drain", lambda: home)
+    ended = failback("-g", "app", "-g", "late", "--diverged-dir", tmp_path / "away", *EXECUTE)
+    assert ended.code != 0
+    return row_of(ended)["operation_id"]
+
+
+def test_a_failback_is_resumed_with_another_folder_for_its_file(mmtool, home, stopped, tmp_path):
+    (tmp_path / "here").mkdir()
+    resumed = ("failover", "resume", stopped, "--diverged-dir", tmp_path / "here", *EXECUTE)
+    ended = mmtool(*resumed, "-c", home.config, "-o", "json")
+    assert (ended.code, home.source.groups.committed) == (0, AT_HOME)
+    assert [path.parent.name for path in tmp_path.rglob("mmtool-diverged-*")] == ["here"]
+
+
+@pytest.fixture
 def one_name(tmp_path, monkeypatch, home):
     """The same, where topics have one name."""
     made = OneName(tmp_path)
