@@ -237,7 +237,7 @@ class SourceReader:
                 self._pace.took(held)
                 self._fetched(mirror)
             elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
-                await self._out_of_range(mirror)
+                failed = failed or not await self._out_of_range(mirror)
             else:
                 failed = True
                 self._failed(mirror, part)
@@ -254,16 +254,16 @@ class SourceReader:
         elif code not in RETRY_SAME_LEADER:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
-    async def _out_of_range(self, mirror: PartitionMirror) -> None:
-        """The position is outside the log: the range was deleted unread, or the log was cut."""
+    async def _out_of_range(self, mirror: PartitionMirror) -> bool:
+        """The range was deleted unread, or the log was cut; False while that is not sure."""
         try:
             start, end = await self._bounds(mirror)
         except ConnectionLostError:
             self._stale = True
-            return
+            return False
         position = mirror.fetch_position
         if start <= position <= end:
-            return
+            return False
         if position > end:
             self._halt(mirror, f"the source's log ends at {end}, below position {position}: it was truncated")
         elif mirror.untouched:
@@ -277,6 +277,7 @@ class SourceReader:
             deleted = deleted_unmirrored(position, start)
             way_on = "`mmtool.on.data.loss = continue` records the gap and goes on"
             self._halt_behind(mirror, f"{deleted}: {way_on}")
+        return True
 
     async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
         topic, partition = mirror.assignment.topic, mirror.assignment.partition

@@ -52,6 +52,17 @@ class Deleting(OneBroker):
         return {place: ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)}
 
 
+class BoundsAway(Deleting):
+    """It has deleted as well, and does not tell from where on its log begins."""
+
+    asked = 0
+
+    async def send_to_leader(self, topic, partition, request, *, purpose):
+        self.asked += 1
+        ((place, _),) = request.timestamps.items()
+        return {place: ListedOffset(Code.NOT_LEADER_OR_FOLLOWER, 0)}
+
+
 def reading(source, mirror=None):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
@@ -154,3 +165,15 @@ def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_res
     asyncio.run(scene(mirror, log))
     assert (len(log.records), mirror.frontier, mirror.state) == (4, 4, State.HALTED)
     assert mirror.reason.startswith("the source deleted offsets 4 to 8 before they were mirrored")
+
+
+def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pauses():
+    async def scene():
+        source = BoundsAway()
+        task = asyncio.create_task(reading(source).run())
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return source.asked
+
+    assert 2 <= asyncio.run(scene()) <= 6
