@@ -29,6 +29,7 @@ class KafkaJournal:
         """Say where, how the topic is made, and how long one request may take."""
         self._target = target
         self._factor = replication_factor
+        self._seconds = seconds
         self._wire = WireBeside(wire_cluster(target, "journal", role="producer"), seconds)
         self._is_there = False
 
@@ -59,7 +60,8 @@ class KafkaJournal:
 
     def entries(self) -> list[Entry]:
         found = []
-        for record in newest_records(read_log(self._target, JOURNAL_TOPIC)):
+        records = read_log(self._target, JOURNAL_TOPIC, patience_seconds=self._seconds)
+        for record in newest_records(records):
             if record.value is None:
                 continue
             try:

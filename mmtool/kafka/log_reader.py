@@ -44,6 +44,7 @@ def read_log(
     start: Mapping[int, int] = _FROM_THE_START,
     *,
     committed: bool = False,
+    patience_seconds: float = 10.0,
 ) -> Iterator[LogRecord]:
     """All records of ``topic`` that exist when asked, in order within a partition; keyless ones are left out.
 
@@ -54,6 +55,7 @@ def read_log(
         start: Offsets to begin at, by partition; one that the log no longer holds stands for its beginning.
         committed: Without records of transactions that were aborted, or are open: mmtool's own topics hold none, only
             fencing markers.
+        patience_seconds: How long to wait for the cluster to tell whether the topic is there.
 
     A topic that does not exist has no records.
 
@@ -65,9 +67,8 @@ def read_log(
 
     consumer = Consumer(reader_config(cluster, committed=committed))
     try:
-        there = _partitions(
-            consumer, cluster, topic
-        )  # asked in any case: it also tells the client the leaders
+        # asked in any case: it also tells the client the leaders
+        there = _partitions(consumer, cluster, topic, patience_seconds)
         places = [p for p in there if partitions is None or p in partitions]
         if not places:
             return
@@ -95,8 +96,8 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
     }
 
 
-def _partitions(consumer: Any, cluster: ClusterSettings, topic: str) -> list[int]:
-    metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:
+    metadata = consumer.list_topics(topic, timeout=patience_seconds).topics[topic]
     if metadata.error is not None:
         from confluent_kafka import KafkaError
 

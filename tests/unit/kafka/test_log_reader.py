@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +12,7 @@ from confluent_kafka import KafkaError
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka import log_reader
+from mmtool.kafka.journal import KafkaJournal
 from mmtool.kafka.log_reader import _until_the_end
 
 WEST = ClusterSettings(alias="west", bootstrap_servers="nowhere:1")
@@ -81,3 +83,11 @@ def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to(mon
     busy = itertools.chain([end_of(0)], (Message(0, offset) for offset in itertools.count()))
     with pytest.raises(UnreachableError, match="west stopped answering while mmtool-runs was read"):
         read(busy, 0, 1)
+
+
+def test_a_journal_is_waited_for_as_long_as_the_command_line_says():
+    silent = ClusterSettings(alias="west", bootstrap_servers="127.0.0.1:1")
+    began = time.monotonic()
+    with pytest.raises(UnreachableError):
+        KafkaJournal(silent, 1, 0.5).entries()
+    assert time.monotonic() - began < 5
