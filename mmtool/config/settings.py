@@ -199,6 +199,11 @@ class FlowSettings(_Frozen):
         return self.isolation == "read_committed"
 
     @property
+    def begins_again(self) -> bool:
+        """Whether a mirror whose topic is another one by now begins again, and is not refused."""
+        return self.on_topic_recreated == "restart"
+
+    @property
     def keeps_names(self) -> bool:
         """Whether a topic has the same name on both sides."""
         return isinstance(self.policy, IdentityPolicy)

@@ -151,7 +151,7 @@ class WatchedFlow:
             now_ms=int(time.time() * 1000),
             holds=control.holds,
             refused=control.refused_beside(flow.topics),
-            begins_again=settings.on_topic_recreated == "restart",
+            begins_again=settings.begins_again,
         )
 
     def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:

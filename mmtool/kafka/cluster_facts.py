@@ -18,7 +18,7 @@ from mmtool.kafka.log_parts import read_parts
 from mmtool.kafka.patience import ask, result
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.cluster import COMMITS
-from mmtool.kafka.wire.codec import topic_id_from_bytes
+from mmtool.kafka.wire.codec import known_as, topic_id_from_bytes
 from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
@@ -83,7 +83,7 @@ class KafkaCluster:
         names = [name for name, topic in self._metadata("listing topics").topics.items() if not topic.error]
         answers = self._described(names, self._take)
         return {
-            name: TopicFacts(name, topic_id_of(answer.topic_id), len(answer.partitions))
+            name: TopicFacts(name, known_as(name, topic_id_of(answer.topic_id)), len(answer.partitions))
             for name, answer in answers.items()
             if answer is not None
         }

@@ -18,7 +18,7 @@ from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client
 from mmtool.plan.partition_rows import STILL, PartitionRow
 from mmtool.plan.retention import deleted_unmirrored, passing
-from mmtool.plan.topics import BEGIN_AGAIN, source_made_again
+from mmtool.plan.topics import BEGIN_AGAIN, not_the_same
 from mmtool.plan.words import joined, moment
 from mmtool.translation.types import TopicPartition
 
@@ -147,10 +147,10 @@ class FlowFacts:
             return None
         return position if self.now_ms - position.observed_ms < SILENT_MS else None
 
-    def is_recreated(self, topic: TopicFacts) -> bool:
-        """Whether only another topic of that name was mirrored, as far as blocks were read (KIP-516)."""
-        mirrored = self._ids_by_name.get(topic.name, set())
-        return bool(mirrored) and topic.topic_id not in mirrored
+    def other_than(self, topic: TopicFacts) -> str:
+        """Why a topic is refused of whose name only another one was mirrored, as far as blocks were read (KIP-516)."""
+        mirrored = self._ids_by_name.get(topic.name, ())
+        return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=self.begins_again)
 
     @cached_property
     def _ids_by_name(self) -> dict[str, set[TopicId]]:
@@ -350,8 +350,7 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
     if hold is not None:
         state, reason = hold.state, hold.reason
     if state != State.FAILED_OVER:
-        again = not facts.begins_again and facts.is_recreated(topic)
-        why = source_made_again(topic.name) if again else facts.refused.get(topic.name)
+        why = facts.other_than(topic) or facts.refused.get(topic.name)
         why = why or (RUNS_LOST if _has_lost_runs(facts, topic, partition) else "")
         state, reason = (State.HALTED, why) if why else (state, reason)
     remote = facts.remote[topic.name]

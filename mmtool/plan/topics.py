@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.words import GRANT_IT, counted, few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.translation.types import TopicId
 
@@ -16,6 +16,27 @@ BEGIN_AGAIN = (
     "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
 )
 """What helps when a target topic was deleted."""
+
+
+def not_the_same(
+    name: str, topic_id: TopicId, mirrored: Collection[TopicId], *, begins_again: bool = False
+) -> str:
+    """Why what is called so on the source now is not mirrored; empty where it may be.
+
+    Args:
+        name: Of the topic.
+        topic_id: What it is known by now.
+        mirrored: What all those were known by that were mirrored under that name.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
+    """
+    if not mirrored or topic_id in mirrored:
+        return ""
+    if set(mirrored) == {name}:  # it has no second try: one that was mirrored whole would come a second time
+        return (
+            f"source topic {name} was mirrored when it had no topic id, and has one now, as after an upgrade of its"
+            " cluster: `mmtool flow rebuild` compares both logs, and lets it go on where they agree"
+        )
+    return "" if begins_again else source_made_again(name)
 
 
 def source_made_again(name: str) -> str:

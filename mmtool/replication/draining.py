@@ -14,7 +14,7 @@ from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
 from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
-from mmtool.plan.topics import source_made_again
+from mmtool.plan.topics import not_the_same
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
 from mmtool.replication.looking import Sayings
@@ -22,6 +22,7 @@ from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGu
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
 from mmtool.threads import in_thread, run_loop
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.standing import Place
-    from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5
 
@@ -141,7 +142,7 @@ class _Drain:
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         """How far whoever runs the flow is; refuses to wait for what is halted or held."""
         control = await self._control(identity)
-        _refuse_halted(control, goal, self.names, begins_again=self.flow.on_topic_recreated == "restart")
+        _refuse_halted(control, goal, self.names, begins_again=self.flow.begins_again)
         _refuse_held(control, goal, self.names)
         self.shown.watched(self.flow.name, control.positions.values())
         await asyncio.sleep(_POLL_SECONDS)
@@ -216,23 +217,23 @@ def _refuse_halted(
         RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
     """
     positions = control.positions
-    new = {topic for topic_id, topic in names.items() if _was_another(control, topic_id, topic)}
+    mirrored = {topic: _known_as(control, topic) for topic in names.values()}
+    new = {topic for topic_id, topic in names.items() if mirrored[topic] and topic_id not in mirrored[topic]}
     refused = control.refused_beside(new)
     for topic_id, partition in goal:
         position, topic = positions.get((topic_id, partition)), names[topic_id]
         what, why = topic, refused.get(topic)
         if position is not None and position.state == State.HALTED:
             what, why = f"{topic}-{partition}", position.reason
-        elif not begins_again and topic in new:
-            why = source_made_again(topic)
+        elif topic in new:  # its owner may not have looked yet
+            why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
         if why is not None:
             raise RefusedError(f"{what} cannot be drained: {why}", remedy="mend it, then run again")
 
 
-def _was_another(control: ControlView, topic_id: TopicId, topic: str) -> bool:
-    """Whether only another topic of that name was mirrored: its owner may not have looked yet."""
-    mirrored = {position.topic_id for position in control.positions.values() if position.topic == topic}
-    return bool(mirrored) and topic_id not in mirrored
+def _known_as(control: ControlView, topic: str) -> set[TopicId]:
+    """By which ids topics of that name were mirrored."""
+    return {TopicId(p.topic_id) for p in control.positions.values() if p.topic == topic}
 
 
 def _refuse_held(

@@ -140,7 +140,7 @@ class FlowRun:
         doubt = set(shards) if in_doubt else doubtful(control)
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
         self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
-        if self.flow.settings.on_topic_recreated == "restart":
+        if self.flow.settings.begins_again:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
                 self.warnings.append(f"{self.name}: {topic} was deleted: mirrored again from the start")
@@ -217,8 +217,7 @@ class FlowRun:
         blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
         self.view = await self._topics.refresh(on_record, self._spared)
-        if self.flow.settings.on_topic_recreated == "halt":
-            refuse_recreated(self.view, on_record)
+        refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
         self.warnings += [f"{self.name}: {why}" for t, why in self.view.deleted.items() if t in before.topics]

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.state_log import read_blocks
 from mmtool.plan.documents import position_key
 from mmtool.plan.identity import shard_of
-from mmtool.plan.topics import source_deleted, source_made_again
+from mmtool.plan.topics import not_the_same, source_deleted
 from mmtool.plan.vanished import Stored, last_of_each
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.stateful import write_documents
 from mmtool.threads import in_thread
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Mapping
@@ -29,21 +30,26 @@ if TYPE_CHECKING:
     from mmtool.replication.mirror_topics import TopicsView
     from mmtool.replication.standing import Place, Standing
     from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
-    from mmtool.translation.types import TopicId
 
 
-def refuse_recreated(view: TopicsView, on_record: Mapping[TopicId, MirroredPartition]) -> None:
+def refuse_recreated(
+    view: TopicsView, on_record: Mapping[TopicId, MirroredPartition], *, begins_again: bool
+) -> None:
     """A topic that came back under its old name is another topic: its records must not follow the old ones.
 
     Args:
         view: What is mirrored; such topics leave it, with the reason.
         on_record: Every topic that was ever mirrored, or is from now on.
+        begins_again: ``mmtool.on.topic.recreated = restart``.
     """
-    names = {about.source_topic for about in on_record.values()}
+    mirrored = defaultdict[str, set[TopicId]](set)
+    for topic_id, about in on_record.items():
+        mirrored[about.source_topic].add(topic_id)
     for name, topic in list(view.topics.items()):
-        if name in names and topic.topic_id not in on_record:
+        ids = mirrored.get(name, ())
+        if why := not_the_same(name, topic.topic_id, ids, begins_again=begins_again):
             del view.topics[name]
-            view.refused[name] = source_made_again(name)
+            view.refused[name] = why
 
 
 def refuse_unfinished(

@@ -33,6 +33,8 @@ int64 = _INT64.pack
 
 NO_TAGS = b"\x00"
 _CONTINUES = 0x80
+_NO_TOPIC_ID = "A" * 22
+"""The zero id in Kafka's text form."""
 
 
 class Cursor:
@@ -129,6 +131,14 @@ class Cursor:
     def tagged(self) -> dict[int, Cursor]:
         """Tagged fields by number (KIP-482)."""
         return {self.uvarint(): Cursor(self.take(self.uvarint())) for _ in range(self.uvarint())}
+
+
+def known_as(name: str, topic_id: TopicId) -> TopicId:
+    """What stands for a topic where ids do: its id, or its name where its cluster gave it none.
+
+    So do brokers before 2.8 (KIP-516), and later ones whose ``inter.broker.protocol.version`` is still before that.
+    """
+    return TopicId(name) if topic_id == _NO_TOPIC_ID else topic_id
 
 
 def topic_id_from_bytes(raw: bytes) -> TopicId:

@@ -99,6 +99,7 @@ class FetchRequest(WireRequest[FetchAnswer]):
         forgotten: Partitions that the session is to read no more.
         max_bytes: Of the whole answer. The first batch comes whole even where it is larger (KIP-74).
         read_committed: Only up to the last stable offset, with the aborted transactions listed.
+        by_name: Topics are named: some that the session reads has no id.
     """
 
     API_KEY = 1
@@ -113,6 +114,11 @@ class FetchRequest(WireRequest[FetchAnswer]):
     session_id: int = 0
     session_epoch: int = -1
     forgotten: Sequence[FetchPartition] = ()
+    by_name: bool = False
+
+    def usable(self) -> tuple[int, ...]:
+        nameless = (p.topic_id == p.topic for p in (*self.partitions, *self.forgotten))
+        return self.VERSIONS[:-1] if self.by_name or any(nameless) else self.VERSIONS
 
     def body(self, version: int) -> bytes:
         head = int32(-1) + int32(self.max_wait_ms) + int32(self.min_bytes) + int32(self.max_bytes)

@@ -40,6 +40,7 @@ class FetchSession:
         self._places: dict[Key, FetchPartition] = {}
         self._untold: dict[Key, None] = {}
         self._dropped: dict[Key, FetchPartition] = {}
+        self._without_id: set[Key] = set()
         self._id = _NO_SESSION
         self._epoch = _FULL
 
@@ -58,12 +59,15 @@ class FetchSession:
         self._places[key] = place
         self._untold[key] = None
         self._dropped.pop(key, None)
+        if place.topic_id == place.topic:
+            self._without_id.add(key)
 
     def drop(self, key: Key) -> None:
         """Do not read there any more."""
         place = self._places.pop(key, None)
         if place is not None:
             self._untold.pop(key, None)
+            self._without_id.discard(key)
             self._dropped[key] = place
 
     def request(self, *, max_wait_ms: int, max_bytes: int, read_committed: bool) -> FetchRequest:
@@ -82,6 +86,7 @@ class FetchSession:
             session_id=self._id,
             session_epoch=self._epoch,
             forgotten=_neighbours(dropped),
+            by_name=bool(self._without_id),
         )
 
     def answered(self, answer: FetchAnswer) -> bool:

@@ -13,6 +13,7 @@ from mmtool.kafka.wire.codec import (
     compact_string,
     int8,
     int32,
+    known_as,
     string,
     uvarint,
 )
@@ -45,7 +46,7 @@ class PartitionLeader(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic; brokers older than 2.8 know no ids, and the name stands for it.
+    """One topic; where it has no id its name stands for it (see `known_as`).
 
     Attributes:
         rights: What we may do with it, where that was asked for and the broker tells it.
@@ -116,7 +117,7 @@ def _topic_flexible(cursor: Cursor) -> TopicMetadata:
     partitions = cursor.compact_array(lambda: _partition_flexible(cursor))
     rights = rights_of(cursor)
     cursor.tags()
-    return TopicMetadata(name, topic_id, error, partitions, rights)
+    return TopicMetadata(name, known_as(name, topic_id), error, partitions, rights)
 
 
 def _partition_flexible(cursor: Cursor) -> PartitionLeader:

@@ -73,6 +73,9 @@ class ProduceRequest(WireRequest[ProduceAnswer]):
     partitions: Sequence[ProducePartition]
     timeout_ms: int
 
+    def usable(self) -> tuple[int, ...]:
+        return self.VERSIONS[:-1] if any(p.topic_id == p.topic for p in self.partitions) else self.VERSIONS
+
     def body(self, version: int) -> bytes:
         return b"".join(self.pieces(version))
 

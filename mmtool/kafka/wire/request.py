@@ -46,6 +46,10 @@ class WireRequest(ABC, Generic[A]):
     def answer(self, version: int, cursor: Cursor) -> A:
         """Reads the answer behind its header."""
 
+    def usable(self) -> tuple[int, ...]:
+        """Those of `VERSIONS` that can say what is asked, ascending."""
+        return self.VERSIONS
+
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Prepared[A]:
         """The request in the newest version that both sides know.
 
@@ -53,7 +57,7 @@ class WireRequest(ABC, Generic[A]):
             UnsupportedByBrokerError: when they share none.
         """
         low, high = versions.get(self.API_KEY, (0, -1))
-        for version in reversed(self.VERSIONS):
+        for version in reversed(self.usable()):
             if low <= version <= high:
                 return Prepared(self, version)
         raise UnsupportedByBrokerError(

@@ -30,12 +30,15 @@ class Presence(Enum):
 
 
 def presence_of(topic_id: TopicId, found: TopicMetadata | None) -> Presence:
-    """What became of the topic with ``topic_id`` (KIP-516), by what metadata says of its name."""
+    """What became of the topic with ``topic_id`` (KIP-516), by what metadata says of its name.
+
+    One that had no id, and was known by its name, is not another one for having been given an id.
+    """
     if found is None or found.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
         return Presence.DELETED
     if found.error_code != Code.NONE:
         return Presence.UNSEEN  # a right was taken away, or no leader was elected yet: it may still be there
-    return Presence.THERE if found.topic_id == topic_id else Presence.RECREATED
+    return Presence.THERE if topic_id in (found.topic_id, found.name) else Presence.RECREATED
 
 
 class TopicWatch:

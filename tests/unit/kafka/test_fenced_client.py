@@ -4,12 +4,13 @@ import time
 from concurrent.futures import Future
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Uuid
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import Bounds
+from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
@@ -72,3 +73,16 @@ def test_a_refusal_that_is_over_is_not_told_of_a_later_outage(monkeypatch):
     with pytest.raises(UnreachableError) as away:
         cluster.probe()
     assert not isinstance(away.value, NotAuthorisedError)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "known_as"), [(Uuid(0, 0), "orders"), (Uuid(0, 1), "AAAAAAAAAAAAAAAAAAAAAQ")]
+)
+def test_a_topic_without_an_id_is_known_by_its_name_as_pumps_know_it(monkeypatch, uuid, known_as):
+    """Brokers before 2.8 give none; what was mirrored looked like another topic to everybody but its pump."""
+    cluster = KafkaCluster(ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1"), PATIENCE_SECONDS)
+    described = type("Described", (), {"topic_id": uuid, "partitions": [None]})()
+    listed = type("Metadata", (), {"topics": {"orders": type("Listed", (), {"error": None})()}})()
+    monkeypatch.setattr(cluster, "_metadata", lambda _: listed)
+    monkeypatch.setattr(cluster, "_described", lambda names, _: dict.fromkeys(names, described))
+    assert cluster.topics() == {"orders": TopicFacts("orders", known_as, 1)}

@@ -220,6 +220,13 @@ def test_a_source_topic_that_was_created_again_is_halted_unless_it_begins_again(
     assert only(replace(known, begins_again=True)).state is State.NEVER_RAN
 
 
+@pytest.mark.parametrize("begins_again", [False, True])
+def test_a_source_topic_that_was_given_an_id_is_halted_and_rebuilt(begins_again):
+    """Its cluster was upgraded from before 2.8: what is mirrored already must not come once more."""
+    row = only(replace(facts(blocks=[block(topic_id="orders")]), begins_again=begins_again))
+    assert (row.state, "mmtool flow rebuild" in row.reason) == (State.HALTED, True)
+
+
 def test_what_retention_takes_of_a_topic_that_has_failed_over_is_no_loss_of_the_mirror():
     """Its place here is left, and the range would grow for ever."""
     mark = FailedOverRecord("orders", failed_over=True, operation_id="op-1", by="ann@b", since_ms=1)

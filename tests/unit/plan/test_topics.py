@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, plan_topics
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, not_the_same, plan_topics
+from mmtool.replication.pump.presence import Presence, presence_of
 from mmtool.translation.types import TopicId
 
 CONFIGS = {"retention.ms": "1"}
@@ -51,3 +53,31 @@ def test_topics_that_would_have_one_name_on_the_target_are_named_together():
     found = meeting(["orders", "orders-eu", "payments"], shortened)
     assert set(found) == {"orders", "orders-eu"}
     assert "orders and orders-eu would both be called orders" in found["orders"]
+
+
+@pytest.mark.parametrize(
+    ("topic_id", "mirrored", "begins_again", "why"),
+    [
+        ("id", (), False, ""),
+        ("id", ("id", "before"), False, ""),
+        ("id", ("before",), False, "was deleted and created again"),
+        ("id", ("before",), True, ""),
+        ("id", ("t",), False, "had no topic id, and has one now"),
+        ("id", ("t",), True, "had no topic id, and has one now"),
+        ("id", ("t", "id"), True, ""),
+        ("id", ("t", "before"), True, ""),
+        ("t", ("t",), False, ""),
+    ],
+)
+def test_a_topic_is_mirrored_on_only_where_it_is_the_same_or_may_begin_again(
+    topic_id, mirrored, begins_again, why
+):
+    """One that was given an id is neither: as far as anybody knows all of it is on the target already."""
+    said = not_the_same("t", topic_id, mirrored, begins_again=begins_again)
+    assert why in said
+    assert bool(why) == bool(said)
+
+
+def test_a_topic_that_is_given_an_id_under_a_running_pump_is_still_there():
+    assert presence_of("t", TopicMetadata("t", "id", 0, [])) is Presence.THERE
+    assert presence_of("before", TopicMetadata("t", "id", 0, [])) is Presence.RECREATED

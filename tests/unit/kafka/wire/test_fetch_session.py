@@ -119,3 +119,19 @@ def test_an_answer_with_another_error_has_everything_told_anew_in_a_session_of_i
     assert not session.answered(FetchAnswer(0, Code.UNKNOWN_TOPIC_ID, [], 0))
     request = ask(session)
     assert (request.session_id, request.session_epoch, len(request.partitions)) == (7, 0, 1)
+
+
+def test_a_session_that_reads_a_topic_without_an_id_names_all_as_long_as_it_does():
+    """A broker refuses a session that changes between names and ids (KIP-516)."""
+    session, nameless = FetchSession(), FetchPartition("old", "old", 0, 0, 1)
+    session.put(nameless)
+    session.put(place("a", 0))
+    ask(session)
+    session.answered(FetchAnswer(0, Code.NONE, [], 7))
+    session.put(place("a", 0, 5))
+    beside = ask(session)
+    session.answered(FetchAnswer(0, Code.NONE, [], 7))
+    session.drop(("old", 0))
+    assert [request.usable()[-1] for request in (beside, ask(session))] == [11, 11]
+    session.lost()
+    assert ask(session).usable()[-1] == 13

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from mmtool.kafka.wire import codec
 from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
-from mmtool.kafka.wire.produce import ProduceRequest
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.types import TopicPartition
@@ -142,3 +143,21 @@ def test_an_error_code_has_kafka_s_name_or_its_number():
 def test_no_error_code_is_retried_that_means_no():
     final = FENCED | DENIED | {Code.NONE, Code.MESSAGE_TOO_LARGE, Code.INVALID_RECORD, Code.INVALID_TIMESTAMP}
     assert RETRIABLE & final == frozenset()
+
+
+# --- topics without ids -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("topic_id", "named"), [("t", True), ("AAECAwQFBgcICQoLDA0ODw", False)])
+def test_a_topic_without_an_id_is_named_also_to_a_broker_that_knows_ids(topic_id, named):
+    """As on brokers of 3.x whose ``inter.broker.protocol.version`` is still before 2.8."""
+    fetch = FetchRequest([FetchPartition("t", topic_id, 0, 0, 1)], 1, 1, 1)
+    produced = ProduceRequest([ProducePartition("t", topic_id, 0, b"")], 1000)
+    spoken = [repr(request.prepare({0: (0, 99), 1: (0, 99)})) for request in (fetch, produced)]
+    versions = ("v11", "v8") if named else ("v13", "v13")
+    assert spoken == [f"FetchRequest {versions[0]}", f"ProduceRequest {versions[1]}"]
+
+
+def test_the_zero_id_is_none_and_the_name_stands_for_it():
+    zero = codec.topic_id_from_bytes(bytes(16))
+    assert (codec.known_as("t", zero), codec.known_as("t", "id")) == ("t", "id")
