@@ -62,7 +62,6 @@ RETRY_SAME_LEADER = frozenset(
         Code.REQUEST_TIMED_OUT,
         Code.NOT_ENOUGH_REPLICAS,
         Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        Code.KAFKA_STORAGE_ERROR,
         Code.OFFSET_NOT_AVAILABLE,
         Code.UNKNOWN_LEADER_EPOCH,
         Code.THROTTLING_QUOTA_EXCEEDED,
@@ -81,12 +80,16 @@ RETRY_AFTER_METADATA = frozenset(
         Code.NETWORK_EXCEPTION,
         Code.COORDINATOR_NOT_AVAILABLE,
         Code.NOT_COORDINATOR,
+        Code.KAFKA_STORAGE_ERROR,
         Code.FENCED_LEADER_EPOCH,
         Code.INCONSISTENT_TOPIC_ID,
         Code.UNKNOWN_TOPIC_ID,
     }
 )
-"""Leadership or coordination moved, or a broker has not heard of a young topic: look again, then retry."""
+"""Leadership or coordination moved, or a broker has not heard of a young topic: look again, then retry.
+
+A broker that lost one disk of several says KAFKA_STORAGE_ERROR of what was on it for ever, whoever leads by then.
+"""
 
 RETRIABLE = RETRY_SAME_LEADER | RETRY_AFTER_METADATA
 

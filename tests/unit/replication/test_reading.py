@@ -63,6 +63,26 @@ class BoundsAway(Deleting):
         return {place: ListedOffset(Code.NOT_LEADER_OR_FOLLOWER, 0)}
 
 
+class DiskGone(OneBroker):
+    """A broker that lost the partition's disk and goes on with others; who leads by now is in its metadata."""
+
+    leads, lost = 1, False
+
+    def leader(self, topic, partition):
+        return self.leads
+
+    async def refresh(self, topics):
+        self.leads = 2 if self.lost else 1
+        return await super().refresh(topics)
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if node == 1 and request.partitions:
+            self.lost = True
+            return FetchAnswer(0, Code.NONE, [fetched(end=2)._replace(error_code=Code.KAFKA_STORAGE_ERROR)])
+        return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), end=2)] if node == 2 else [])
+
+
 def reading(source, mirror=None):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
@@ -165,6 +185,20 @@ def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_res
     asyncio.run(scene(mirror, log))
     assert (len(log.records), mirror.frontier, mirror.state) == (4, 4, State.HALTED)
     assert mirror.reason.startswith("the source deleted offsets 4 to 8 before they were mirrored")
+
+
+def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
+    """The old one says that it lost it, for ever, and never that another leads."""
+
+    async def scene():
+        mirror = mirror_of()
+        task = asyncio.create_task(reading(DiskGone(), mirror).run())
+        await asyncio.sleep(0.6)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return mirror.fetch_position
+
+    assert asyncio.run(scene()) == 2
 
 
 def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pauses():

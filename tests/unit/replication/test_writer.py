@@ -151,9 +151,12 @@ def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_unti
     assert run(scene) == [None, 1, None]
 
 
-def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again():
+@pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR])
+def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again(code):
+    """A broker that lost a disk never says that another leads what was on it."""
+
     async def scene():
-        s = Scene(Target(Code.NOT_LEADER_OR_FOLLOWER))
+        s = Scene(Target(code))
         s.fetch(1)
         assert await s.finished()
         return s.target.refreshed, len(s.target.requests)
