@@ -257,7 +257,7 @@ class WireCluster:
     async def send_to_leader(
         self, topic: str, partition: int, request: WireRequest[A], *, purpose: str = ""
     ) -> A:
-        """One request to a partition's leader, looked up where it is not known.
+        """One request to a partition's leader, looked up where it is not known, or did not answer the last time.
 
         Raises:
             ConnectionLostError: when there is no leader, or no answer.
@@ -267,7 +267,11 @@ class WireCluster:
         leader = self.leader(topic, partition)
         if leader is None:
             raise ConnectionLostError(f"{topic}-{partition} of {self.alias} has no leader")
-        return await self.send(leader, request, purpose=purpose)
+        try:
+            return await self.send(leader, request, purpose=purpose)
+        except ConnectionLostError:
+            self._leaders.pop((topic, partition), None)  # another may lead by now, which this one cannot say
+            raise
 
     async def coordinator(
         self, key: str, kind: Coordinated = Coordinated.TRANSACTION, seconds: float = PATIENCE_SECONDS

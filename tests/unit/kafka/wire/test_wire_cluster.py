@@ -146,6 +146,30 @@ def test_a_broker_that_slept_does_not_bring_an_older_leader_back(cluster, monkey
     assert cluster.leader("orders", 0) == leader
 
 
+def test_a_leader_that_did_not_answer_is_looked_up_again_by_whoever_asks_next(cluster, monkeypatch):
+    """It is dead, and cannot say that another leads by now."""
+    told = [[PartitionLeader(0, Code.NONE, node, node)] for node in (1, 2)]
+    brokers = [BrokerAddress(1, "h", 1), BrokerAddress(2, "h", 2)]
+
+    async def asked(_request):
+        topics = [TopicMetadata("orders", SOURCE_ID, Code.NONE, told.pop(0))]
+        return SimpleNamespace(cluster_id="id", brokers=brokers, topics=topics)
+
+    async def send(node, _request, *, purpose):
+        if node == 1:
+            raise ConnectionLostError("connection refused")
+        return node
+
+    async def twice():
+        with pytest.raises(ConnectionLostError):
+            await cluster.send_to_leader("orders", 0, None)
+        return await cluster.send_to_leader("orders", 0, None)
+
+    monkeypatch.setattr(cluster, "_ask_any", asked)
+    monkeypatch.setattr(cluster, "send", send)
+    assert asyncio.run(twice()) == 2
+
+
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
 def test_a_name_that_can_be_none_is_a_cluster_that_does_not_answer(host):
     settings = ClusterSettings(alias="a", bootstrap_servers=f"{host}:1")
