@@ -319,7 +319,8 @@ class WireCluster:
         return found | dict(zip(left, nodes, strict=True))
 
     def _coordinates(self, found: Coordinator) -> int:
-        self._brokers.setdefault(found.node, BrokerAddress(found.node, found.host, found.port))
+        """Where it is now: a broker that was replaced may have come back elsewhere, and no metadata was read since."""
+        self._brokers[found.node] = BrokerAddress(found.node, found.host, found.port)
         return found.node
 
     async def _ask_any(self, request: WireRequest[A]) -> A:

@@ -55,6 +55,26 @@ def test_a_coordinator_is_found_when_brokers_are_listed_again(cluster, monkeypat
     assert asyncio.run(find()) == 7
 
 
+def test_a_coordinator_that_came_back_at_another_address_is_asked_there(cluster, monkeypatch):
+    """Under its old number, as a pod does that is started on another host."""
+    answering(cluster, monkeypatch, [BrokerAddress(7, "old", 1)])
+    connected = []
+
+    async def connect(host, port):
+        connected.append((host, port))
+        return await before(host, port)
+
+    before = cluster._connect
+    monkeypatch.setattr(cluster, "_connect", connect)
+
+    async def ask():
+        await cluster.start()
+        return await cluster.send(await cluster.coordinator("app", seconds=5), None, purpose="claims")
+
+    asyncio.run(ask())
+    assert connected[-1] == ("h", 1)
+
+
 SILENT, SPEAKS = BrokerAddress(1, "silent", 1), BrokerAddress(2, "speaks", 1)
 
 
