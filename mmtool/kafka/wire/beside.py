@@ -38,6 +38,8 @@ def _the_loop() -> asyncio.AbstractEventLoop:
 class WireBeside:
     """A cluster on that loop. Its connections are opened by the first question, and closed when this object is gone.
 
+    A question that is not answered in time closes them as well, and the next one looks who is there by then.
+
     Args:
         cluster: Not yet connected.
         seconds: How long one question may take.
@@ -69,6 +71,9 @@ class WireBeside:
                         self._started = True
                 return await question(self._cluster)
         except TimeoutError as error:
+            # a broker that hangs keeps its connection, and another may lead by now: the next question begins anew
+            self._started = False
+            await self._cluster.close()
             raise unreachable(self.alias, what, f"no answer within {self._seconds:g} s") from error
 
 

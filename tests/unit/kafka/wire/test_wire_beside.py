@@ -1,0 +1,38 @@
+"""Questions of callers without an event loop, and what one leaves behind that is not answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.wire.beside import WireBeside
+
+
+class HungOnce:
+    """A cluster whose first connections lead to a broker that hangs; whoever begins anew finds another one there."""
+
+    alias = "east"
+
+    def __init__(self):
+        self.began = self.closed = 0
+
+    async def start(self):
+        self.began += 1
+
+    async def close(self):
+        self.closed += 1
+
+    async def answer(self):
+        if not self.closed:
+            await asyncio.Event().wait()
+        return self.began
+
+
+def test_a_question_that_a_broker_leaves_unanswered_does_not_keep_the_next_one_from_another_broker():
+    """The connection to one that hangs stays open, and who leads by now is told by the others only."""
+    wire = WireBeside(HungOnce(), 0.1)
+    with pytest.raises(UnreachableError, match=r"east failed at asking: no answer within 0\.1 s"):
+        wire.ask(HungOnce.answer, "asking")
+    assert [wire.ask(HungOnce.answer, "asking") for _ in range(2)] == [2, 2]
