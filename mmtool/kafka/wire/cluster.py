@@ -235,18 +235,26 @@ class WireCluster:
                     connection = await self._connect(broker.host, broker.port)
                 except OSError as error:
                     raise ConnectionLostError(f"broker {node} of {self.alias}: {_why(error)}") from error
+                except NotAuthorisedError as error:
+                    # whom a broker asks about passwords may be away for a moment
+                    raise ConnectionLostError(f"broker {node}: {error.message}") from error
                 self._connections[key] = connection
             return connection
 
     async def _connect(self, host: str, port: int) -> Any:
         from aiokafka.conn import create_conn
-        from aiokafka.errors import AuthenticationFailedError, KafkaError
+        from aiokafka.errors import (
+            IllegalSaslStateError,
+            KafkaError,
+            SaslAuthenticationFailed,
+            UnsupportedSaslMechanismError,
+        )
 
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 opened = await create_conn(host, port, **self._options)
             return Connection(opened, self._options["client_id"], self._options["request_timeout_ms"] / 1000)
-        except AuthenticationFailedError as error:
+        except (SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError) as error:
             raise NotAuthorisedError(
                 f"cluster {self.alias} refuses the credentials: {error}",
                 remedy=f"check {self.alias}.sasl.* and {self.alias}.ssl.* in the properties file",

@@ -6,9 +6,10 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from mmtool.config import ClusterSettings
-from mmtool.errors import UnreachableError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import asking
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -188,6 +189,41 @@ def test_a_leader_that_did_not_answer_is_looked_up_again_by_whoever_asks_next(cl
     monkeypatch.setattr(cluster, "_ask_any", asked)
     monkeypatch.setattr(cluster, "send", send)
     assert asyncio.run(twice()) == 2
+
+
+@pytest.mark.parametrize(
+    "refused", [SaslAuthenticationFailed, UnsupportedSaslMechanismError, IllegalSaslStateError]
+)
+def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_away(
+    cluster, monkeypatch, refused
+):
+    """As aiokafka says it: a password that was changed, a mechanism that the broker does not know, or no SASL there."""
+
+    async def refuses(*_address, **_options):
+        raise refused("Authentication failed")
+
+    monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+    with pytest.raises(
+        NotAuthorisedError, match=r"cluster a refuses the credentials: .*Authentication failed"
+    ):
+        asyncio.run(cluster.start())
+
+
+def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_again(cluster, monkeypatch):
+    """Whom it asks about passwords is away for a moment: what runs does not end of that."""
+    answering(cluster, monkeypatch, [BrokerAddress(7, "h", 1)])
+
+    async def refuses(*_address, **_options):
+        raise SaslAuthenticationFailed("not now")
+
+    async def ask():
+        await cluster.start()
+        monkeypatch.undo()
+        monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+        await cluster.send(7, None)
+
+    with pytest.raises(ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"):
+        asyncio.run(ask())
 
 
 @pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
