@@ -87,6 +87,7 @@ class SourceReader:
         self._unanswered: Unanswered[Connection] = Unanswered()
         self._room = asyncio.Event()
         self._stale = True
+        self._unled: list[PartitionMirror] = []
 
     def has_room(self) -> None:
         """Some mirror got rid of bytes: it may want more."""
@@ -127,24 +128,32 @@ class SourceReader:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self) -> None:
-        """Refreshes leaders when an answer said that they moved."""
-        if not self._stale:
+        """Refreshes leaders when an answer said that they moved.
+
+        Of partitions that nobody leads no answer says that somebody does: they are asked about until then, alone. Many
+        thousand others cost an answer of half a megabyte each time, for as long as one broker stays away.
+        """
+        looked = self._mirrors if self._stale else self._unled
+        if not looked:
             return
         self._stale = False
         try:
-            found = await self._cluster.refresh(m.assignment.topic for m in self._mirrors)
+            found = await self._cluster.refresh(m.assignment.topic for m in looked)
         except ConnectionLostError:
             self._stale = True
             return
-        for mirror in self._mirrors:
+        unled = []
+        for mirror in looked:
             a = mirror.assignment
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
                 what = f"topic {a.topic} {presence.value} on the source"
                 self._halt_behind(mirror, f"{what}: its mirror is left as it is")
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
-                self._stale = True  # nobody polls it meanwhile, so no answer would say that it is back
-        self._spread()
+                unled.append(mirror)
+        self._unled = unled
+        if looked is self._mirrors or len(unled) < len(looked):
+            self._spread()
 
     def _spread(self) -> None:
         """Gives each connection its mirrors: two to a broker, so that one asks while the other is being answered."""

@@ -83,12 +83,32 @@ class DiskGone(OneBroker):
         return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), end=2)] if node == 2 else [])
 
 
-def reading(source, mirror=None):
+class HalfLed(OneBroker):
+    """A cluster of which one topic has no leader for a while; it gives two records of that once it has."""
+
+    def __init__(self):
+        self.asked, self.is_led = [], False
+
+    def leader(self, topic, partition):
+        return 1 if topic == "orders" or self.is_led else None
+
+    async def refresh(self, topics):
+        names = set(topics)
+        self.asked.append(names)
+        return await super().refresh(names)
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        of = [place for place in request.partitions if place.topic == "bills"]
+        return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), end=2)._replace(partition=1)] if of else [])
+
+
+def reading(source, *mirrors):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
     return SourceReader(
         source,
-        [mirror or mirror_of()],
+        mirrors or [mirror_of()],
         budget,
         free,
         lambda _: None,
@@ -185,6 +205,25 @@ def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_res
     asyncio.run(scene(mirror, log))
     assert (len(log.records), mirror.frontier, mirror.state) == (4, 4, State.HALTED)
     assert mirror.reason.startswith("the source deleted offsets 4 to 8 before they were mirrored")
+
+
+def test_a_partition_that_nobody_leads_is_asked_about_alone_until_somebody_does():
+    """All others with it, ten times a second, are half a pump's time where there are thousands of them."""
+
+    async def scene():
+        source, bills = HalfLed(), mirror_of(assigned(topic="bills", partition=1))
+        task = asyncio.create_task(reading(source, mirror_of(), bills).run())
+        await asyncio.sleep(0.5)
+        source.is_led = True
+        await asyncio.sleep(0.3)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return source.asked, bills.fetch_position
+
+    (first, *others), position = asyncio.run(scene())
+    assert (first, position) == ({"orders", "bills"}, 2)
+    assert 1 <= len(others) <= 8
+    assert all(names == {"bills"} for names in others)
 
 
 def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
