@@ -70,7 +70,7 @@ async def fence(
     """Writes a marker of ``claimed`` into each partition and gives the claim to go on with, one epoch up.
 
     The second claim is answered only once every marker is written, which is what is waited for. Partitions
-    that no longer exist are left out.
+    that no longer exist are left out; a coordinator that has not heard of young ones is waited for.
 
     Raises:
         ClaimLostError: when another owner claimed meanwhile.
@@ -94,12 +94,27 @@ async def _open(
     async def attempt() -> tuple[int, dict[TopicPartition, int]]:
         request = AddPartitionsToTxnRequest(transactional_id, claimed.producer_id, claimed.epoch, partitions)
         results = await _ask(cluster, transactional_id, request)
-        return _verdict(results), results
+        code = _verdict(results)
+        if code == Code.NONE and await _has_not_heard(cluster, results):
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION
+        return code, results
 
     code, results = await retrying(attempt, what=f"fencing of {transactional_id} on {cluster.alias}")
-    if code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-        _check(cluster, code, transactional_id)
+    _check(cluster, code, transactional_id)
     return results  # type: ignore[no-any-return]
+
+
+async def _has_not_heard(cluster: WireCluster, results: Mapping[TopicPartition, int]) -> bool:
+    """Whether a partition that the coordinator does not know is there, by the word of others.
+
+    Left out of the fence it would take what its last owner has sent and what arrives late.
+    """
+    unknown = {tp for tp, code in results.items() if code == Code.UNKNOWN_TOPIC_OR_PARTITION}
+    if not unknown:
+        return False
+    found = await cluster.refresh({tp.topic for tp in unknown})
+    there = {(name, p.partition) for name, topic in found.items() for p in topic.partitions}
+    return any(tuple(tp) in there for tp in unknown)
 
 
 def _verdict(results: Mapping[TopicPartition, int]) -> int:
