@@ -110,12 +110,12 @@ class WireCluster:
         asks = [partial(self._introduced, server) for server in self._bootstrap]
         try:
             _, answer = await first_answer(asks, (OSError, ConnectionLostError))
+            self._keep(answer)
         except (OSError, ConnectionLostError) as error:
             raise UnreachableError(
                 f"cluster {self.alias} does not answer at {', '.join(self._bootstrap)}: {_why(error)}",
                 remedy=f"check {self.alias}.bootstrap.servers, the network, and the security settings",
             ) from error
-        self._keep(answer)
 
     async def _introduced(self, server: str) -> Any:
         """What a bootstrap server says of its cluster."""
@@ -169,6 +169,14 @@ class WireCluster:
             raise ConnectionLostError(str(error)) from error
 
     def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
+        """Raises ConnectionLostError for another cluster, as a name leads to that was given to one in another region.
+
+        Older brokers are told topics by name: records would go on into that one's, or come from it.
+        """
+        if self.cluster_id and answer.cluster_id != self.cluster_id:
+            raise ConnectionLostError(
+                f"cluster {answer.cluster_id} answers for {self.alias}, which was {self.cluster_id}"
+            )
         self.cluster_id = answer.cluster_id
         self._brokers = {broker.node: broker for broker in answer.brokers}
         fresh = {topic.name: topic for topic in answer.topics}

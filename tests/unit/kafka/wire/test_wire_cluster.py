@@ -139,6 +139,43 @@ def test_a_cluster_that_lists_no_broker_is_away(cluster, monkeypatch):
         asyncio.run(cluster.refresh(()))
 
 
+def test_another_cluster_that_answers_at_the_same_name_by_now_is_none_that_is_talked_to(cluster, monkeypatch):
+    """The name was given to another region when this one went away: records must not go on into that one's topics."""
+    told = ["ours", "theirs", "ours"]
+
+    class Answers:
+        def close(self):
+            pass
+
+        def connected(self):
+            return True
+
+        async def send(self, _request):
+            which = told.pop(0)
+            return SimpleNamespace(cluster_id=which, brokers=[BrokerAddress(1, which, 1)], topics=())
+
+    async def connected(host, _port):
+        if host in {"ours", "theirs"}:
+            raise OSError("no route")
+        return Answers()
+
+    async def scene():
+        await cluster.start()
+        for _ in range(2):
+            with pytest.raises(ConnectionLostError) as lost:
+                await cluster.refresh(())
+            yield str(lost.value), cluster._brokers[1].host
+
+    async def all_of_it():
+        return [one async for one in scene()]
+
+    monkeypatch.setattr(cluster, "_connect", connected)
+    away, back = asyncio.run(all_of_it())
+    answered = "cluster a does not answer at nowhere:1: cluster theirs answers for a, which was ours"
+    assert away == (answered, "ours")
+    assert back == ("broker 1 of a: no route", "ours")
+
+
 @pytest.mark.parametrize(
     ("first", "then", "leader"),
     [
