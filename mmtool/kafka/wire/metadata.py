@@ -75,7 +75,7 @@ class MetadataRequest(WireRequest[MetadataAnswer]):
     """
 
     API_KEY = 3
-    VERSIONS = (7, 12)
+    VERSIONS = (7, 11, 12)
     FLEXIBLE_FROM = 9
 
     topics: Sequence[str] | None

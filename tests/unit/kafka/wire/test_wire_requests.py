@@ -188,6 +188,7 @@ def test_a_fetch_answer_without_records():
         ((), 7, "00000000 00"),
         (["ab"], 7, "00000001 0002 6162 00"),
         (None, 12, "00 00 00 00"),
+        (["ab"], 11, "02" + "00" * 16 + "03 6162 00" + "00 00 00"),
         ((), 12, "01 00 00 00"),
         (["ab"], 12, "02" + "00" * 16 + "03 6162 00" + "00 00 00"),
     ],
@@ -206,11 +207,12 @@ def test_a_metadata_answer_of_version_7_has_the_name_for_an_id():
     assert (got, left) == (expected, 0)
 
 
-def test_a_metadata_answer_of_version_12_has_ids():
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_metadata_answer_has_ids_from_kafka_2_8_on(version):
     brokers = "02" + "00000001 02 68 00002384 02 72 00"
     partition = "0000 00000000 00000001 00000006" + "02 00000001" * 2 + "01" + "00"
     topic = "02" + "0000 02 61" + ID_RAW + "00" + "02" + partition + "80000000 00"
-    got, left = read(MetadataRequest(None), 12, "00000000", brokers, "03 6964", "00000001", topic, "00")
+    got, left = read(MetadataRequest(None), version, "00000000", brokers, "03 6964", "00000001", topic, "00")
     leader = PartitionLeader(0, 0, 1, 6)
     expected = MetadataAnswer("id", [BrokerAddress(1, "h", 9092)], [TopicMetadata("a", ID, 0, [leader])])
     assert (got, left) == (expected, 1)
