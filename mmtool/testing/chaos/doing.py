@@ -96,8 +96,10 @@ class Doing:
         self._faults = faults
 
     def run(self) -> None:
-        """Until the last fault is over and healed; raises what ended a side early."""
+        """Until the last fault is over and healed; raises what ended a side early, when no other one goes on."""
         sides = [Worker(f"faults of {side}", partial(self._do, side)).start() for side in Side]
+        for side in sides:
+            side.ended(_END_SECONDS)
         for side in sides:
             side.wait()
 

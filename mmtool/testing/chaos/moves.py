@@ -62,6 +62,11 @@ _MORE = {
 }
 
 
+def move_of(seed: int) -> Move:
+    """Which one a seed stands for: each in turn."""
+    return tuple(Move)[seed % len(Move)]
+
+
 @dataclass
 class MoveOutcome:
     """How it ended.
@@ -111,7 +116,7 @@ class MoveRun:
 
     def __init__(self, place: Place, directory: Path, seed: int) -> None:
         self._place, self._directory = place, directory
-        move, schedule = tuple(Move)[seed % len(Move)], schedule_of(seed, place.brokers)
+        move, schedule = move_of(seed), schedule_of(seed, place.brokers)
         self.outcome = MoveOutcome(seed, place.brokers, move, schedule)
         self._journey = Journey(place, directory, f"move-{seed}-{time.monotonic_ns()}")
         self._flow = self._journey.flow
