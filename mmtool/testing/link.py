@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
+import struct
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 64 << 10
 _START_SECONDS = 10.0
+_NOT_LINGERING = struct.pack("ii", 1, 0)  # SO_LINGER of no time: a close is a reset, and not an orderly end
 
 
 class Way(Enum):
@@ -126,7 +129,7 @@ class Link:
 
     async def _cut(self) -> None:
         for end in self._ends:
-            end.transport.abort()
+            _reset(end)
 
     async def _close(self) -> None:
         self._server.close()
@@ -140,7 +143,7 @@ class Link:
                 raise ConnectionRefusedError
             there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
         except OSError:
-            writer.transport.abort()
+            _reset(writer)
             return
         self._spawn(self._carry(reader, there_writer, self._there))
         self._spawn(self._carry(there_reader, writer, self._back))
@@ -183,3 +186,9 @@ class Link:
                     await writer.drain()
             except ConnectionError:
                 gone = True
+
+
+def _reset(end: asyncio.StreamWriter) -> None:
+    with suppress(OSError):  # it has ended already, and waits for the other one
+        end.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NOT_LINGERING)
+    end.transport.abort()

@@ -1,5 +1,6 @@
 """What the network between a client and a broker does when it is told to."""
 
+import random
 import socket
 import threading
 import time
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from mmtool.lab.ports import PortReservation
+from mmtool.lab.waiting import wait_until
 from mmtool.testing.link import CLEAR, Link, LinkShape, Way
 
 SECONDS = 5.0
@@ -21,11 +23,12 @@ def ports():
 
 
 class Echo:
-    """Answers each byte with itself, and knows what it heard."""
+    """Answers each byte with itself, and knows what it heard, in how many pieces, and how connections ended."""
 
     def __init__(self, port):
         self._listening = socket.create_server(("127.0.0.1", port))
-        self.heard = b""
+        self.heard, self.pieces = b"", 0
+        self.taken, self.ends = [], []
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self):
@@ -37,12 +40,20 @@ class Echo:
             threading.Thread(target=self._answer, args=(taken,), daemon=True).start()
 
     def _answer(self, taken):
+        self.taken.append(taken)
         try:
             while got := taken.recv(1 << 16):
                 self.heard += got
+                self.pieces += 1
                 taken.sendall(got)
-        except OSError:
-            return
+            self.ends.append("closed")
+        except OSError as error:
+            self.ends.append(type(error))
+
+    def ended(self):
+        """How the only connection did."""
+        wait_until(lambda: self.ends, "its end", SECONDS)
+        return self.ends
 
     def close(self):
         self._listening.close()
@@ -141,6 +152,84 @@ def test_a_cut_ends_connections_and_new_ones_work(far):
             asked(connection)
     with connect() as connection:
         assert asked(connection) == b"ping"
+
+
+def test_a_cut_is_a_reset_at_both_ends_and_no_orderly_close(far):
+    echo, link, connect = far
+    with connect() as connection:
+        asked(connection)
+        link.cut()
+        connection.settimeout(SECONDS)
+        with pytest.raises(ConnectionResetError):
+            connection.recv(10)
+    assert echo.ended() == [ConnectionResetError]
+
+
+def heard(connect):
+    """What a new connection hears first."""
+    with connect() as connection:
+        connection.settimeout(SECONDS)
+        return connection.recv(10)
+
+
+def test_who_is_refused_is_reset(far):
+    _, link, connect = far
+    link.change(LinkShape(refuses=True))
+    with pytest.raises(ConnectionResetError):
+        heard(connect)
+
+
+def test_a_connection_that_ends_in_silence_is_told_of_when_the_network_is_back(far):
+    echo, link, connect = far
+    with connect() as connection:
+        asked(connection)
+        link.change(LinkShape(silent=frozenset(Way)))
+    time.sleep(0.3)
+    assert echo.ends == []
+    link.change(CLEAR)
+    assert echo.ended() == ["closed"]
+
+
+@pytest.mark.parametrize("way", list(Way))
+def test_each_way_is_half_of_a_round_trip(far, way):
+    echo, link, connect = far
+    with connect() as connection:
+        asked(connection)
+        link.change(LinkShape(round_trip_seconds=0.4))
+        here = connection if way is Way.THERE else echo.taken[0]
+        began = time.monotonic()
+        here.sendall(b"more")
+        if way is Way.THERE:
+            wait_until(lambda: echo.heard == b"pingmore", "what was sent", SECONDS)
+        else:
+            assert connection.recv(10) == b"more"
+        assert time.monotonic() - began >= 0.2
+
+
+def test_slices_are_small_and_whole(far):
+    echo, link, connect = far
+    what = random.Random(1).randbytes(200_000)
+    with connect() as connection:
+        link.change(LinkShape(round_trip_seconds=0.02, chunk_bytes=100))
+        asked(connection)
+        assert asked(connection, what) == what
+    assert echo.heard == b"ping" + what
+    assert echo.pieces > 20
+
+
+@pytest.mark.parametrize("shape", [CLEAR, LinkShape(silent=frozenset(Way)), LinkShape(refuses=True)])
+@pytest.mark.parametrize("cuts", [0, 1, 2])
+def test_a_link_keeps_nothing_of_connections_that_have_ended(far, shape, cuts):
+    _, link, connect = far
+    with connect() as one, connect() as other:
+        asked(other)
+        link.change(shape)
+        one.sendall(b"more")
+        for _ in range(cuts):
+            link.cut()
+            time.sleep(0.05)
+    link.change(CLEAR)
+    wait_until(lambda: not link._tasks and not link._ends, "the ends of both", SECONDS)
 
 
 def test_a_link_that_refuses_takes_no_new_connection(far):
