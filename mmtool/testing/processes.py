@@ -140,9 +140,12 @@ class MmtoolProcess:
         """SIGKILL to every process of these roles, in one go; their pids."""
         return self._send(signal.SIGKILL, roles)
 
-    def freeze(self, *roles: Role) -> None:
-        """SIGSTOP to all of it, or to every process of these roles: its connections stay open and nothing moves."""
-        self._send(signal.SIGSTOP, roles or get_args(Role))
+    def freeze(self, *roles: Role) -> list[int]:
+        """SIGSTOP to all of it, or to every process of these roles; their pids.
+
+        Its connections stay open and nothing moves.
+        """
+        return self._send(signal.SIGSTOP, roles or get_args(Role))
 
     def thaw(self) -> None:
         """It goes on where it was."""

@@ -88,12 +88,17 @@ class Keeper:
 
 
 class Doing:
-    """A schedule, one thread for each side."""
+    """A schedule, one thread for each side.
+
+    Attributes:
+        missed: Faults that met nobody, as a kill of workers does while the command starts.
+    """
 
     def __init__(self, faults: Sequence[Fault], place: Place, keeper: Keeper) -> None:
         self._place, self._keeper = place, keeper
         self._began = time.monotonic()
         self._faults = faults
+        self.missed: list[Fault] = []
 
     def run(self) -> None:
         """Until the last fault is over and healed; raises what ended a side early, when no other one goes on."""
@@ -107,14 +112,16 @@ class Doing:
         for fault in self._faults:
             if fault.side is side:
                 self._sleep_until(fault.at_seconds)
-                self._begin(fault)
+                if not self._begin(fault):
+                    self.missed.append(fault)
                 self._meanwhile(fault)
                 self._end(fault)
 
     def _sleep_until(self, at_seconds: float) -> None:
         time.sleep(max(0.0, self._began + at_seconds - time.monotonic()))
 
-    def _begin(self, fault: Fault) -> None:
+    def _begin(self, fault: Fault) -> bool:
+        """Whether it met anybody."""
         match fault.what:
             case What.BROKER_FROZEN:
                 self._place.freeze(fault.side, *fault.brokers)
@@ -123,16 +130,17 @@ class Doing:
             case What.RESET:
                 pass
             case What.WORKER_KILLED | What.JVM_KILLED | What.DRIVER_KILLED:
-                self._keeper.process.kill(_VICTIMS[fault.what])
+                return bool(self._keeper.process.kill(_VICTIMS[fault.what]))
             case What.STOPPED:
                 self._keeper.process.stop()
             case What.WORKER_FROZEN:
-                self._keeper.process.freeze("worker")
+                return bool(self._keeper.process.freeze("worker"))
             case What.FROZEN:
-                self._keeper.process.freeze()
+                return bool(self._keeper.process.freeze())
             case what:
                 for link in self._links(fault):
                     link.change(_SHAPES[what])
+        return True
 
     def _meanwhile(self, fault: Fault) -> None:
         while fault.what is What.RESET and time.monotonic() < self._began + fault.ends_at_seconds:

@@ -52,7 +52,8 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
         source: The lab's.
         target: The same.
         logs: Every partition of the flow's topics, by the source's name.
-        seen: By the same names. That a group was never seen is a failure: nothing would be told of it.
+        seen: By the same names. That a group was never seen is a failure, as is a topic without a record: nothing
+            would be told of them.
     """
     maps = stored_maps(flow, source, target)
     claims = {
@@ -66,6 +67,7 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
         *_told([one for each in claims.values() for one in of_records(each)]),
         *_told(wrong_places(logs, seen)),
         *(f"translated wrongly: {one}" for one in wrong[:_SHOWN]),
+        *_empty(logs),
         *([] if glances else ["the group was never seen on the target"]),
     ]
     return Verdict(failures, sum(len(one.source) for one in logs.values()), asked, glances)
@@ -99,6 +101,12 @@ def stands_well(logs: Logs, there: Places, home: Places, read_to: Places) -> boo
         <= first_unread(logs[at], max(home[at], read_to.get(at, 0)))
         for at, offset in there.items()
     )
+
+
+def _empty(logs: Logs) -> list[str]:
+    written = {place.topic for place, one in logs.items() if one.source}
+    silent = sorted({place.topic for place in logs} - written)
+    return [f"nothing was written into {topic}" for topic in silent] if logs else ["there is no topic"]
 
 
 def _told(found: Sequence[Anomaly]) -> Iterator[str]:

@@ -76,6 +76,10 @@ class Place:
         """Lines of a properties file that lead through the links."""
         return {f"{side}.bootstrap.servers": self.bootstrap(side) for side in SIDES}
 
+    def carried(self, side: Side) -> int:
+        """Bytes that went through its links, both ways."""
+        return sum(sum(link.carried) for link in self.links[side])
+
     def freeze(self, side: Side, broker: int = 0) -> None:
         self.cluster(side).pause_broker(broker)
         self._frozen.add((side, broker))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +15,7 @@ from mmtool.lab.working_group import WorkingGroup
 from mmtool.testing.chaos.doing import Doing, Keeper
 from mmtool.testing.chaos.judge import judge, stands_well
 from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow
+from mmtool.testing.chaos.place import SIDES
 from mmtool.testing.chaos.schedule import schedule_of
 from mmtool.testing.writers import RunningWriter
 
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.testing.chaos.group import Watcher
-    from mmtool.testing.chaos.judge import Verdict
+    from mmtool.testing.chaos.judge import Logs, Verdict
     from mmtool.testing.chaos.place import Place
-    from mmtool.testing.chaos.schedule import Schedule
+    from mmtool.testing.chaos.schedule import Fault, Schedule, Side
 
 RECORDS_PER_SECOND = 150.0
 READ_PER_SECOND = 60.0
@@ -51,6 +53,7 @@ class Outcome:
 
     Attributes:
         failures: Everything that must not be; empty where it passed.
+        missed: Faults that met nobody.
         recovered_seconds: From the end of the last fault until both sides held the same; None when they never did.
         stop_seconds: What a clean stop took.
         starts: How often the command was started.
@@ -61,6 +64,7 @@ class Outcome:
     brokers: int
     schedule: Schedule
     failures: Sequence[str]
+    missed: Sequence[Fault]
     verdict: Verdict
     recovered_seconds: float | None
     stop_seconds: float
@@ -81,6 +85,7 @@ class Outcome:
             "failures": list(self.failures),
             "from_the_start": self.schedule.from_the_start,
             "faults": [str(fault) for fault in self.schedule.faults],
+            "missed": [str(fault) for fault in self.missed],
             "records": self.verdict.records,
             "offsets_proven": self.verdict.offsets_proven,
             "group_glances": self.verdict.glances,
@@ -109,7 +114,7 @@ class SeedRun:
 
     def run(self) -> Outcome:
         """From the first record to the verdict; at its end everything is well again."""
-        began = time.monotonic()
+        began, carried = time.monotonic(), self._carried()
         schedule = schedule_of(self._seed, self._place.brokers)
         flow = self._flow
         flow.create_topics()
@@ -118,19 +123,23 @@ class SeedRun:
             with load:
                 if not schedule.from_the_start:
                     self._wait_until_it_moves()
-                Doing(schedule.faults, self._place, keeper).run()
+                doing = Doing(schedule.faults, self._place, keeper)
+                doing.run()
                 load.ask_to_stop()
                 failures, recovered = self._recovered(watcher, time.monotonic())
             if not failures:  # with what came last
                 failures, _ = self._recovered(watcher, time.monotonic())
             code, stop_seconds = keeper.stop()
         failures += self._ended(code, stop_seconds, keeper.said)
-        verdict = judge(flow.settings, flow.source, flow.target, flow.sides.logs(), watcher.seen)
+        logs = flow.sides.logs()
+        failures += nothing_happened(schedule.faults, doing.missed, self._carried() - carried, logs)
+        verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen)
         return Outcome(
             self._seed,
             self._place.brokers,
             schedule,
             [*failures, *verdict.failures],
+            doing.missed,
             verdict,
             recovered,
             stop_seconds,
@@ -138,6 +147,9 @@ class SeedRun:
             load.failed,
             time.monotonic() - began,
         )
+
+    def _carried(self) -> Counter[Side]:
+        return Counter({side: self._place.carried(side) for side in SIDES})
 
     def _wait_until_it_moves(self) -> None:
         target, remotes = self._flow.target.bootstrap, self._flow.remotes.values()
@@ -160,9 +172,9 @@ class SeedRun:
     def _is_even(self, watcher: Watcher) -> bool:
         try:
             there, home = watcher.now()
+            logs = self._flow.sides.logs()
         except UnreachableError:  # a coordinator that has just come back loads its groups first
             return False
-        logs = self._flow.sides.logs()
         even = all(len(one.source) <= len(one.target) for one in logs.values())
         return even and stands_well(logs, there, home, watcher.read_to) and self._is_booked()
 
@@ -185,6 +197,25 @@ class SeedRun:
         if any("somebody else wrote" in one for one in said):
             failures.append("records of the mirror were taken for somebody else's")
         return failures
+
+
+def nothing_happened(
+    faults: Sequence[Fault], missed: Sequence[Fault], carried: Counter[Side], logs: Logs
+) -> list[str]:
+    """Why a seed would prove nothing, however well both sides look.
+
+    Args:
+        faults: Of its schedule.
+        missed: Those that met nobody.
+        carried: Bytes through each side's links.
+        logs: Of both clusters.
+    """
+    found = [f"nothing went through the links of {side}" for side in SIDES if not carried[side]]
+    if len(missed) == len(faults):
+        found.append("no fault met anybody")
+    if not any(one.aborted for one in logs.values()):
+        found.append("no transaction was aborted")
+    return found
 
 
 class _Load:

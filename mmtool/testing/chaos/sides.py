@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.lab.records import numbered
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.testing.chaos.anomalies import BothLogs, Seen
@@ -30,7 +31,11 @@ class Sides:
         self._kept: dict[tuple[str, str, Isolation], tuple[Mapping[int, int], Sequence[Record]]] = {}
 
     def logs(self) -> dict[TopicPartition, BothLogs]:
-        """Every partition of the source, without what the mirror claims."""
+        """Every partition of the source, without what the mirror claims.
+
+        Raises:
+            UnreachableError: The source does not say where one of the topics ends: of none there is nothing wrong.
+        """
         return {place: one for topic in self._remotes for place, one in self._of(topic).items()}
 
     def source_ends(self) -> dict[TopicPartition, int]:
@@ -44,6 +49,8 @@ class Sides:
     def _of(self, topic: str) -> dict[TopicPartition, BothLogs]:
         home = partial(self._read, self._source, topic)
         committed, everything = home("read_committed"), home("read_uncommitted")
+        if not self._kept[self._source, topic, "read_uncommitted"][0]:
+            raise UnreachableError(f"nobody tells where {topic} ends")
         there = self._read(self._target, self._remotes[topic], "read_uncommitted")
         return {
             TopicPartition(topic, p): BothLogs(
@@ -84,4 +91,8 @@ def _identities(records: Sequence[Record], partition: int) -> set[Hashable]:
 
 
 def _identity(record: Record) -> Hashable:
-    return numbered(record.value or b"")
+    """Its number; of what no writer of the lab wrote like that its value, which the other side does not have."""
+    try:
+        return numbered(record.value or b"")
+    except ValueError:
+        return record.value

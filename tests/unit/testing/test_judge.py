@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.testing.chaos.anomalies import BothLogs, Seen
-from mmtool.testing.chaos.judge import stands_well
+from mmtool.testing.chaos.judge import _empty, stands_well
 from mmtool.translation.types import TopicPartition
 
 AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -28,3 +28,11 @@ def test_a_group_stands_well_between_what_is_committed_at_home_and_what_it_had_r
     there, home, read_to, well
 ):
     assert stands_well(LOGS, there, home, read_to) == well
+
+
+def test_of_a_topic_without_records_nothing_is_told():
+    nothing = {OTHER: BothLogs(OTHER, [], frozenset(), [])}
+    bare = TopicPartition("bare", 0)
+    assert _empty(LOGS | nothing) == []
+    assert _empty(LOGS | {bare: BothLogs(bare, [], frozenset(), [])}) == ["nothing was written into bare"]
+    assert _empty({}) == ["there is no topic"]
