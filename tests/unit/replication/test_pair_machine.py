@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from mmtool.plan.documents import State
 from mmtool.testing.homecoming import ModelHomecoming
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import PairedLog
@@ -57,6 +58,7 @@ class PairMachine(RuleBasedStateMachine):
         )
         self.gone = set()  # compacted where they were born, or deleted there
         self.superseded = set()  # of them, those that nobody misses: a newer one of the key has come
+        self.is_whole = True  # neither cleaners nor retention have been at either log
         self.aborted = set()
         self.at, self.place = HERE, 0  # where the group is
         self.read, self.exported = set(), set()
@@ -85,6 +87,7 @@ class PairMachine(RuleBasedStateMachine):
         taken = {log.history[at] for at in before - set(log.records) if log.history[at][0] == side}
         self.gone |= taken
         self.superseded |= taken
+        self.is_whole &= before == set(log.records)
 
     @rule(side=SIDES, data=st.data())
     def retention_deletes(self, side, data):
@@ -93,6 +96,7 @@ class PairMachine(RuleBasedStateMachine):
         deleted = {log.history[at] for at in log.records if at < start}
         self.gone |= {record for record in deleted if record[0] == side}
         log.trim(start)
+        self.is_whole &= not deleted
 
     # --- what owners do -----------------------------------------------------------------------------------
 
@@ -279,6 +283,12 @@ class PairMachine(RuleBasedStateMachine):
                 if record[0] == side and at < frontier
             }
             assert born - self.aborted - self.gone - self.exported <= set(self._came(side))
+
+    @invariant()
+    def nobody_gives_up_while_both_logs_are_whole(self):
+        states = [flow.owner.mirror.state for flow in self.flows if flow.owner is not None]
+        reasons = [flow.halted for flow in self.flows if flow.halted]
+        assert not self.is_whole or (State.HALTED not in states and not reasons), reasons
 
     @invariant()
     def every_stored_run_names_equal_records(self):
