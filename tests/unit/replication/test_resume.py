@@ -127,6 +127,18 @@ def test_where_all_records_are_alike_and_none_of_them_is_gone_there_are_as_many(
     assert (flow.halted, len(came(flow)), runs(flow)[0]) == ("", 14, (0, 0, 6))
 
 
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("start", [3, 6])
+def test_what_the_target_deleted_before_it_was_booked_halts_however_alike_what_is_left(start, alike):
+    """Of records alike those that are left would pass for the first ones, and the others would come once more."""
+    flow = died([3, 3], unseen=2, alike=alike)
+    flow.target.trim(start)
+    flow.take()
+    assert flow.halted.startswith(
+        f"target source.orders-0 deleted offsets 0 to {start - 1} before they were booked"
+    )
+
+
 def test_a_marker_that_retention_took_behind_the_books_halts_nothing():
     flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
     flow.take()

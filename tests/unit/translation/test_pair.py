@@ -80,6 +80,20 @@ def test_a_record_of_the_other_side_that_has_not_come_yet_is_not_skipped():
     assert answer_of(pair, 3) == Bounded(0, 3)
 
 
+def test_a_record_that_has_come_there_and_is_in_no_book_is_not_skipped():
+    """Right behind what is booked, with the way back past it: it passes over what came from here."""
+    pair = lived(
+        (ModelPair.born, HERE, 2),
+        (ModelPair.mirror, HERE, 2),
+        (ModelPair.store, HERE, 1),
+        (ModelPair.born, HERE, 1),
+        (ModelPair.mirror, HERE, 1),
+        (ModelPair.mirror, THERE, 3),
+        (ModelPair.look, THERE, 1),
+    )
+    assert answer_of(pair, 2) == Exact(2)
+
+
 def test_an_unread_record_of_the_other_side_that_is_deleted_there_is_refused():
     pair = lived(
         (ModelPair.born, THERE, 2),
