@@ -97,6 +97,25 @@ def test_what_retention_took_since_that_was_mirrored_is_no_loss(start):
     assert (came(flow), flow.newest.gaps) == (list(range(8)), ())
 
 
+def test_a_batch_that_was_mirrored_in_pieces_and_booked_in_part_is_compared_from_its_middle_on():
+    """What of it lies before the frontier counts for none of those that are looked for."""
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    flow.source.born(400)  # larger than the target takes at once
+    while not flow.owner.mirror.frontier:
+        flow.work(1)
+    flow.keep(flow.owner.mirror.take_blocks())
+    assert 0 < flow.newest.tail.upstream_frontier < 400
+    for _ in range(5):
+        flow.source.born(1)
+    flow.work(500)
+    flow.die(landed=0, ghosts=False, stored=0)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 405)
+    flow.catch_up()
+    assert came(flow) == list(range(405))
+
+
 def test_what_retention_took_behind_that_is_a_loss_that_is_told_by_whoever_mirrors_on():
     """How far the mirror was nobody can tell any more: its last records were among those that are gone."""
     flow = died([3, 3], unseen=4)
