@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 WINDOW_SECONDS = 12.0
@@ -90,6 +90,12 @@ class Schedule:
 
     from_the_start: bool
     faults: tuple[Fault, ...]
+
+    def at_once(self) -> Schedule:
+        """The same, from the moment on in which the first fault begins."""
+        first = min(fault.at_seconds for fault in self.faults)
+        sooner = (replace(fault, at_seconds=round(fault.at_seconds - first, 2)) for fault in self.faults)
+        return Schedule(self.from_the_start, tuple(sooner))
 
 
 def schedule_of(seed: int, brokers: int = 1) -> Schedule:

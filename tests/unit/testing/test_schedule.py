@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,19 @@ def test_what_happens_to_a_cluster_happens_to_brokers_that_it_has_and_only_links
         assert set(fault.brokers) <= set(range(brokers))
         expected = {0} if fault.what in OF_COMMAND else {1, brokers} if fault.what in OF_LINKS else {1}
         assert len(fault.brokers) in expected
+
+
+@given(SEEDS)
+def test_at_once_the_same_faults_begin_with_the_first_one(seed):
+    drawn, sooner = schedule_of(seed), schedule_of(seed).at_once()
+    first = drawn.faults[0].at_seconds
+    assert sooner.faults[0].at_seconds == 0
+    assert [(f.what, f.side, f.seconds) for f in sooner.faults] == [
+        (f.what, f.side, f.seconds) for f in drawn.faults
+    ]
+    assert [f.at_seconds + first for f in sooner.faults] == pytest.approx(
+        [f.at_seconds for f in drawn.faults]
+    )
 
 
 def test_fifty_seeds_know_every_fault():
