@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _SECONDS_OF_A_LOAD = 1.3  # it ends after the load under way
 _LEAST_RECORDS = 36
+_HEADERS = (("written-by", b"a running writer"), ("empty", b""))
 _LINGER_MS = 100.0  # ten requests a second: the machine is for what is tested
 
 
@@ -29,6 +30,7 @@ class RunningWriter:
             At the end one more transaction is committed in every partition: where a broker lists no leader in the
             moment of a commit, as after a freeze, Kafka skips the markers and says that it is committed, and the
             transaction is open there until its producer's next one.
+        keyed: Each record has a key of its own and headers, for mirrors that might lose those.
         records: Acknowledged and committed.
         failed: Loads that came to no end.
 
@@ -43,6 +45,7 @@ class RunningWriter:
     transactions: int = 0
     record_bytes: int = 300
     tolerant: bool = False
+    keyed: bool = False
     records: int = 0
     failed: int = 0
     _worker: Worker = field(init=False)
@@ -102,6 +105,8 @@ class RunningWriter:
             self.record_bytes,
             records_per_second=self.records_per_second,
             linger_ms=_LINGER_MS,
+            keys="sequence" if self.keyed else "none",
+            headers=_HEADERS if self.keyed else (),
             transactions=how if self.transactions else None,
             first_sequence=first,
         )

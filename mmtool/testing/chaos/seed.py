@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from mmtool.errors import GateError, UnreachableError
@@ -227,11 +228,10 @@ class _Load:
 
     def __init__(self, bootstrap: str, topics: Sequence[str], group: str) -> None:
         plain, tx = topics
+        writer = partial(RunningWriter, bootstrap, tolerant=True, keyed=True)
         self._writers = [
-            RunningWriter(bootstrap, plain, PARTITIONS, RECORDS_PER_SECOND, tolerant=True),
-            RunningWriter(
-                bootstrap, tx, PARTITIONS, RECORDS_PER_SECOND / 3, transactions=TRANSACTION, tolerant=True
-            ),
+            writer(plain, PARTITIONS, RECORDS_PER_SECOND),
+            writer(tx, PARTITIONS, RECORDS_PER_SECOND / 3, transactions=TRANSACTION),
         ]
         self._group = WorkingGroup(bootstrap, group, topics, READ_PER_SECOND)
         self.read_to = self._group.read_to
