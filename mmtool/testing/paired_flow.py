@@ -267,6 +267,8 @@ class PairedFlow:
                 self.broker_answers(owner)
             elif owner.mirror.fetch_position < self.source.end:
                 self.fetch(1)
+            else:
+                return  # and nothing comes by itself
 
     def catch_up(self) -> bool:
         """Everything works for a while: whether all of the source is there and on record now."""

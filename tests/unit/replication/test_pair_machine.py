@@ -230,6 +230,18 @@ class PairMachine(RuleBasedStateMachine):
         out.pass_over(tail.end)
         self.at, self.place, self.failed_over = HERE, found.answer.offset, False
 
+    @precondition(lambda self: not self.failed_over and self.at == HERE)
+    @rule(unseen=FEW, away=FEW, reads=st.integers(1, 10))
+    def the_group_goes_away_in_an_emergency_and_comes_home(self, unseen, away, reads):
+        """Each of it by itself as well, but seldom in this order, and seldom with a tail that nobody has seen."""
+        self.flows[HERE].catch_up()
+        self.logs[HERE].born(unseen)
+        self.the_group_moves(emergency=True)
+        if self.failed_over:
+            self.logs[THERE].born(away)
+            self.the_group_reads(reads)
+            self.the_group_comes_home()
+
     def _tail(self):
         pair = Existing([log.entries() for log in self.logs], [flow.map() for flow in self.flows])
         back = ModelHomecoming(True, pair)
