@@ -132,7 +132,8 @@ class Doing:
             case What.WORKER_KILLED | What.JVM_KILLED | What.DRIVER_KILLED:
                 return bool(self._keeper.process.kill(_VICTIMS[fault.what]))
             case What.STOPPED:
-                self._keeper.process.stop()
+                process = self._keeper.process
+                return process.alive and bool(process.stop())
             case What.WORKER_FROZEN:
                 return bool(self._keeper.process.freeze("worker"))
             case What.FROZEN:

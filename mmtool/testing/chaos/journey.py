@@ -13,7 +13,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.records import numbered
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.chaos.group import Watcher
-from mmtool.testing.chaos.judge import wrong_places
+from mmtool.testing.chaos.judge import wrong_places, wrong_records
 from mmtool.testing.chaos.linked_flow import PARTITIONS, LinkedFlow
 from mmtool.testing.chaos.sides import Sides, first_unread
 from mmtool.testing.lookups import groups_of
@@ -110,9 +110,13 @@ class Journey:
         return Watcher(stop.origin, stop.destination, self.watched, stop.places)
 
     def failures_of_a_move(self, stop: Stop, seen: Glances) -> list[str]:
-        """That a group is or was ahead, went back, was moved in part, or reads anything else than what it had left."""
+        """That a group is or was ahead, went back, was moved in part, or reads anything else than what it had left.
+
+        What it had left is what the other cluster has: that all of it is there, once, is asked as well.
+        """
         logs = self.logs(stop)
         return [
+            *map(str, wrong_records(logs)),
             *map(str, wrong_places(logs, seen)),
             *self._stand_wrong(stop, logs),
             *self._reads_wrong(stop, logs),

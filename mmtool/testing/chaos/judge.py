@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.testing.chaos.anomalies import Committed, of_group, of_records
+from mmtool.testing.chaos.anomalies import Committed, Kind, of_group, of_records
 from mmtool.testing.chaos.sides import first_unread
 from mmtool.testing.exactness import stored_maps, wrong_translations
 from mmtool.translation.known import UNKNOWN
@@ -71,6 +71,12 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
         *([] if glances else ["the group was never seen on the target"]),
     ]
     return Verdict(failures, sum(len(one.source) for one in logs.values()), asked, glances)
+
+
+def wrong_records(logs: Logs) -> list[Anomaly]:
+    """What is wrong with what came from the source; what was born on the target is let be."""
+    found = (anomaly for one in logs.values() for anomaly in of_records(one))
+    return [anomaly for anomaly in found if anomaly.kind is not Kind.FOREIGN]
 
 
 def wrong_places(logs: Logs, seen: Glances) -> list[Anomaly]:

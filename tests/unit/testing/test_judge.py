@@ -1,9 +1,11 @@
 """What the judge of the chaos suite makes of a group that a flow keeps in step on the target."""
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.testing.chaos.anomalies import BothLogs, Seen
-from mmtool.testing.chaos.judge import _empty, stands_well
+from mmtool.testing.chaos.judge import _empty, stands_well, wrong_records
 from mmtool.translation.types import TopicPartition
 
 AT, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -28,6 +30,19 @@ def test_a_group_stands_well_between_what_is_committed_at_home_and_what_it_had_r
     there, home, read_to, well
 ):
     assert stands_well(LOGS, there, home, read_to) == well
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param([*range(8), "tail"], [], id="one that was born there"),
+        pytest.param([0, 1, 3, 4, 5, 6, 7], ["unseen orders-0@12"], id="one that did not come"),
+        pytest.param([0, 1, 1, 2, 3, 4, 5, 6, 7], ["duplicate orders-0@11"], id="one that came twice"),
+    ],
+)
+def test_of_records_that_a_group_is_to_read_elsewhere_none_is_missing_or_comes_twice(target, expected):
+    there = [Seen(at, one, one) for at, one in enumerate(target)]
+    assert [str(one) for one in wrong_records({AT: replace(LOGS[AT], target=there)})] == expected
 
 
 def test_of_a_topic_without_records_nothing_is_told():
