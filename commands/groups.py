@@ -60,7 +60,7 @@ OneGroup = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Whose offsets a file of three columns holds; of four columns, only this group's.",
+        help="Whose offsets a file of three columns holds; of any other file, only this group's.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -310,7 +310,7 @@ def import_(
         raise UsageError("-g/--group is empty", remedy="say whose offsets they are: -g NAME")
     content, flow = content_of(file), one_flow(config, source, target)
     if is_undo(content):
-        _undo(read_undo(str(file), content), connect(flow, timeout), output, execute=execute, yes=yes)
+        _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)
         return
     wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target

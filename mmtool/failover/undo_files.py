@@ -52,20 +52,27 @@ def is_undo(content: bytes) -> bool:
     return content.lstrip()[:1] == b"{"
 
 
-def read_undo(name: str, content: bytes) -> Undo:
+def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
     """What `keep` wrote.
 
     Args:
         name: Of the file, for the error.
         content: What is in it.
+        group: Only what is about this one.
 
     Raises:
-        UsageError: It is damaged, or something else.
+        UsageError: It is damaged, or something else, or says nothing of the group.
     """
     try:
-        return Undo.decode(content)
+        kept = Undo.decode(content)
     except UnreadableDocumentError as error:
         raise UsageError(
             f"{name}: damaged, cut off, or no file of mmtool's",
             remedy="name a file that mmtool has kept, as it was",
         ) from error
+    if group is None:
+        return kept
+    of_group = tuple(one for one in kept.replaced if one.group == group)
+    if not of_group:
+        raise UsageError(f"{name} names no group {group}", remedy="without -g all of it is put back")
+    return Undo(kept.cluster_id, of_group)

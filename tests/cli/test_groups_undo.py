@@ -37,8 +37,8 @@ def move(mmtool, scene):
 def undo(mmtool, move):
     """Runs the command that moving has printed, with other options in place of ``--execute``."""
 
-    def run(*arguments):
-        (said,) = [line for line in move().stderr.splitlines() if "to put it back" in line]
+    def run(*arguments, groups=()):
+        (said,) = [line for line in move(*groups).stderr.splitlines() if "to put it back" in line]
         return lambda: mmtool(*shlex.split(said.split(": mmtool ")[1])[:-1], *arguments)
 
     return run
@@ -99,6 +99,20 @@ def test_of_another_cluster_nothing_is_put_back(undo, scene):
     ended = put_back()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
     assert "the file is about cluster west-id, which is none of the flow's" in ended.stderr
+
+
+def test_of_the_file_one_group_alone_can_be_put_back(undo, scene):
+    scene.commits("other", "orders", 3)
+    put_back = undo("-g", "other", "--execute", "--yes", groups=("-g", "other"))
+    before = committed(scene)[REMOTE[0]]
+    assert (put_back().code, committed(scene)[REMOTE[0]]) == (0, before)
+    assert "other" not in scene.target.groups.list_groups()
+
+
+def test_a_group_that_the_file_is_not_about_is_a_usage_error(undo, scene):
+    ended = undo("-g", "typo", "--execute", "--yes")()
+    assert (ended.code, committed(scene)[REMOTE[0]]) == (2, Commit(11))
+    assert "names no group typo" in ended.stderr
 
 
 @pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"11", b"12")])
