@@ -17,6 +17,8 @@ _HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "
 """Kafka's own tool writes none; spreadsheets and people do."""
 _LONGEST_BARE = 24
 _LOWEST_BARE = "-"
+_LAST_PARTITION = 2**31 - 1
+"""Kafka's own; a number beyond it is an offset in the wrong column."""
 
 
 class ResetLine(NamedTuple):
@@ -60,23 +62,35 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
     """Empty lines and a heading are passed over."""
-    reader, empty = csv.reader(lines), True
-    for row in filter(None, reader):
-        if reader.line_num == 1 and row in _HEADINGS:
+    empty = True
+    for number, row in _fields(lines):
+        if number == 1 and row in _HEADINGS:
             continue
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
-        if not (_is_number(partition) and _is_number(offset)):
+        if not (topic.strip() and _is_partition(partition) and _is_number(offset)):
             raise ValueError(
-                f"line {reader.line_num}: topic,partition,offset is wanted, with a group before them or not,"
+                f"line {number}: topic,partition,offset is wanted, with a group before them or not,"
                 f" and not {','.join(row)[:60]!r}"
             )
         if group == [""]:
-            raise ValueError(f"line {reader.line_num}: the group is empty")
+            raise ValueError(f"line {number}: the group is empty")
         empty = False
         place = TopicPartition(topic.strip(), int(partition))
-        yield reader.line_num, ResetLine(group[0] if group else None, place, int(offset))
+        yield number, ResetLine(group[0] if group else None, place, int(offset))
     if empty:
         raise ValueError("no line names a partition")
+
+
+def _fields(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines)
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:  # a megabyte without a comma: some other file
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def _is_partition(text: str) -> bool:
+    return _is_number(text) and int(text) <= _LAST_PARTITION
 
 
 def _is_number(text: str) -> bool:
