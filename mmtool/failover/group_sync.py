@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
 from mmtool.failover.following import Followed, Follower
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.shown import ShownCommits
 from mmtool.insight.translation import look, selected_groups, selection_warnings
 from mmtool.output import human
 from mmtool.plan.group_facts import GroupFacts
@@ -94,6 +95,7 @@ class GroupSync:
     topics: Collection[str] = ()
     now: Callable[[], float] = time.monotonic
     _follower: Follower = field(init=False)
+    _shown: ShownCommits = field(init=False)
     _identity: FlowIdentity = field(init=False)
     _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
     _moved_at: float = 0.0
@@ -104,6 +106,7 @@ class GroupSync:
 
     def __post_init__(self) -> None:
         self._follower = Follower(self.clusters.target, self.now, self._moved_by_now)
+        self._shown = ShownCommits(self.now)
 
     def turn(self) -> SyncTurn:
         """Read the groups' commits on the source, and commit on the target where they lead.
@@ -118,9 +121,9 @@ class GroupSync:
         self._read_marks()
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
-        commits = self.clusters.source.groups.commits(selected.known)
+        commits = self._shown.of(self.clusters.source, selected.known)
         partitions = partition_facts(flow, Direction.FORWARD, warnings)
-        led = {name: lead(GroupFacts(name, commits[name]), partitions) for name in selected.known}
+        led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
         moved = self._moved
         stay = {name: of for name, of in led.items() if name not in moved}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
@@ -131,6 +134,7 @@ class GroupSync:
         moved = {**moved, **self._moved}
         rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
         rows += [_unknown(name) for name in selected.unknown]
+        rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         said = (*selection_warnings(selected), *warnings)
         return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
@@ -184,6 +188,10 @@ class GroupSync:
 
 def _unknown(name: str) -> SyncRow:
     return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, Reason.UNKNOWN_GROUP.sentence)
+
+
+def _not_shown(name: str, error: MmtoolError) -> SyncRow:
+    return SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
 
 
 def _moved(led: Led, mark: MovedGroupRecord) -> SyncRow:

@@ -7,7 +7,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.errors import MmtoolError
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.shown import ShownCommits
 from mmtool.insight.translation import FlowNow, selected_groups
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
@@ -58,9 +60,15 @@ class Checkpoints:
     _groups: tuple[str, ...] = ()
     _list_at: float = 0.0
     _is_there: bool = False
+    _shown: ShownCommits = field(default_factory=ShownCommits)
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     async def perform(self) -> None:
+        """One turn.
+
+        Raises:
+            MmtoolError: it could not be done; or some groups are not shown to us, and all others were looked at.
+        """
         flow = self.flow()
         topic = flow.clusters.settings.policy.checkpoints_topic(flow.clusters.settings.source.alias)
         try:
@@ -70,11 +78,18 @@ class Checkpoints:
             looked = LookRecord(int(time.time() * 1000))
             await in_thread(self._look, flow)
             await self._write(topic)
-            await append_records(self.target, flow.identity.control_topic, [(looked.key, looked.encode())])
+            denied = list(self._shown.denied.values())
+            if not denied:  # else what is known of a group would look younger than it is
+                await append_records(
+                    self.target, flow.identity.control_topic, [(looked.key, looked.encode())]
+                )
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
         self._is_there = True
+        if denied:
+            more = f" (and {len(denied) - 1} groups more)" if len(denied) > 1 else ""
+            raise MmtoolError(f"{denied[0].message}{more}", remedy=denied[0].remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:
         """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
@@ -93,7 +108,7 @@ class Checkpoints:
             self._take_in(flow)
 
     def _take_in(self, flow: FlowNow) -> None:
-        commits = flow.clusters.source.groups.commits(self._listed(flow))
+        commits = self._shown.of(flow.clusters.source, self._listed(flow))
         ours = {
             (group, place): commit
             for group, of_group in commits.items()

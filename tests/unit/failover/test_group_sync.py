@@ -91,6 +91,23 @@ def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(tur
     assert rows["secret"].reason == "cluster west denies describing group secret"
 
 
+def test_nor_does_one_whose_commits_the_source_does_not_show_to_us(turns, monkeypatch):
+    """Who may describe the cluster is told of every group, and of the commits of some."""
+    groups = turns.scene.source.groups
+    turns.scene.commits("secret", "orders", 15)
+
+    def shown(asked, commits=groups.commits, **options):
+        if "secret" in asked:
+            raise NotAuthorisedError("cluster east denies reading the commits of group secret")
+        return commits(asked, **options)
+
+    monkeypatch.setattr(groups, "commits", shown)
+    rows = {row.group: row for row in turns.after(0).rows}
+    assert told(rows["app"]) == ("synced", 2, 0, 0.0)
+    assert told(rows["secret"]) == ("behind", 0, 0, None)
+    assert rows["secret"].reason == "cluster east denies reading the commits of group secret"
+
+
 def test_a_group_that_runs_on_the_target_is_named_and_left_alone(turns):
     turns.scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     row = turns.row()

@@ -322,3 +322,29 @@ def test_a_look_that_was_cut_off_does_not_put_older_commits_into_place_of_those_
 
     asyncio.run(cut_off(looked, slow, lambda: scene.commits("app", "orders", 15, 10)))
     assert sorted(checkpoint.upstream for checkpoint in duty.current.values()) == [10, 15]
+
+
+def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get_their_checkpoints(
+    tmp_path, monkeypatch
+):
+    """And nobody is told that all was looked at: what is known of that group would look younger than it is."""
+    scene, written = half_read(tmp_path), []
+    scene.commits("secret", "orders", 15)
+    shown = scene.source.groups.commits
+
+    def commits(groups):
+        if "secret" in groups:
+            raise NotAuthorisedError("cluster east denies reading the commits of group secret")
+        return shown(groups)
+
+    async def append(_, topic, records, *__):
+        written.extend((topic, key) for key, _ in records)
+
+    scene.source.groups.commits = commits
+    monkeypatch.setattr("mmtool.replication.duties.checkpoints.append_records", append)
+    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty._is_there = True
+    with pytest.raises(MmtoolError, match="denies reading the commits of group secret"):
+        turn(duty)
+    assert {(group, place.partition) for group, place in duty.current} == {("app", 0), ("app", 1)}
+    assert [topic for topic, _ in written] == ["east.checkpoints.internal"] * 2
