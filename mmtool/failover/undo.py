@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.moving import Moved, refused_for
-from mmtool.failover.writing import Outcome, Written, failure_of_writing, unread
+from mmtool.failover.writing import Outcome, Written, failure_of_writing, may_come, unread
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
 
@@ -111,4 +111,6 @@ def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
         if not found:  # else it would be listed for minutes more, without a commit
             groups.delete(plan.group)
         return Written(plan.group, Outcome.WRITTEN, stands)
-    return Written(plan.group, Outcome.PARTLY if stands else Outcome.REFUSED, stands, problems)
+    unknown = may_come(failed, stands)
+    outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
+    return Written(plan.group, outcome, stands, problems, unknown)

@@ -106,6 +106,18 @@ def _unanswered(failed: Mapping[TopicPartition, Problem]) -> frozenset[TopicPart
     return frozenset(place for place, problem in failed.items() if problem.name == UnreachableError.code)
 
 
+def may_come(
+    failed: Mapping[TopicPartition, Problem], stands: Collection[TopicPartition]
+) -> frozenset[TopicPartition]:
+    """What was sent, has had no answer, and does not stand: a coordinator may have it in its log, and tell it later.
+
+    One that waits for a replica answers "not now" after offsets.commit.timeout.ms, and takes what it has once the
+    replica is back, or has left the set, half a minute later.
+    """
+    sent = {place: problem for place, problem in failed.items() if problem != _NOT_SENT}
+    return _unanswered(sent).difference(stands)
+
+
 def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
     """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
 
@@ -185,7 +197,9 @@ def _judged(
     if isinstance(found, MmtoolError):
         return unread(plan.group, offsets, failed, found)
     stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
-    if failed:
+    if failed and not (
+        stands == offsets.keys() == _unanswered(failed)
+    ):  # nobody has refused what stands whole
         return _put_back(groups, plan, failed, stands)
     different = tuple(
         f"{plan.group} {at}: wrote {offsets[at].offset}, another client reads {_offset(found.get(at))}"
@@ -220,9 +234,11 @@ def _put_back(
     still = dict(groups.alter(plan.group, restorable)) if restorable else {}
     first = changed - restorable.keys()
     still |= groups.forget(plan.group, first) if first else {}
-    outcome, unknown = Outcome.PARTLY if still else Outcome.REFUSED, _unanswered(still)
+    unheard = _unanswered(still)
+    unknown = unheard | may_come(failed, stands)
+    outcome = Outcome.PARTLY if still or unknown else Outcome.REFUSED
     problems = _sentences(failed) + _sentences(still)
-    return Written(plan.group, outcome, frozenset(still.keys() - unknown), problems, unknown)
+    return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown)
 
 
 def failure_of_writing(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.kafka.ports import Problem
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -149,6 +150,22 @@ def test_where_nobody_knows_what_was_written_all_that_may_be_replaced_is_put_bac
     scene.target.groups.freezes = UnreachableError("west does not answer")
     put_back = undo("--execute", "--yes")
     scene.target.groups.freezes = scene.target.groups.failure = None
+    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
+    assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
+
+
+def test_what_has_had_no_answer_may_be_replaced_later_and_can_be_put_back_then(undo, scene):
+    groups, late = scene.target.groups, []
+    alter = groups.alter
+
+    def commit(group, offsets):
+        late.append(lambda: alter(group, offsets))
+        return dict.fromkeys(offsets, Problem(UnreachableError.code, "REQUEST_TIMED_OUT"))
+
+    groups.alter = commit
+    put_back = undo("--execute", "--yes")
+    groups.alter = alter
+    late.pop()()
     assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
     assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 

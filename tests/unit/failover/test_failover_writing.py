@@ -71,6 +71,41 @@ def test_of_what_was_sent_and_nobody_could_look_at_it_is_not_known_whether_it_st
     )
 
 
+def unanswered(groups, *, takes):
+    """A coordinator that waits for a replica: no answer, and what was sent is told at once, or later."""
+    alter, late = groups.alter, []
+
+    def commit(group, offsets):
+        late.append(lambda: alter(group, offsets))
+        if takes:
+            late.pop()()
+        return dict.fromkeys(offsets, Problem(UnreachableError.code, "REQUEST_TIMED_OUT"))
+
+    groups.alter = commit
+    return late
+
+
+def test_what_had_no_answer_and_does_not_stand_yet_may_stand_later_and_is_not_called_refused(groups, plan):
+    groups.committed["app"] = {place: Commit(7) for place in REMOTE}
+    late = unanswered(groups, takes=False)
+    result = write_group(groups, plan())
+    late.pop()()
+    assert groups.committed["app"][REMOTE[0]] == Commit(50)
+    assert (result.outcome, result.written, result.unknown) == (
+        Outcome.PARTLY,
+        frozenset(),
+        frozenset(REMOTE),
+    )
+
+
+def test_what_had_no_answer_and_stands_whole_is_written(groups, plan):
+    groups.committed["app"] = {place: Commit(7) for place in REMOTE}
+    unanswered(groups, takes=True)
+    result = write_group(groups, plan())
+    assert (result.outcome, result.written) == (Outcome.WRITTEN, frozenset(REMOTE))
+    assert groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}
+
+
 def test_of_what_was_to_be_put_back_when_the_cluster_fell_silent_it_is_not_known_either(groups, plan):
     groups.committed["app"] = {place: Commit(7) for place in REMOTE}
     groups.denied = {REMOTE[1]}
