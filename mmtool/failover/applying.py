@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.clearance import clear
 from mmtool.failover.undo_files import keep
 from mmtool.failover.writing import Outcome, failure_of_writing, write_groups
+from mmtool.output import warn
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -58,7 +59,14 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
     """
     clear(cluster, plans, synced=synced)
     undo = keep(cluster, plans)
-    applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
+    try:
+        applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
+    except BaseException:  # Ctrl-C, of somebody who waits for a silent cluster
+        if undo is not None:
+            warn(
+                f"some groups may be moved by now; what that replaced is kept for `mmtool groups import` in {undo}"
+            )
+        raise
     if undo is not None and not applied.may_have_written:
         undo.unlink(missing_ok=True)
         return Applied(applied.ended, None)

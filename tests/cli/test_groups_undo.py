@@ -170,6 +170,25 @@ def test_what_has_had_no_answer_may_be_replaced_later_and_can_be_put_back_then(u
     assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 
 
+def test_who_ends_it_with_ctrl_c_in_the_middle_is_told_where_what_was_replaced_is_kept(
+    move, mmtool, scene, tmp_path
+):
+    groups = scene.target.groups
+    alter = groups.alter
+
+    def commit(group, offsets):
+        alter(group, offsets)
+        raise KeyboardInterrupt
+
+    groups.alter = commit
+    ended = move()
+    groups.alter = alter
+    (kept,) = (tmp_path / "state" / "mmtool" / "undo").iterdir()
+    assert (ended.code, str(kept) in ended.stderr) == (130, True)
+    assert mmtool("groups", "import", "-c", scene.config, kept, "--execute", "--yes").code == 0
+    assert committed(scene) == {REMOTE[0]: Commit(4)}
+
+
 def test_what_nobody_could_look_at_is_neither_written_nor_not(move, scene):
     scene.target.groups.freezes = UnreachableError("west does not answer")
     ended = move("-o", "json")
