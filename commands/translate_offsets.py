@@ -11,11 +11,14 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._undo import say_undo
-from mmtool.commands._wiring import chain, connect, require_selector, selection, unit_of
+from mmtool.commands._wiring import chain, connect, one_flow, require_selector, selection, unit_of
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.config import FlowSettings
     from mmtool.insight.translation import Translation
 
 Reverse = Annotated[
@@ -126,13 +129,22 @@ def translate_offsets(
     if execute and found.writable:
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
         # what was asked about is what is written, and nobody else came between: asked again, with the guards
-        ended = moved(found if yes else translate_groups(flow, chosen, rules, refine=refine))
+        again = found if yes else translate_groups(flow, chosen, rules, refine=refine)
+        ended = moved(again, synced=_synced(flows, config, reverse=reverse))
         say_undo(ended, flows[0] if reverse else flows[-1], config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))
         if found.writable:
             talk("nothing was changed; add --execute to write these offsets")
+
+
+def _synced(flows: Sequence[FlowSettings], config: Path | None, *, reverse: bool) -> bool:
+    """Whether groups are kept ready where they are written, so that young commits there are nobody's work."""
+    if not reverse:
+        return flows[-1].sync_group_offsets
+    back = one_flow(config, flows[0].target.alias, flows[0].source.alias)
+    return back.enabled and back.sync_group_offsets
 
 
 def _result(rows: list[dict[str, object]], found: Translation, *, applied: bool = False) -> Result:

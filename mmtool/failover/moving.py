@@ -35,9 +35,8 @@ def rehearsed(found: Translation) -> list[Row]:
     return translation_rows(found.plans)
 
 
-def moved(found: Translation) -> Moved:
-    """Commit what the plans say; raises as `apply`."""
-    synced = found.flow.end.clusters.settings.sync_group_offsets
+def moved(found: Translation, *, synced: bool) -> Moved:
+    """Commit what the plans say; raises, and ``synced``, as `apply`."""
     applied = apply(found.flow.written_at(found.rules.direction), found.plans, synced=synced)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 

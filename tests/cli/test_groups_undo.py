@@ -12,6 +12,7 @@ from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import half_read
 from mmtool.translation.types import ClusterId, TopicPartition
 
+ORDERS = TopicPartition("orders", 0)
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 
 
@@ -252,6 +253,32 @@ def test_a_group_that_has_just_committed_on_the_target_is_watched_first(
     scene.target.times["app"] = {REMOTE[0]: int((time.time() - age_seconds) * 1000)}
     ended = move()
     assert (ended.code, waited) == (code, [6.0] if age_seconds < 60 else [])
+
+
+SYNCED = "east->west.sync.group.offsets.enabled = true\n"
+BACK = "west->east.enabled = true\nwest->east.sync.group.offsets.enabled = true\n"
+
+
+@pytest.mark.parametrize(
+    ("extra", "options", "waited"),
+    [
+        (SYNCED, (), []),
+        (SYNCED, ("--reverse", "--allow-rewind", "-s", "east", "-t", "west"), [6.0]),
+        (SYNCED + BACK, ("--reverse", "--allow-rewind", "-s", "east", "-t", "west"), []),
+    ],
+    ids=["forward", "reverse", "both ways"],
+)
+def test_young_commits_are_nobody_s_work_only_where_groups_are_kept_ready(
+    move, scene, monkeypatch, extra, options, waited
+):
+    pauses = []
+    monkeypatch.setattr(
+        "mmtool.failover.clearance.clear.__kwdefaults__", {"synced": False, "pause": pauses.append}
+    )
+    scene.config.write_text(scene.config.read_text() + extra)
+    young = int((time.time() - 3) * 1000)
+    scene.target.times["app"], scene.source.times["app"] = {REMOTE[0]: young}, {ORDERS: young}
+    assert (move(*options).code, pauses) == (0, waited)
 
 
 @pytest.mark.parametrize("somebody", ["commits", "joins"])
