@@ -147,15 +147,16 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
         raise UsageError(
             f"{path}: {error}", remedy="as kafka-consumer-groups --reset-offsets --export writes it"
         ) from error
-    own = [name for name in found if name is not None and name.startswith(OWN_GROUP_PREFIX)]
+    named = [name for name in (*found, group) if name is not None]
+    own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]
     if own:
-        raise UsageError(f"{path}: {own[0]} is a group of mmtool's own", remedy="leave it out of the file")
+        raise UsageError(f"{path}: {own[0]} is a group of mmtool's own", remedy="leave it out")
     nobody = found.pop(None, None)
     if nobody is None:
-        named = {name: of for name, of in found.items() if name is not None and group in (None, name)}
-        if not named:
+        meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}
+        if not meant:
             raise UsageError(f"{path} names no group {group}", remedy="its first column says which it holds")
-        return named
+        return meant
     if group is None:
         raise UsageError(
             f"{path} names no group: it has three columns", remedy="say whose offsets they are: -g NAME"

@@ -212,6 +212,7 @@ def test_a_group_with_members_is_left_alone(groups, file, scene):
         ("a,0,1\n", [], "names no group: it has three columns"),
         ("a,0\n", ["-g", "app"], "line 1: topic,partition,offset is wanted"),
         ("mmtool.x,a,0,1\n", [], "mmtool.x is a group of mmtool's own"),
+        ("a,0,1\n", ["-g", "mmtool.x"], "mmtool.x is a group of mmtool's own"),
         ("app,a,0,1\n", ["-g", "other"], "names no group other"),
     ],
 )
