@@ -120,16 +120,21 @@ def translate_offsets(
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
     if refine and len(flows) > 1:
         raise UsageError("--refine is for one flow", remedy="translate flow by flow, with -s and -t")
-    flow = look_along([connect(one, timeout, beside_mm2=True) for one in flows], topic or ())
-    if meant is not None and meant.has_topics:
-        flow = flow.narrowed_to([name for name in flow.topics if meant.topics(name)])
-    found = translate_groups(flow, chosen, rules, refine=refine)
+    ways = [connect(one, timeout, beside_mm2=True) for one in flows]
+
+    def translated() -> Translation:
+        flow = look_along(ways, topic or ())
+        if meant is not None and meant.has_topics:
+            flow = flow.narrowed_to([name for name in flow.topics if meant.topics(name)])
+        return translate_groups(flow, chosen, rules, refine=refine)
+
+    found = translated()
     if csv is not None:
         _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
     if execute and found.writable:
         consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
-        # what was asked about is what is written, and nobody else came between: asked again, with the guards
-        again = found if yes else translate_groups(flow, chosen, rules, refine=refine)
+        # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
+        again = found if yes else translated()
         ended = moved(again, synced=_synced(flows, config, reverse=reverse))
         say_undo(ended, flows[0] if reverse else flows[-1], config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)

@@ -200,6 +200,22 @@ def test_ctrl_c_at_the_question_is_an_interrupt_and_writes_nothing(translate, sc
     assert (translate("-g", "app", "--execute").code, scene.target.groups.committed) == (130, {})
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_into_a_topic_that_was_made_anew_at_the_question_nothing_is_written(
+    translate, scene, monkeypatch, side
+):
+    cluster, topic = (scene.source, "orders") if side == "source" else (scene.target, "east.orders")
+
+    def meanwhile():
+        cluster.forget_topic(topic)
+        cluster.add_topic(topic, "id-of-another-one", 500, 500)
+        return "y\n"
+
+    at_a_terminal(monkeypatch, "")
+    monkeypatch.setattr("sys.stdin.readline", meanwhile)
+    assert (translate("-g", "app", "--execute").code, scene.target.groups.committed) == (3, {})
+
+
 def test_on_the_way_back_the_headings_name_the_clusters(translate, scene):
     scene.commits("app", "east.orders", 11, 10, cluster=scene.target)
     heading = translate("--reverse", "-g", "app").stdout.splitlines()[0].split()
