@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,10 +58,11 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
     Raises:
         MmtoolError: As `clear` and `keep`; nothing was written.
     """
+    looked_at = time.monotonic()
     clear(cluster, plans, synced=synced)
     undo = keep(cluster, plans)
     try:
-        applied = Applied(tuple(write_groups(cluster.groups, plans)), undo)
+        applied = Applied(tuple(write_groups(cluster.groups, plans, looked_at=looked_at)), undo)
     except BaseException:  # Ctrl-C, of somebody who waits for a silent cluster
         if undo is not None:
             warn(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.failover.writing import AT_ONCE
+from mmtool.failover.writing import AT_ONCE, FRESH_SECONDS
 from mmtool.plan.checkpoints import plan_group_sync
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.translation.types import TopicPartition
@@ -32,8 +32,6 @@ Offsets = dict[TopicPartition, Commit]
 _EVERYTHING_SECONDS = 60.0
 _STILL_SECONDS = 60.0
 _RENEWALS = 4
-_FRESH_SECONDS = 0.2
-"""So old a look may be when a group's commit is sent: a turn over thousands of groups takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +223,7 @@ class Follower:
 
     def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, str]:
         """What somebody else has moved since the look, with what is said of it; see L."""
-        if self.now() - self._looked_at < _FRESH_SECONDS:
+        if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
         now, before = self.target.groups.commits([group.group])[group.group], group.before
         return {

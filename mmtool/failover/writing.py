@@ -7,6 +7,7 @@ once, a first commit by deleting it; where even that fails, the outcome says wha
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
@@ -21,6 +22,7 @@ from mmtool.errors import (
     UnreachableError,
 )
 from mmtool.kafka.ports import Problem
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 """Commits under way together: enough to hide round trips and a coordinator's disk, too few to crowd others out."""
 
+
+FRESH_SECONDS = 0.2
+"""So old a look may be when a group's commit is sent: a run over thousands of groups takes seconds."""
 
 _NOT_SENT = Problem(UnreachableError.code, "not sent, as nobody has answered for others")
 
@@ -69,13 +74,15 @@ class Written:
     unknown: frozenset[TopicPartition] = frozenset()
 
 
-def write_groups(groups: GroupsPort, plans: Iterable[GroupPlan]) -> list[Written]:
-    """Commit what plans say, and settle it: what became of each, in order.
+def write_groups(
+    groups: GroupsPort, plans: Iterable[GroupPlan], *, looked_at: float | None = None
+) -> list[Written]:
+    """Commit what plans say, and settle it: what became of each, in order; ``looked_at`` as for `commit_all`.
 
     Nothing is written of a plan that is blocked.
     """
     todo = list(plans)
-    return read_back_all(groups, todo, commit_all(groups, todo))
+    return read_back_all(groups, todo, commit_all(groups, todo, looked_at=looked_at))
 
 
 def write_group(groups: GroupsPort, plan: GroupPlan) -> Written:
@@ -118,17 +125,32 @@ def may_come(
     return _unanswered(sent).difference(stands)
 
 
-def commit_all(groups: GroupsPort, plans: Collection[GroupPlan]) -> dict[str, Written]:
+def commit_all(
+    groups: GroupsPort, plans: Collection[GroupPlan], *, looked_at: float | None = None
+) -> dict[str, Written]:
     """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
 
     A cluster that has not answered for several groups in a row is not asked for the others. What stands of all that
     had no answer is then looked up at once.
+
+    Args:
+        groups: Where to.
+        plans: Of each group.
+        looked_at: When it was seen last that groups stand as the plans say, by the monotonic clock: where that is not
+            fresh, each is looked at once more before its commit. None where something else keeps others out.
     """
     silence = _Silence()
 
     def one(plan: GroupPlan) -> Written | tuple[GroupPlan, Mapping[TopicPartition, Problem]] | None:
         if silence.lasts() and plan.to_write():
             return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
+        if looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
+            why = _moved_since(groups, plan)
+            if why is not None and why.name == UnreachableError.code:
+                silence.heard(dict.fromkeys(plan.to_write(), why))
+                return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
+            if why is not None:
+                return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
         failed = _commit(groups, plan)
         silence.heard(failed)
         if is_silent(failed):
@@ -151,6 +173,21 @@ def read_back_all(
     return [
         settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
     ]
+
+
+def _moved_since(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
+    """Why a group must not be written any more; None where it stands as it stood. A member keeps us out himself."""
+    wanted, before = plan.to_write(), plan.before()
+    if not wanted:
+        return None
+    try:
+        now = groups.commits([plan.group])[plan.group]
+    except MmtoolError as error:
+        return Problem(error.code, error.message)
+    moved = sorted(place for place in wanted if now.get(place) != before.get(place))
+    return (
+        Problem(Reason.ACTIVE_ON_TARGET, f"{moved[0]} was moved by somebody else just now") if moved else None
+    )
 
 
 def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.failover.undo_files import keep
 from mmtool.kafka.ports import Problem
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.scene import half_read
@@ -253,6 +254,21 @@ def test_a_group_that_has_just_committed_on_the_target_is_watched_first(
     scene.target.times["app"] = {REMOTE[0]: int((time.time() - age_seconds) * 1000)}
     ended = move()
     assert (ended.code, waited) == (code, [6.0] if age_seconds < 60 else [])
+
+
+def test_who_goes_on_while_the_command_is_frozen_before_its_commits_is_not_moved(move, scene, monkeypatch):
+    """Stopped by Ctrl-Z or in a hung terminal behind its last look, and woken when others have moved the group."""
+
+    def frozen(*arguments):
+        path = keep(*arguments)
+        time.sleep(0.3)
+        scene.target.groups.committed["app"] = {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)}
+        return path
+
+    monkeypatch.setattr("mmtool.failover.applying.keep", frozen)
+    ended = move()
+    assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)})
+    assert "east.orders-0 was moved by somebody else just now" in ended.stderr
 
 
 SYNCED = "east->west.sync.group.offsets.enabled = true\n"

@@ -209,3 +209,10 @@ def test_a_cluster_that_has_gone_silent_is_not_waited_for_by_group_after_group(g
     assert (silent.asked <= 2 * AT_ONCE, silent.read, len(results)) == (True, 1, 100)
     assert {(result.outcome, result.written) for result in results} == {(Outcome.PARTLY, frozenset())}
     assert failure_of_writing(results).exit_code == 6
+
+
+def test_nor_is_it_where_each_group_is_looked_at_once_more(groups, plan):
+    silent = Silent(groups)
+    made = [replace(plan(), group=f"app-{number}") for number in range(100)]
+    results = write_groups(silent, made, looked_at=float("-inf"))
+    assert (silent.asked, silent.read <= 2 * AT_ONCE + 1, len(results)) == (0, True, 100)
