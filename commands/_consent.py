@@ -29,7 +29,7 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
     """
     if yes:
         return
-    if not (sys.stdin.isatty() and stderr_is_tty()):
+    if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):  # None: it was closed
         raise RefusedError(
             f"nobody can be asked: {question}?",
             remedy="add --yes where there is no terminal",

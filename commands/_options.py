@@ -31,6 +31,9 @@ COMMON = "Common"
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 
+_LONGEST = timedelta(days=7)
+"""Clients count milliseconds in 31 bits, which are 24 days."""
+
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
 
@@ -45,7 +48,10 @@ def duration(text: str | timedelta) -> timedelta:
     match = _DURATION.fullmatch(text.strip())
     if match is None:
         raise typer.BadParameter(f"{text!r} is no duration: write 500ms, 8s, 2m or 1h")
-    length = timedelta(milliseconds=float(match[1]) * _MILLISECONDS[match[2]])
+    milliseconds = float(match[1]) * _MILLISECONDS[match[2]]
+    if milliseconds > _LONGEST / timedelta(milliseconds=1):
+        raise typer.BadParameter(f"{text!r} is too long: write {_LONGEST.days * 24}h or less")
+    length = timedelta(milliseconds=milliseconds)
     if not length:
         raise typer.BadParameter(f"{text!r} is no time at all: write more than zero, as 500ms or 8s")
     return length

@@ -337,8 +337,11 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
 def _gone(facts: FlowFacts, block: Block) -> str:
     """What became of the target topic that holds the mirror (KIP-516), or why its owner leaves it out; or empty."""
     there = facts.target_ids.get(block.about.target_topic)
-    if there == block.about.target_topic_id:
-        return facts.refused.get(block.about.source_topic, "")
+    refused = facts.refused.get(block.about.source_topic, "")
+    if (
+        there == block.about.target_topic_id or refused
+    ):  # its owner knows denied from deleted, which look alike here
+        return refused
     became = "was deleted" if there is None else "was deleted and created again"
     return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"
 

@@ -40,6 +40,12 @@ def test_no_time_at_all_is_refused_because_nothing_could_answer_in_it(text):
         duration(text)
 
 
+@pytest.mark.parametrize("text", ["169h", "99999999999h", f"{'9' * 400}s"])
+def test_what_no_client_can_count_is_refused(text):
+    with pytest.raises(typer.BadParameter, match="write 168h or less"):
+        duration(text)
+
+
 def leaves(command, path):
     """Every command below this one, with the words that call it."""
     children = getattr(command, "commands", None)
@@ -73,6 +79,12 @@ def test_without_a_terminal_consent_needs_yes():
     with pytest.raises(RefusedError, match="nobody can be asked: Move 3 groups\\?") as caught:
         consent("Move 3 groups")
     assert (caught.value.exit_code, caught.value.code) == (3, "consent_needed")
+
+
+def test_where_stdin_is_closed_nobody_can_be_asked_either(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(RefusedError, match="nobody can be asked"):
+        consent("Move 3 groups")
 
 
 def test_yes_asks_nothing():

@@ -208,6 +208,13 @@ def test_a_mirror_whose_target_topic_is_gone_is_halted(ids, became):
     assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}: {BEGIN_AGAIN}")
 
 
+def test_a_target_topic_that_its_owner_may_not_look_at_is_not_called_deleted():
+    """It is in no list either; who mirrors it again from the start would have it twice."""
+    denied = "DESCRIBE on target topic a.orders is denied: grant it"
+    row = only(facts(blocks=[block()], target_ids={}, refused={"orders": denied}))
+    assert (row.state, row.reason) == (State.HALTED, denied)
+
+
 def test_what_its_pump_said_a_moment_ago_does_not_hide_that_a_target_topic_is_gone():
     known = facts(position(at=5, end=10, state=State.RUNNING, since=1), blocks=[block()], target_ids={})
     assert has_silent(known)
