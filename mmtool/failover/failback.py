@@ -13,7 +13,7 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover import operation
 from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.diverged import find_tail
-from mmtool.failover.homeward import HomeLook, stay, told
+from mmtool.failover.homeward import HomeLook, at_home_already, stay, told
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking
@@ -149,7 +149,11 @@ def rehearse(
         identity.source_id,
         identity.target_id,
         homecoming.plan,
-        (*selection_said, *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored)),
+        (
+            *selection_said,
+            *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored),
+            *at_home_already(homecoming.plan.groups, control.moved, names_of(settings)),
+        ),
         selection_said=selection_said,
         seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
         ways=ways,

@@ -11,16 +11,19 @@ from mmtool.plan.diverged import Replay, ToFile, ToTopic
 from mmtool.plan.homecoming import HomeFacts
 from mmtool.plan.offsets import Direction
 from mmtool.plan.words import counted, few
+from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.failover.failback import BothWays
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.homecoming import Homecoming
+    from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.steps import Names
+    from mmtool.translation.types import TopicPartition
 
 
 class HomeLook:
@@ -137,3 +140,27 @@ def _whereto(plan: FailoverPlan, names: Names) -> str:
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
     for topic, groups in sorted(facts.kept.items()):
         yield f"{topic} stays failed over: {few(groups)} read it on {names.target}, and stay there"
+
+
+def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:
+    """Groups that no failover has moved away on record, and that would skip what they have not read at home.
+
+    Who moved by hand is not on record either; of who never went, the offsets away are copies of older ones.
+    """
+    for plan in plans:
+        ahead = {} if plan.group in moved else dict(_skipped(plan))
+        if ahead:
+            yield (
+                f"no failover on record has moved group {plan.group} to {names.target}, and it would skip"
+                f" {counted(sum(ahead.values()), 'record')} on {names.source} ({few(sorted(map(str, ahead)), 3)}):"
+                f" leave it out unless it has read them on {names.target}"
+            )
+
+
+def _skipped(plan: GroupPlan) -> Iterator[tuple[TopicPartition, int]]:
+    for verdict in plan.verdicts:
+        answer, before, place = verdict.answer, verdict.before, verdict.source
+        if verdict.refusal is not None or answer is None or before is None or place is None:
+            continue
+        if not isinstance(answer, Refused) and answer.offset > before.offset:
+            yield place, answer.offset - before.offset

@@ -11,6 +11,7 @@ from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearse
 from mmtool.failover.tail_file import exported_records, read_export
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
+from mmtool.plan.marks import MovedGroupRecord
 from mmtool.plan.steps import ORDER, Mode
 from mmtool.testing.batches import data
 from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
@@ -142,6 +143,17 @@ def test_who_had_read_further_at_home_is_not_moved_back(scene, ran):
     scene.commits("late", "orders", 9)
     ran()
     assert scene.source.groups.committed["late"] == {ORDERS: Commit(9)}
+
+
+def test_who_never_left_is_told_of_before_it_skips_what_it_was_sent_back_to(scene):
+    """Its offsets away are copies of older ones at home."""
+    never_left = (
+        "no failover on record has moved group app to west, and it would skip 7 records on east (orders-0)"
+    )
+    assert not any(never_left in warning for warning in rehearse(scene.both, BOTH).warnings)
+    scene.state.marked(MovedGroupRecord("app", False, "op-away", "ann@host-1", 1))
+    warnings = rehearse(scene.both, BOTH).warnings
+    assert [never_left in warning for warning in warnings if "moved group" in warning] == [True]
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
