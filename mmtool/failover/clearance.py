@@ -128,7 +128,8 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
         if moved:
             raise _at_work(
                 f"group {plan.group} commits on {cluster.alias}, in {moved[0]}, although nobody is in it: a consumer"
-                " that was given its partitions (assign()), or another tool",
+                " that was given its partitions (assign()), another tool, or a turn of the group sync that brings"
+                f" groups to {cluster.alias}",
                 "stop whoever commits for it, then run the same command again",
             )
 
