@@ -34,7 +34,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         return begun
 
     settings = SimpleNamespace(
-        on_topic_recreated="halt", name="a->b", remote_topic="source.{}".format, reads_committed=True
+        begins_again=False, name="a->b", remote_topic="source.{}".format, reads_committed=True
     )
     identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
     run = FlowRun.__new__(FlowRun)
