@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.failover.writing import AT_ONCE, FRESH_SECONDS
+from mmtool.failover.writing import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
 from mmtool.plan.checkpoints import plan_group_sync
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.translation.types import TopicPartition
@@ -225,12 +225,8 @@ class Follower:
         """What somebody else has moved since the look, with what is said of it; see L."""
         if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
-        now, before = self.target.groups.commits([group.group])[group.group], group.before
-        return {
-            place: f"{place}: was moved by somebody else just now"
-            for place in offsets
-            if now.get(place) != before.get(place)
-        }
+        moved = moved_since(self.target.groups, group.group, group.before, offsets)
+        return {place: f"{place}: {MOVED_JUST_NOW}" for place in moved}
 
     def _followed(
         self,

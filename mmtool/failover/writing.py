@@ -42,6 +42,8 @@ AT_ONCE = 8
 FRESH_SECONDS = 0.2
 """So old a look may be when a group's commit is sent: a run over thousands of groups takes seconds."""
 
+MOVED_JUST_NOW = "was moved by somebody else just now"
+
 _NOT_SENT = Problem(UnreachableError.code, "not sent, as nobody has answered for others")
 
 
@@ -145,7 +147,7 @@ def commit_all(
         if silence.lasts() and plan.to_write():
             return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
         if looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
-            why = _moved_since(groups, plan)
+            why = _why_not(groups, plan)
             if why is not None and why.name == UnreachableError.code:
                 silence.heard(dict.fromkeys(plan.to_write(), why))
                 return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
@@ -175,19 +177,28 @@ def read_back_all(
     ]
 
 
-def _moved_since(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
+def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
     """Why a group must not be written any more; None where it stands as it stood. A member keeps us out himself."""
-    wanted, before = plan.to_write(), plan.before()
+    wanted = plan.to_write()
     if not wanted:
         return None
     try:
-        now = groups.commits([plan.group])[plan.group]
+        moved = moved_since(groups, plan.group, plan.before(), wanted)
     except MmtoolError as error:
         return Problem(error.code, error.message)
-    moved = sorted(place for place in wanted if now.get(place) != before.get(place))
-    return (
-        Problem(Reason.ACTIVE_ON_TARGET, f"{moved[0]} was moved by somebody else just now") if moved else None
-    )
+    return Problem(Reason.ACTIVE_ON_TARGET, f"{moved[0]} {MOVED_JUST_NOW}") if moved else None
+
+
+def moved_since(
+    groups: GroupsPort, group: str, before: Mapping[TopicPartition, Commit], places: Iterable[TopicPartition]
+) -> list[TopicPartition]:
+    """Those of ``places`` where a group does not stand any more as it stood ``before``, in order; asks once.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show the group.
+    """
+    now = groups.commits([group])[group]
+    return sorted(place for place in places if now.get(place) != before.get(place))
 
 
 def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
@@ -234,9 +245,8 @@ def _judged(
     if isinstance(found, MmtoolError):
         return unread(plan.group, offsets, failed, found)
     stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
-    if failed and not (
-        stands == offsets.keys() == _unanswered(failed)
-    ):  # nobody has refused what stands whole
+    stands_whole = stands == offsets.keys() == _unanswered(failed)  # and nobody has refused it
+    if failed and not stands_whole:
         return _put_back(groups, plan, failed, stands)
     different = tuple(
         f"{plan.group} {at}: wrote {offsets[at].offset}, another client reads {_offset(found.get(at))}"

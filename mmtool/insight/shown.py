@@ -46,7 +46,8 @@ class ShownCommits:
         if self.now() >= self._again_at:
             self.denied, self._again_at = {}, self.now() + _AGAIN_SECONDS
         found = self._told(cluster, [group for group in groups if group not in self.denied])
-        self.denied = {group: error for group, error in self.denied.items() if group in groups}
+        asked = set(groups)
+        self.denied = {group: error for group, error in self.denied.items() if group in asked}
         if self.denied and not found:
             raise next(iter(self.denied.values()))
         return found

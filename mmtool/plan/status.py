@@ -338,9 +338,8 @@ def _gone(facts: FlowFacts, block: Block) -> str:
     """What became of the target topic that holds the mirror (KIP-516), or why its owner leaves it out; or empty."""
     there = facts.target_ids.get(block.about.target_topic)
     refused = facts.refused.get(block.about.source_topic, "")
-    if (
-        there == block.about.target_topic_id or refused
-    ):  # its owner knows denied from deleted, which look alike here
+    # its owner knows what was denied from what was deleted, which look alike from here
+    if there == block.about.target_topic_id or refused:
         return refused
     became = "was deleted" if there is None else "was deleted and created again"
     return f"target topic {block.about.target_topic} {became}: {BEGIN_AGAIN}"

@@ -217,8 +217,8 @@ def _refuse_halted(
         RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
     """
     positions = control.positions
-    mirrored = {topic: _known_as(control, topic) for topic in names.values()}
-    new = {topic for topic_id, topic in names.items() if mirrored[topic] and topic_id not in mirrored[topic]}
+    mirrored = {topic: _mirrored_as(control, topic) for topic in names.values()}
+    new = {topic for topic_id, topic in names.items() if not_the_same(topic, topic_id, mirrored[topic])}
     refused = control.refused_beside(new)
     for topic_id, partition in goal:
         position, topic = positions.get((topic_id, partition)), names[topic_id]
@@ -231,7 +231,7 @@ def _refuse_halted(
             raise RefusedError(f"{what} cannot be drained: {why}", remedy="mend it, then run again")
 
 
-def _known_as(control: ControlView, topic: str) -> set[TopicId]:
+def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:
     """By which ids topics of that name were mirrored."""
     return {TopicId(p.topic_id) for p in control.positions.values() if p.topic == topic}
 

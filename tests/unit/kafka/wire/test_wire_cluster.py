@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -23,24 +24,30 @@ def cluster():
     return wire_cluster(ClusterSettings(alias="a", bootstrap_servers="nowhere:1"), "test", role="admin")
 
 
+class Answers:
+    """A connection that is there, and answers as it is told to."""
+
+    def __init__(self, send):
+        self.send = send
+
+    def close(self):
+        pass
+
+    def connected(self):
+        return True
+
+
 def answering(cluster, monkeypatch, *listed):
     """A cluster whose answers list these brokers, one list after the other, and that coordinates every group at 7."""
     left = list(listed)
 
-    class Answers:
-        def close(self):
-            pass
-
-        def connected(self):
-            return True
-
-        async def send(self, request):
-            if "Metadata" in type(request).__name__:
-                return SimpleNamespace(cluster_id="id", brokers=left.pop(0), topics=())
-            return SimpleNamespace(error_code=Code.NONE, node=7, host="h", port=1)
+    async def send(request):
+        if "Metadata" in type(request).__name__:
+            return SimpleNamespace(cluster_id="id", brokers=left.pop(0), topics=())
+        return SimpleNamespace(error_code=Code.NONE, node=7, host="h", port=1)
 
     async def connected(*_):
-        return Answers()
+        return Answers(send)
 
     monkeypatch.setattr(cluster, "_connect", connected)
 
@@ -83,24 +90,14 @@ def with_a_silent_broker(cluster, monkeypatch):
     """Connects to whoever is asked for; gives the hosts that were sent something, in order."""
     asked = []
 
-    class Answers:
-        def __init__(self, host):
-            self.host = host
-
-        def close(self):
-            pass
-
-        def connected(self):
-            return True
-
-        async def send(self, _request):
-            asked.append(self.host)
-            if self.host == SILENT.host:
-                await asyncio.Event().wait()
-            return SimpleNamespace(cluster_id="id", brokers=[SILENT, SPEAKS], topics=())
+    async def send(host, _request):
+        asked.append(host)
+        if host == SILENT.host:
+            await asyncio.Event().wait()
+        return SimpleNamespace(cluster_id="id", brokers=[SILENT, SPEAKS], topics=())
 
     async def connected(host, _port):
-        return Answers(host)
+        return Answers(partial(send, host))
 
     monkeypatch.setattr(cluster, "_connect", connected)
     monkeypatch.setattr(asking, "NEXT_SECONDS", 0.05)
@@ -143,21 +140,14 @@ def test_another_cluster_that_answers_at_the_same_name_by_now_is_none_that_is_ta
     """The name was given to another region when this one went away: records must not go on into that one's topics."""
     told = ["ours", "theirs", "ours"]
 
-    class Answers:
-        def close(self):
-            pass
-
-        def connected(self):
-            return True
-
-        async def send(self, _request):
-            which = told.pop(0)
-            return SimpleNamespace(cluster_id=which, brokers=[BrokerAddress(1, which, 1)], topics=())
+    async def send(_request):
+        which = told.pop(0)
+        return SimpleNamespace(cluster_id=which, brokers=[BrokerAddress(1, which, 1)], topics=())
 
     async def connected(host, _port):
         if host in {"ours", "theirs"}:
             raise OSError("no route")
-        return Answers()
+        return Answers(send)
 
     async def scene():
         await cluster.start()
