@@ -32,11 +32,13 @@ class SourceRemains(NamedTuple):
     Attributes:
         cluster: Where it lies.
         begin: The block's frontier, or where the log begins by now.
+        counts: Where the first record may lie that was mirrored; below it every offset is gone.
         views: What the flow carries from there on, as far as the tail may reach.
     """
 
     cluster: WireCluster
     begin: int
+    counts: int
     views: Sequence[BatchView]
 
 
@@ -67,13 +69,14 @@ async def match_compacted(
     here, there = RecordPrints(), RecordPrints()
     begin = max(bounds.log_start, block.tail.known_to)
     for view in source.views:
-        here.take(view, start)
+        here.take(view, source.counts)
     for view in tail:
         there.take(view, begin)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     on_source = await _present(
         source.cluster, (about.source_topic, about.topic_id, about.partition), source.begin, stop
     )
+    on_source = on_source[np.searchsorted(on_source, source.counts) :]
     on_target = await _present(
         target, (about.target_topic, target_topic_id, about.partition), begin, bounds.log_end
     )

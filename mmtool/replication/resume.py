@@ -37,7 +37,7 @@ from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 
-    from mmtool.kafka.batches import BatchView, MatchedRange
+    from mmtool.kafka.batches import BatchView, Comparison, MatchedRange
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.origins import Origins
     from mmtool.translation.answers import TargetLog
@@ -246,15 +246,22 @@ async def _walk(
     try:
         stop = await _end(source, about)
         begin, views = await _still_there(source, about, frontier, count, stop)
-        comparison = same_records(views, frontier, tail, count, target_position=block.tail.known_to)
+        firsts = _firsts(frontier, begin, views, tail)
+        compared = [
+            same_records(views, first, tail, count, target_position=block.tail.known_to) for first in firsts
+        ]
         # of records alike those behind deleted ones would pass for these: that takes a look at what is gone
-        if comparison.is_complete and (begin == frontier or views[0].header.base_offset <= frontier):
-            last = comparison.matched[-1]
-            return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
-        # batches that are gone altogether are not in that count: no more were appended than there are offsets
-        views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
-        known = SourceRemains(source.cluster, begin, views)
-        found = await match_compacted(known, target, block, tail, target_topic_id, bounds)
+        found = [
+            _all_of(comparison)
+            for first, comparison in zip(firsts, compared, strict=True)
+            if comparison.is_complete and (begin == frontier or views[0].header.base_offset <= first)
+        ]
+        if not found:
+            # batches that are gone altogether are not in that count: no more were appended than there are offsets
+            views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
+            known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
+            matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
+            found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
     except (BatchError, UnreadableLogError) as error:
         raise _incomparable(about, error) from error
     except ConnectionLostError as error:
@@ -262,10 +269,29 @@ async def _walk(
         if why := await source.why_gone(about):
             raise _gone(about, why) from error
         raise SourceAwayError(str(error)) from error
-    if found is None:
-        alike = f"alike, behind those that are deleted below {begin}" if comparison.is_complete else None
-        raise DivergedError(_difference(block, comparison.compared, count, comparison.difference or alike))
-    return _Found(found.runs, found.frontier)
+    if len({one.frontier for one in found}) != 1:
+        alike = f"alike, behind those that are deleted below {begin}" if compared[0].is_complete else None
+        raise DivergedError(_difference(block, compared[0].compared, count, compared[0].difference or alike))
+    return found[0]
+
+
+def _firsts(
+    frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView], tail: Sequence[BatchView]
+) -> list[UpstreamOffset]:
+    """Where the first record that was mirrored may lie.
+
+    A batch in whose middle the log begins by now still shows what was below. Where it was not mirrored whole, that may
+    have been deleted before it was read.
+    """
+    if begin == frontier or not views or views[0].header.base_offset >= begin:
+        return [frontier]
+    is_whole = tail[0].header.last_offset_delta >= views[0].header.last_offset_delta
+    return [frontier] if is_whole else [frontier, begin]
+
+
+def _all_of(comparison: Comparison) -> _Found:
+    last = comparison.matched[-1]
+    return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
 
 
 async def _end(source: Upstream, about: MirroredPartition) -> int:

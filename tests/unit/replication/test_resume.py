@@ -25,12 +25,16 @@ from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.types import TopicId
 
 
-def died(batches, *, unseen=3, stored=0, alike=False):
-    """An owner has mirrored so many records in batches of that many each, and booked nothing of it."""
+def died(batches, *, unseen=3, stored=0, alike=False, deleted=0):
+    """An owner has mirrored so many records in batches of that many each, and booked nothing of it.
+
+    The source deleted the first so many before they were read.
+    """
     flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
     flow.take()
     for count in batches:
         flow.source.born(count, alike=alike)
+    flow.source.trim(deleted)
     flow.work(500)
     flow.die(landed=0, ghosts=False, stored=stored)
     for _ in range(unseen):
@@ -124,6 +128,28 @@ def test_what_retention_took_behind_that_is_a_loss_that_is_told_by_whoever_mirro
     assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 0)
     flow.catch_up()
     assert came(flow) == [*range(6), 8, 9]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "since"), [(d, s) for d in range(1, 6) for s in (0, 1, 3) if d + s < 7], ids=str
+)
+def test_what_was_deleted_before_it_was_read_in_the_middle_of_a_batch_too_is_not_among_what_was_mirrored(
+    deleted, since
+):
+    flow = died([2, 5], unseen=2, deleted=deleted)
+    flow.source.trim(deleted + since)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 7)
+    here, there, count = runs(flow)[0]
+    assert (here - there, here + count) == (deleted, 7)
+    flow.catch_up()
+    assert came(flow) == list(range(deleted, 9))
+
+
+def test_of_records_alike_in_a_batch_that_is_cut_nobody_can_tell_which_were_mirrored():
+    flow = died([5], unseen=0, alike=True, deleted=1)
+    flow.take()
+    assert "diverged" in flow.halted
 
 
 @pytest.mark.parametrize("start", [3, 5, 6])
