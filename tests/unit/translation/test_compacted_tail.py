@@ -163,3 +163,17 @@ def test_without_those_numbers_it_is_not_told():
 
 def test_where_the_source_has_holes_there_as_well_it_is_not_told():
     assert plain([1, 2, 3, 4, 5, 6], 4, gone_here=[2], gone_there=[2, 3]).found() is None
+
+
+def test_between_two_records_that_nobody_knows_the_number_of_nothing_is_matched_by_number():
+    """One is gone on either side: they need not be the same where there may have been another batch."""
+    story = plain([1, 2, 3], 3, gone_here=[1], gone_there=[1])
+    assert pairs(story.found()) == {0: 0, 1: 1, 2: 2}
+    assert pairs(story.found(doubts=[1])) == {0: 0, 2: 2}
+
+
+def test_a_record_of_the_source_for_which_nothing_is_gone_from_the_target_is_of_another_log():
+    """It lies between two that belong together, and was never appended between them."""
+    source = plain([1, 2, 3], 3).source()
+    target = plain([1, 3], 2)
+    assert match_remains(source, target.target(), target.appended()) is None
