@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.assignment import FlowAssignment, ShardAssignment
+    from mmtool.replication.pump.gaps import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.pump.pace import Pace
     from mmtool.translation.blocks import Block, BlockKey
@@ -167,17 +168,23 @@ class PositionsBook:
             self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
         use = self._pace.use()
         records = [] if use is None else [(use.key, use.encode())]
+        told: list[tuple[Gaps, int]] = []
         for mirror in self._mirrors:
             mirror.note_lag(heard_ms)
             if mirror.dirty or everything:
                 mirror.dirty = False
                 position = self._position(mirror, heard_ms, waiting.get(mirror, ""))
                 records.append((position.key, position.encode()))
-        for batch in own_batches(records, int(time.time() * 1000)):
-            topic = self._flow.identity.control_topic
-            await append(
-                self._cluster, ProducePartition(topic, self._flow.control_topic_id, 0, batch.payload)
-            )
+                told.append((mirror.gaps, position.gaps_end))
+        topic, topic_id = self._flow.identity.control_topic, self._flow.control_topic_id
+        batches = own_batches(records, int(time.time() * 1000))
+        codes = [
+            await append(self._cluster, ProducePartition(topic, topic_id, 0, batch.payload))
+            for batch in batches
+        ]
+        if not any(codes):
+            for gaps, end in told:
+                gaps.told = end
 
     def _position(self, mirror: PartitionMirror, observed_ms: int, waits_for: str) -> PositionRecord:
         a, tally = mirror.assignment, tally_of(mirror)

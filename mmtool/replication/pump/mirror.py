@@ -10,6 +10,7 @@ from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.gaps import Gaps
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk, why
 from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
@@ -66,8 +67,7 @@ class PartitionMirror:
         self._with_letters = with_letters
         self.foreign = foreign
         self._round_trips = round_trips
-        self.syncs = syncs
-        self.shard = shard
+        self.syncs, self.shard = syncs, shard
         self._unsent: Unsent = Unsent()
         self._in_flight: deque[Sent] = deque()
         self.open_block = assignment.block
@@ -83,7 +83,7 @@ class PartitionMirror:
         self.reason, self.for_good = assignment.halted, assignment.for_good
         self.held_bytes, self.queued, self.dirty = 0, False, True
         self.records, self.bytes, self.dead_letters, *_ = assignment.tally
-        self.gaps, self.gaps_end = assignment.tally.gaps, assignment.tally.gaps_end
+        self.gaps = Gaps.of(assignment.tally.gaps, assignment.tally.gaps_end)
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
         self._remembered, self._offered_ms, self._renumbered = False, 0, set[Sent]()

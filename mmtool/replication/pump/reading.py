@@ -264,7 +264,7 @@ class SourceReader:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 
     async def _out_of_range(self, mirror: PartitionMirror) -> bool:
-        """The range was deleted unread, or the log was cut; False while that is not sure."""
+        """The range was deleted unread, or the log was cut; False while that is not sure, or not told."""
         try:
             start, end = await self._bounds(mirror)
         except ConnectionLostError:
@@ -278,9 +278,9 @@ class SourceReader:
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
-            # what an owner counted that died before its books were written is not counted again
-            mirror.gaps += start - max(position, mirror.gaps_end)
-            mirror.gaps_end = start
+            mirror.dirty = True
+            if not mirror.gaps.met(position, start):
+                return False
             mirror.skip_to(UpstreamOffset(start))
         else:
             deleted = deleted_unmirrored(position, start)

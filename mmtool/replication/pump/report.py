@@ -51,7 +51,9 @@ def tally_of(mirror: PartitionMirror) -> Tally:
     """What it has counted so far."""
     foreign = mirror.foreign
     others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
-    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others, mirror.gaps, mirror.gaps_end)
+    return Tally(
+        mirror.records, mirror.bytes, mirror.dead_letters, *others, mirror.gaps.count, mirror.gaps.end
+    )
 
 
 def rows_of(

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.aside import to_its_end
@@ -22,7 +23,8 @@ class Target:
 
     alias = "target"
 
-    def __init__(self):
+    def __init__(self, code=Code.NONE):
+        self.code = code
         self.may_answer = asyncio.Event()
         self.asked = asyncio.Event()
 
@@ -32,7 +34,7 @@ class Target:
     async def send_to_leader(self, *_, **__):
         self.asked.set()
         await self.may_answer.wait()
-        return SimpleNamespace(partitions=[SimpleNamespace(error_code=0)])
+        return SimpleNamespace(partitions=[SimpleNamespace(error_code=self.code)])
 
 
 def book_of(target):
@@ -79,9 +81,20 @@ def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatc
     monkeypatch.setattr(books, "own_batches", lambda records, _: written.extend(records) or ())
     mirror = mirror_of(assigned())
     mirror.offer(fetched(b"", end=0), now_ms=1000)
-    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"))
+    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"), control_topic_id="id")
     book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     ((_, value),) = written
     position = PositionRecord.decode(value)
     assert (position.observed_ms, position.at_end_ms) == (2000, 2000)
+
+
+@pytest.mark.parametrize(("code", "told"), [(Code.NONE, 9), (Code.TOPIC_AUTHORIZATION_FAILED, 0)])
+def test_a_gap_is_told_once_its_position_is_on_the_control_topic(code, told):
+    mirror, target = mirror_of(assigned()), Target(code)
+    target.may_answer.set()
+    mirror.gaps.met(4, 9)
+    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"), control_topic_id="id")
+    book = PositionsBook(target, flow, [mirror], SimpleNamespace(use=lambda: None))
+    asyncio.run(book.flush(heard_ms=2000, waiting={}))
+    assert (mirror.gaps.count, mirror.gaps.told) == (5, told)

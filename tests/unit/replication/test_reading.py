@@ -103,7 +103,7 @@ class HalfLed(OneBroker):
         return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), end=2)._replace(partition=1)] if of else [])
 
 
-def reading(source, *mirrors):
+def reading(source, *mirrors, continue_on_loss=False):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
     return SourceReader(
@@ -113,7 +113,7 @@ def reading(source, *mirrors):
         free,
         lambda _: None,
         read_committed=True,
-        continue_on_loss=False,
+        continue_on_loss=continue_on_loss,
     )
 
 
@@ -250,3 +250,23 @@ def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pa
         return source.asked
 
     assert 2 <= asyncio.run(scene()) <= 6
+
+
+def test_a_gap_is_passed_over_once_it_has_been_told_and_not_before():
+    """An owner that is killed behind it would leave nobody who knows of it."""
+
+    async def scene():
+        mirror = mirror_of(assigned(stored=True))
+        reader = reading(Deleting(), mirror, continue_on_loss=True)
+        task = asyncio.create_task(reader.run())
+        await asyncio.sleep(0.3)
+        met = (mirror.gaps.count, mirror.gaps.end, mirror.dirty, mirror.fetch_position)
+        mirror.gaps.told = mirror.gaps.end
+        await asyncio.sleep(0.5)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return met, (mirror.gaps.count, mirror.fetch_position)
+
+    met, passed = asyncio.run(scene())
+    assert met == (5, 9, True, 4)
+    assert passed == (5, 9)
