@@ -40,6 +40,7 @@ MOMENTS = {
 }
 """What it says, with -v, shortly before it is killed; each gets some more milliseconds by chance."""
 OUTAGES = ["before", "paused", "killed"]
+ROLLBACKS = 8
 JITTER_SECONDS, WRITE_SECONDS = 0.12, 0.02
 """Of the second, a write of all groups takes several."""
 
@@ -119,6 +120,7 @@ def cases(tmp_path_factory):
     """Clusters of our own, a topic for each case, all mirrored and told of; ``cases("planned", 3)`` is one of them."""
     directory, stem = tmp_path_factory.mktemp("killed"), f"killed-{os.getpid()}"
     names = [f"{stem}-{mode}-{n}" for mode in MOMENTS for n in (*range(len(MOMENTS[mode])), *OUTAGES)]
+    names += [f"{stem}-rollback-{n}" for n in range(ROLLBACKS)]
     fleet = Fleet.of(directory / "fleet", "source", "target")
     with fleet:
         source = fleet["source"].bootstrap
@@ -218,3 +220,46 @@ def test_a_target_that_goes_away_in_the_middle_leaves_it_to_be_resumed(cases, mo
         assert set(map(len, there.values())) == {0}
     case.resume(case.recorded()["operation_id"])
     case.prove(mode, chance)
+
+
+def moved_and_known(case):
+    """Moved by a planned failover, and every other group stood there before."""
+    groups = groups_of(case.fleet["target"].bootstrap)
+    before = {name: dict.fromkeys(range(PARTITIONS), 0) for name in case.groups[::2]}
+    first = {TopicPartition(case.remote, n): Commit(0) for n in range(PARTITIONS)}
+    assert [groups.alter(name, first) for name in before] == [{}] * len(before)
+    with case.begin("planned") as process:
+        assert process.wait().code == 0, process.stderr
+    return {name: before.get(name, {}) for name in case.groups}
+
+
+def rolled_back(case, seconds):
+    """Begins to take it back, and kills that after so many seconds; how long it lived."""
+    words = (case.recorded()["operation_id"], "-c", str(case.properties), "-o", "json", "--execute", "--yes")
+    with MmtoolProcess(case.folder / "back", "failover", "rollback", *words) as process:
+        if seconds is not None:
+            time.sleep(seconds)
+            process.kill("driver")
+        return process.wait().seconds
+
+
+def test_a_rollback_killed_at_any_moment_and_typed_again_puts_back_all_that_stood_there(
+    cases, chance, measured
+):
+    halfway, whole = [], None
+    for number in range(ROLLBACKS):
+        case = cases("rollback", number)
+        before = moved_and_known(case)
+        lived = rolled_back(case, whole and chance.uniform(whole / 3, whole))
+        whole = whole or lived
+        there, wanted = case.stands(), case.wanted()
+        assert all(there[one] in (before[one], wanted[one]) for one in case.groups)
+        halfway.append(sum(there[one] == before[one] != wanted[one] for one in case.groups))
+        if case.recorded()["state"] != "rolled_back":
+            answer = case.run("rollback", case.recorded()["operation_id"], "--execute", "--yes")
+            assert answer.code == 0, answer.stderr
+        assert (case.stands(), case.marks()) == (before, (False, set()))
+        assert case.recorded()["state"] == "rolled_back"
+    measured(
+        f"rollback killed {ROLLBACKS - 1} times in its {whole:.1f} s, with {halfway[1:]} of {GROUPS} groups back"
+    )
