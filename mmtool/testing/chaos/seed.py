@@ -162,27 +162,48 @@ class SeedRun:
 
     def _recovered(self, watcher: Watcher, healed: float) -> tuple[list[str], float | None]:
         """Until the target holds all, and the group is where it is at home."""
+        uneven = ""
+
+        def is_even() -> bool:
+            nonlocal uneven
+            uneven = self._uneven(watcher)
+            return not uneven
+
         try:
-            wait_until(lambda: self._is_even(watcher), "both sides are even", PATIENCE_SECONDS, _LOOK_SECONDS)
+            wait_until(is_even, "both sides are even", PATIENCE_SECONDS, _LOOK_SECONDS)
         except GateError:
-            return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault"], None
+            return [f"not even {PATIENCE_SECONDS:.0f} s after the last fault: {uneven}"], None
         seconds = round(time.monotonic() - healed, 1)
         late = [f"even only {seconds} s after the last fault"] if seconds > PATIENCE_SECONDS else []
         return late, seconds
 
-    def _is_even(self, watcher: Watcher) -> bool:
+    def _uneven(self, watcher: Watcher) -> str:
+        """What one side still lacks; empty where nothing."""
         try:
             there, home = watcher.now()
             logs = self._flow.sides.logs()
-        except UnreachableError:  # a coordinator that has just come back loads its groups first
-            return False
-        even = all(len(one.source) <= len(one.target) for one in logs.values())
-        return even and stands_well(logs, there, home, watcher.read_to) and self._is_booked()
+        except UnreachableError as error:  # a coordinator that has just come back loads its groups first
+            return error.message
+        lacks = {
+            str(at): len(one.source) - len(one.target)
+            for at, one in logs.items()
+            if len(one.source) > len(one.target)
+        }
+        if lacks:
+            return f"the target lacks records: {lacks}"
+        if not stands_well(logs, there, home, watcher.read_to):
+            return f"the group stands at {there} on the target and at {home} at home, having read to {watcher.read_to}"
+        return self._unbooked()
 
-    def _is_booked(self) -> bool:
+    def _unbooked(self) -> str:
         """Up to the last marker: what the stop books in any case, where it was fetched by then."""
         maps, ends = self._flow.maps(), self._flow.sides.source_ends()
-        return all(place in maps and maps[place].upstream_frontier >= end for place, end in ends.items())
+        short = {
+            str(place): (maps[place].upstream_frontier if place in maps else None, end)
+            for place, end in ends.items()
+            if place not in maps or maps[place].upstream_frontier < end
+        }
+        return f"frontiers below the source's ends: {short}" if short else ""
 
     def _ended(self, code: int, stop_seconds: float, said: Sequence[str]) -> list[str]:
         failures = []
