@@ -142,6 +142,7 @@ class Salvage:
         self._is_there(begun)  # whether we may write is told before anything is on record
         self.journal.salvages(begun)
         self._begun = begun
+        self.tools.writer.begin_again()  # else whoever comes next would count what was written until here as well
         self._write(begun, left)
 
     def whole(self, tails: FoundTails) -> FoundTails:

@@ -273,8 +273,12 @@ class AppendPort(Protocol):
     def appended(self, place: TopicPartition, since: int) -> int:
         """How many records of ours the log holds from the offset ``since`` on, whoever of us wrote them.
 
-        To be asked before the first batch is appended there.
+        To be asked before the first batch is appended there, and where we have appended behind ``since`` alone since we
+        began (again): what is there is told by its numbers.
         """
+
+    def begin_again(self) -> None:
+        """Batches are numbered anew, under the same producer id: what was appended before is done."""
 
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
         """The batch is on all in-sync replicas, once.

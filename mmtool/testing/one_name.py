@@ -42,7 +42,7 @@ _BACK = 72
 
 @dataclass
 class LogAppender:
-    """An `AppendPort` into a cluster in memory, whose logs outlive it.
+    """An `AppendPort` into a cluster in memory, whose logs outlive it, and which tells by numbers what is there.
 
     Attributes:
         ours: What was appended, by partition, with its offset there.
@@ -54,9 +54,19 @@ class LogAppender:
     ours: dict[TopicPartition, list[Record]] = field(default_factory=dict)
     lives: list[int] = field(default_factory=list)
     dies: BaseException | None = None
+    _claims: int = 0
+    _numbers: dict[TopicPartition, list[tuple[int, int]]] = field(default_factory=dict)
+    _next: dict[TopicPartition, int] = field(default_factory=dict)
 
     def appended(self, place: TopicPartition, since: int) -> int:
-        return sum(record.offset >= since for record in self.ours.get(place, []))
+        """As `mmtool.kafka.numbered_append.numbered`: each claim's last number counts."""
+        numbered = zip(self.ours.get(place, []), self._numbers.get(place, []), strict=True)
+        return sum(dict(number for record, number in numbered if record.offset >= since).values())
+
+    def begin_again(self) -> None:
+        """As a process that claims anew: its numbers begin at 0."""
+        self._claims += 1
+        self._next.clear()
 
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
         if self.lives:
@@ -69,6 +79,10 @@ class LogAppender:
         records = list(decode(view_of(batch.payload)))
         placed = [record._replace(offset=end + n) for n, record in enumerate(records)]
         self.ours.setdefault(place, []).extend(placed)
+        before = self._next.get(place, 0)
+        self._next[place] = before + len(records)
+        numbers = [(self._claims, before + n) for n in range(1, len(records) + 1)]
+        self._numbers.setdefault(place, []).extend(numbers)
         self.cluster.logs[place] = Bounds(self.cluster.logs[place].log_start, end + len(records))
 
     def values(self, place: TopicPartition) -> list[bytes | None]:
@@ -133,6 +147,7 @@ class OneName(ThereAndBack):
         if words == "file":
             return None
         writer = self.writers[words.split(maxsplit=1)[0]]
+        writer.begin_again()
         if since is None:
             return TailTools(writer, self.passing)
         return TailTools(writer, self.passing, since.tail, since.salvaged)

@@ -71,6 +71,9 @@ class FakeAppender:
     def appended(self, place: TopicPartition, since: int) -> int:
         return len(self.log.get(place, [])[since:])
 
+    def begin_again(self) -> None:
+        """Its log tells all by itself."""
+
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
         if self.lives:
             self.lives[0] -= 1

@@ -8,6 +8,7 @@ from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import refuse_half_way
 from mmtool.failover.report import ended_row, rehearsed_row
 from mmtool.kafka.batches import CorruptBatchError
+from mmtool.kafka.ports import Bounds
 from mmtool.plan.diverged import Replay, ToTopic, diverged_of
 from mmtool.plan.group_facts import Commit, GroupSelection
 from mmtool.testing.batches import data
@@ -194,6 +195,20 @@ def test_topics_are_not_released_by_hand_while_a_replay_is_half_way(scene, ran):
         refuse_half_way([found(scene)], ["orders"])
     ran("replay", since=found(scene))
     refuse_half_way([found(scene)], ["orders"])
+
+
+@pytest.mark.parametrize("words", ["topic salvage", "replay"])
+def test_what_came_home_between_two_kills_is_written_whole_and_once(scene, ran, words):
+    """Who finishes what was begun goes on with what came since: the numbers of the one are none of the other."""
+    writer, place = scene.writers[words.split()[0]], ORDERS if words == "replay" else SALVAGE
+    writer.lives, writer.dies = [1, 2], UnreachableError("gone")
+    ran(words)
+    scene.home.logs[ORDERS] += data(15, 2) + data(17, 2)
+    scene.source.logs[ORDERS] = Bounds(0, 19)
+    assert ran(words, since=found(scene)).operation.error.exit_code == 6
+    assert writer.values(place) == [*TAIL, b"v15", b"v16"]
+    assert ran(words, since=found(scene)).operation.error is None
+    assert writer.values(place) == [*TAIL, b"v15", b"v16", b"v17", b"v18"]
 
 
 def test_a_record_that_cannot_be_replayed_leaves_nothing_half_way(scene, ran):
