@@ -343,7 +343,7 @@ class _Steps:
         if not tails.to_export:
             return
         path = self.folder / default_name(name)
-        if path.exists() and read_export(path).records == tails.diverged_records:
+        if path.exists() and read_export(path).holds(tails):
             return
         export_tail(
             self.both.home, tails, path, operation_id=name, source_cluster_id=str(self.rehearsal.source_id)

@@ -79,6 +79,17 @@ class ExportedTail:
         """Records that were found, and that the source's retention deleted before they were written."""
         return sum(max(0, partition.found - partition.records) for partition in self.partitions)
 
+    def holds(self, tails: FoundTails) -> bool:
+        """Whether it is of all these records; of those that the source has deleted since it is as well."""
+        told = {TopicPartition(one.topic, one.partition): one for one in self.partitions}
+        return all(
+            (one := told.get(found.place)) is not None
+            and one.start <= found.tail.start
+            and one.end == found.tail.end
+            and one.records >= found.tail.records
+            for found in tails.to_export
+        )
+
 
 def default_name(operation_id: str) -> str:
     """What the file is called unless the operator says otherwise."""

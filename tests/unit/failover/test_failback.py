@@ -18,7 +18,7 @@ from mmtool.testing.there_and_back import AT_HOME, AWAY, ORDERS, ThereAndBack
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import TopicPartition
 
-BOTH = GroupSelection(("app", "late"))
+BOTH, ALONE = GroupSelection(("app", "late")), GroupSelection(("app",))
 
 
 @pytest.fixture
@@ -227,6 +227,28 @@ def test_an_export_that_is_there_and_whole_is_kept_when_it_is_taken_up_again(sce
     ways, journalist = scene.ways(again, since=before, home=True)
     execute(again, scene, ways, journalist, folder=tmp_path)
     assert (path.stat().st_mtime_ns, read_export(path).records) == (stamp, 5)
+
+
+@pytest.mark.parametrize(
+    ("came", "message"), [(0, ""), (2, "what was exported before is not replaced")], ids=["fewer", "as many"]
+)
+def test_an_export_serves_again_where_no_record_has_come_since_whatever_retention_took(
+    scene, tmp_path, came, message
+):
+    """As many others would be in no file, and passed over."""
+    rehearsal = rehearse(scene.both, ALONE)
+    scene.source.groups.rights_missing = ["READ on group app"]
+    execute(rehearsal, scene, *scene.ways(rehearsal, home=True), folder=tmp_path)
+    scene.source.groups.rights_missing = []
+    scene.home.logs[ORDERS] = data(12, 3 + came)
+    scene.source.logs[ORDERS] = Bounds(12, 15 + came)
+    (before,) = recorded(scene.journal.entries())
+    again = rehearse(scene.both, ALONE, operation_id=before.operation_id)
+    ways, journalist = scene.ways(again, since=before, home=True)
+    ended = execute(again, scene, ways, journalist, folder=tmp_path, since=before.operation.standing)
+    error = ended.operation.error
+    assert message in ("" if error is None else error.message)
+    assert scene.source.groups.committed["app"][ORDERS] == Commit(8 if came else 15)
 
 
 def test_the_name_of_the_mirrored_partition_is_not_mistaken_for_one_that_was_born_away(scene, ran):
