@@ -22,7 +22,7 @@ from mmtool.failover.undo import Undoing
 from mmtool.output import warn
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Mode, StepName
+from mmtool.plan.steps import Mode, StepName, topics_of
 from mmtool.plan.undo import Undo, plan_undo
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mmtool.plan.identity import FlowIdentity
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
+_AWAY = {Mode.PLANNED, Mode.EMERGENCY}
 _OVER = "it has been taken back already: see `mmtool failover show`"
 _INSTEAD = {
     Event.RESUME: "see `mmtool failover show`",
@@ -252,7 +253,7 @@ def rehearse_taking_back(
     since = _moved_since(found, others) if event is Event.ROLL_BACK else None
     said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return TakingBack(found, event, _away_again(found, said), undoing, since)
+        return TakingBack(found, event, _away_again(found, said, others), undoing, since)
     needed = keepers(found.operation_id, others)
     return TakingBack(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
 
@@ -275,12 +276,25 @@ class _Said:
     at_ms: int
 
 
-def _away_again(found: Recorded, said: _Said) -> tuple[Document, ...]:
-    """Groups that a failback had brought home are away once more, and so are their topics."""
-    ours, by, at_ms = said.operation_id, said.by, said.at_ms
+def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tuple[Document, ...]:
+    """Groups that a failback had brought home are away once more, and so are their topics.
+
+    As the marks of what had led them away last, where that can be rolled back next: it takes back its own alone.
+    """
+    ours, by, at_ms, names = said.operation_id, said.by, said.at_ms, set(found.group_names)
+    led_away = [
+        one
+        for one in others
+        if one.mode in _AWAY and one.may(Event.ROLL_BACK) and names & set(one.group_names)
+    ]
+    groups = {name: one.operation_id for one in led_away for name in one.group_names}
+    topics = {name: one.operation_id for one in led_away for name in topics_of(one.operation.plan.groups)}
     return (
-        *(FailedOverRecord(name, True, ours, by, at_ms) for name in found.head.plan.released),
-        *(MovedGroupRecord(name, True, ours, by, at_ms) for name in found.group_names),
+        *(
+            FailedOverRecord(name, True, topics.get(name, ours), by, at_ms)
+            for name in found.head.plan.released
+        ),
+        *(MovedGroupRecord(name, True, groups.get(name, ours), by, at_ms) for name in found.group_names),
     )
 
 

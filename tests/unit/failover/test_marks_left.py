@@ -68,11 +68,11 @@ def began(scene, *groups, kill=None, since=None):
     return _run(scene, lambda: emergency.execute(rehearsal, ways, _killing(log, kill), **standing).operation)
 
 
-def went_home(scene, words="file", kill=None, since=None):
+def went_home(scene, words="file", kill=None, since=None, groups=("app", "late")):
     """A failback of both groups, likewise."""
     rehearsal = failback.rehearse(
         scene.both,
-        GroupSelection(("app", "late")),
+        GroupSelection(groups),
         operation_id=since and since.operation_id,
         diverged=diverged_of(words),
     )
@@ -111,13 +111,13 @@ def newest(scene):
     return operations(scene)[-1]
 
 
-def taken_back(scene, one, event, give_up=None):
+def taken_back(scene, one, event, give_up=None, *, home=False):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
-    ways, log = scene.ways(rehearsal, since=one)
+    ways, log = scene.ways(rehearsal, since=one, home=home)
 
     def rehearse():
         return rehearse_taking_back(
-            one, event, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
+            one, event, ways.target, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
         )
 
     take_back(rehearse, ways, log, give_up=give_up)
@@ -398,3 +398,27 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
     made.source.groups.rights_missing = ["READ on group app"]
     assert went_home(made).error.exit_code == 9
     assert made.marks.failed_over == set()
+
+
+def moved_as_planned(scene, group):
+    rehearsal = planned.rehearse(scene.look(), GroupSelection((group,)))
+    ways, log = scene.ways(rehearsal)
+    return _run(scene, lambda: planned.execute(rehearsal, scene, ways, log).operation)
+
+
+@pytest.mark.parametrize("away", [began, moved_as_planned])
+@pytest.mark.parametrize("kill", [None, 19], ids=["completed", "killed behind its write"])
+def test_what_led_away_takes_all_marks_back_once_the_failback_is_rolled_back_before_it(scenes, away, kill):
+    made = scenes(ThereAndBack)
+    made.state.view = type(made.state.view)(flow=made.state.view.flow)
+    made.target.groups.committed.clear()
+    made.told("app", "orders", (8, 8), at_ms=int(time.time() * 1000))
+    assert away(made, "app").error is None
+    went_home(made, groups=("app",), kill=kill)
+    first, home = operations(made)
+    assert home.operation.point_of_no_return_passed
+    taken_back(made, home, Event.ROLL_BACK, home=True)
+    assert marked_by(made) == {"orders": first.operation_id}
+    assert [mark.operation_id for mark in made.state.view.moved.values()] == [first.operation_id]
+    taken_back(made, first, Event.ROLL_BACK)
+    assert (made.marks.failed_over, made.marks.moved) == (set(), set())
