@@ -253,9 +253,13 @@ def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
 
 
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
-    """Taken up again: the steps begin anew, as far as they are done anew."""
+    """Taken up again: the steps begin anew, as far as they are done anew, and topics are released as is planned now.
+
+    Behind the point of no return the plan is that of before.
+    """
     states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
-    head = replace(before.head, steps=states)
+    plan = replace(before.head.plan, released=tuple(body.get("released", ())))
+    head = replace(before.head, plan=plan, steps=states)
     return replace(before, head=head, problem="")
 
 

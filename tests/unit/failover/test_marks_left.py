@@ -13,7 +13,7 @@ from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import rehearse_release
 from mmtool.failover.states import Event, OperationState
-from mmtool.failover.taking_up import rehearse_taking_back, take_back
+from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take_back
 from mmtool.plan.diverged import diverged_of
 from mmtool.plan.group_facts import GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
@@ -421,4 +421,23 @@ def test_what_led_away_takes_all_marks_back_once_the_failback_is_rolled_back_bef
     assert marked_by(made) == {"orders": first.operation_id}
     assert [mark.operation_id for mark in made.state.view.moved.values()] == [first.operation_id]
     taken_back(made, first, Event.ROLL_BACK)
+    assert (made.marks.failed_over, made.marks.moved) == (set(), set())
+
+
+def finished_forward(scene, one):
+    """A failback that was killed behind the point of no return is resumed."""
+    rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
+    ways, log = scene.ways(rehearsal, since=one, home=True)
+    return _run(scene, lambda: finish_forward(one, ways, log)[0])
+
+
+def test_a_failback_that_was_taken_up_again_releases_what_it_planned_to_release_then(scenes):
+    """``late`` was away when it began, and went home before it was taken up."""
+    made = scenes(ThereAndBack)
+    went_home(made, groups=("app",), kill=6)
+    went_home(made, groups=("late",))
+    assert made.marks.failed_over == {"orders"}
+    went_home(made, groups=("app",), since=operations(made)[0], kill=19)
+    assert operations(made)[0].operation.point_of_no_return_passed
+    assert finished_forward(made, operations(made)[0]).error is None
     assert (made.marks.failed_over, made.marks.moved) == (set(), set())
