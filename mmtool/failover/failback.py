@@ -16,7 +16,7 @@ from mmtool.failover.diverged import find_tail
 from mmtool.failover.homeward import HomeLook, at_home_already, stay, told
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
-from mmtool.failover.marking import Marking
+from mmtool.failover.marking import Marking, release
 from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
@@ -265,7 +265,7 @@ class _Steps:
             StepName.WRITE: self.landing.write,
             StepName.READ_BACK: self.landing.read_back,
             StepName.HAND_OVER: self.landing.hand_over,
-            StepName.RELEASE: lambda: self.landing.hold(self.rehearsal.plan.released, failed_over=False),
+            StepName.RELEASE: lambda: release(self.landing.ways, self.rehearsal.plan.released),
             StepName.REPORT: lambda: None,
         }
 

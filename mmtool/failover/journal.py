@@ -239,9 +239,8 @@ class Journalist:
         del found[name]
         wanted = set(groups)
         same = [one for one in found.values() if wanted & set(one.group_names)]
-        began = next(at for at, entry in enumerate(entries) if entry.operation_id == name)
-        since = {entry.operation_id for entry in entries[began:]}
-        later = since.difference(entry.operation_id for entry in entries[:began])
+        before, since = _parted(entries, name)
+        later = since - before
         for one in same:
             if one.state is OperationState.COMPLETED and one.operation_id in since:
                 raise _overtaken(one)
@@ -251,6 +250,14 @@ class Journalist:
     def of_flow(self) -> list[Recorded]:
         """Every operation on the same flow, this one included."""
         return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
+
+    def told_since(self) -> list[Recorded]:
+        """Those of them that something is on record of since this one began, by the journal's order."""
+        assert self.operation is not None
+        entries = self._all_entries()
+        _, since = _parted(entries, self.operation.plan.operation_id)
+        found = recorded(entry for entry in entries if entry.operation_id in since)
+        return [one for one in found if one.names == self.about.names]
 
     def supersede(self, other: Recorded) -> None:
         """Ends an operation that has written nothing: this one takes its place, and has its marks already.
@@ -367,6 +374,13 @@ class Both:
     def ended(self, operation: Operation) -> None:
         self.first.ended(operation)
         self.second.ended(operation)
+
+
+def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
+    """What there is on record of before an operation began, and since."""
+    names = [entry.operation_id for entry in entries]
+    began = names.index(name)
+    return set(names[:began]), set(names[began:])
 
 
 def _overtaken(other: Recorded) -> OwnedElsewhereError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.failover.states import START, Event
+from mmtool.output import warn
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.steps import Mode, StepName, topics_of
 
@@ -80,6 +81,17 @@ class Marking:
         since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
         needed = keepers(ways.operation_id, ways.journal.of_flow(), since_ms)
         return lifted(sorted(marks), needed, ways.operation_id, ways.by, int(ways.now() * 1000))
+
+
+def release(ways: Ways, topics: Collection[str]) -> None:
+    """Topics are mirrored again whose groups are at home, but for those that an emergency of meanwhile needs."""
+    if not topics:
+        return
+    ways.seat.hold()
+    needed = keepers(ways.operation_id, ways.journal.told_since())
+    for topic in sorted(set(topics) & needed.keys()):
+        warn(f"{topic} stays failed over: operation {needed[topic]} needs that, which came meanwhile")
+    ways.marks.write(lifted(topics, needed, ways.operation_id, ways.by, int(ways.now() * 1000)))
 
 
 def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:

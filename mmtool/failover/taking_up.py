@@ -13,7 +13,7 @@ from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, Unreach
 from mmtool.failover import operation as operations
 from mmtool.failover.fence_steps import came_since, lower, refuse_late_records
 from mmtool.failover.landing import Landing
-from mmtool.failover.marking import keepers, lifted
+from mmtool.failover.marking import keepers, lifted, release
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
@@ -129,7 +129,7 @@ def finish_forward(
         StepName.WRITE: landing.write,
         StepName.READ_BACK: landing.read_back,
         StepName.HAND_OVER: landing.hand_over,
-        StepName.RELEASE: lambda: landing.hold(plan.released, failed_over=False),
+        StepName.RELEASE: lambda: release(ways, plan.released),
         StepName.REPORT: lambda: _prove_fence(found, fence, landing),
     }
     undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}

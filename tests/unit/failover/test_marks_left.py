@@ -17,7 +17,7 @@ from mmtool.failover.taking_up import finish_forward, rehearse_taking_back, take
 from mmtool.plan.diverged import diverged_of
 from mmtool.plan.group_facts import GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
-from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Names, StepName
 from mmtool.testing.one_name import ORDERS, OneName
 from mmtool.testing.operations import KilledError, Killing
@@ -441,3 +441,31 @@ def test_a_failback_that_was_taken_up_again_releases_what_it_planned_to_release_
     assert operations(made)[0].operation.point_of_no_return_passed
     assert finished_forward(made, operations(made)[0]).error is None
     assert (made.marks.failed_over, made.marks.moved) == (set(), set())
+
+
+@pytest.mark.parametrize("resumed", [True, False], ids=["killed", "frozen"])
+def test_a_topic_that_an_emergency_has_moved_other_groups_of_meanwhile_is_not_released(
+    scenes, resumed, capsys
+):
+    made = scenes(ThereAndBack)
+    made.state.marked(MovedGroupRecord("late", False, "op-home", "ann@host-1", 1))
+    made.told("late", "orders", (7, 7), at_ms=int(time.time() * 1000))
+    write, wrote = made.marks.write, []
+
+    def lost_again(marks):
+        if not wrote and any(isinstance(mark, MovedGroupRecord) for mark in marks):
+            wrote.append(marks)
+            made.seat.leave()
+            assert began(made, "late").error is None
+            if resumed:
+                raise KilledError
+        write(marks)
+
+    made.marks.write = lost_again
+    went_home(made, groups=("app",))
+    home, second = operations(made)
+    if resumed:
+        assert finished_forward(made, home).error is None
+    assert (operations(made)[0].state, made.marks.moved) == (OperationState.COMPLETED, {"late"})
+    assert marked_by(made) == {"orders": second.operation_id}
+    assert f"orders stays failed over: operation {second.operation_id}" in capsys.readouterr().err
