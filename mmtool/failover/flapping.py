@@ -1,6 +1,7 @@
 """What the journals have against a move: one that was left open, or one the other way some minutes ago.
 
-Moving a group to and fro within minutes is mostly two people who do not know of each other.
+Or one that has written diverged records where this one is going to write them. Moving a group to and fro within minutes
+is mostly two people who do not know of each other.
 """
 
 from __future__ import annotations
@@ -123,7 +124,20 @@ def judged(
     open_ones = () if is_resumed else half_done(here, plan)
     guards = () if open_ones and seat.is_taken() else open_ones
     plan = replace(plan, guards=(*plan.guards, *guards))
-    return replace(rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said))
+    return replace(
+        rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said, *_written_before(here, rehearsal))
+    )
+
+
+def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[str, ...]:
+    """Of a failback alone."""
+    if rehearsal.plan.mode is not Mode.FAILBACK:
+        return ()
+    from mmtool.failover.failback import FailbackRehearsal  # that of others is a light one
+    from mmtool.failover.salvaging import written_before
+
+    tails = rehearsal.tails if isinstance(rehearsal, FailbackRehearsal) else None
+    return () if tails is None else written_before(found, rehearsal.plan, tails)
 
 
 def _recorded_in(journals: Sequence[JournalPort]) -> list[list[Recorded]]:

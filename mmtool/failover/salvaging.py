@@ -26,13 +26,15 @@ from mmtool.plan.words import counted
 from mmtool.translation.diverged import DivergedTail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.failover.landing import Records
+    from mmtool.failover.recorded import Recorded
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
     from mmtool.plan.diverged import Diverged
+    from mmtool.plan.failover import FailoverPlan
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 Written = dict["TopicPartition", Parts]
@@ -210,11 +212,41 @@ class Salvage:
 
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
         passed = f", and {self.flow.identity.name} passes over them" if self._replays else ""
+        again = "begin again" if self._replays else f"`mmtool failover resume {self.operation_id}`"
         return PartlyAppliedError(
             f"{error.message}; {count} of {records} are written{passed}",
-            remedy=error.remedy or "mend that, then begin again: what is written is not written again",
+            remedy=error.remedy or f"mend that, then {again}: what is written is not written again",
             code=error.code,
         )
+
+
+def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTails) -> tuple[str, ...]:
+    """Which other operations may have written some of these records into the same topic, as warnings.
+
+    What is in a topic at home is tail still, until the mirror has passed it.
+
+    Args:
+        found: Operations on the flow.
+        plan: Of the failback.
+        tails: What it is going to write.
+    """
+    if not isinstance(plan.diverged, ToTopic):
+        return ()
+    same = [one for one in found if one.operation_id != plan.operation_id]
+    same = [one for one in same if (one.head.plan.diverged, one.head.plan.flow) == (plan.diverged, plan.flow)]
+    counts = {one.operation_id: _among(tails, one) for one in same}
+    return tuple(
+        f"up to {counted(count, 'record')} of them were written into topic {plan.diverged.topic} by operation {name}"
+        " already, and are written there once more"
+        for name, count in counts.items()
+        if count
+    )
+
+
+def _among(tails: FoundTails, one: Recorded) -> int:
+    written = together(one.salvaged, {} if one.tail is None else one.tail.parts)
+    left = _each(tails, lambda found: left_of(found.tail, written.get(found.place, ())))
+    return tails.diverged_records - left.diverged_records
 
 
 def destination(

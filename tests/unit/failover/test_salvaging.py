@@ -4,6 +4,7 @@ import pytest
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.failback import execute, rehearse
+from mmtool.failover.flapping import judged
 from mmtool.failover.recorded import recorded
 from mmtool.failover.releasing import refuse_half_way
 from mmtool.failover.report import ended_row, rehearsed_row
@@ -227,6 +228,7 @@ def test_a_topic_that_does_not_take_a_record_is_told_apart_from_one_that_may_hav
     scene.writers["topic"].lives, scene.writers["topic"].dies = [1], RefusedError("INVALID_RECORD")
     error = ran("topic salvage").operation.error
     assert (error.exit_code, error.message) == (6, "INVALID_RECORD; 2 of 5 diverged records are written")
+    assert f"mmtool failover resume {found(scene).operation_id}" in error.remedy
     assert (found(scene).tail, found(scene).salvaged[ORDERS][0].records) == (None, 2)
     again = ran("topic salvage", since=found(scene))
     assert (again.operation.error, scene.writers["topic"].values(SALVAGE)) == (None, TAIL)
@@ -268,3 +270,27 @@ def test_a_group_that_never_committed_at_home_goes_home_as_well(scene, ran):
     del scene.source.groups.committed["app"]
     ran("replay")
     assert scene.source.groups.committed["app"] == {ORDERS: Commit(19)}
+
+
+@pytest.mark.parametrize("how", ["completed", "failed", "cut off"])
+def test_what_another_failback_has_written_into_the_same_topic_is_told_before_it_is_written_again(
+    scene, ran, how
+):
+    """Groups that come home in two goes, or a command that is typed again: the tail is tail until it is mirrored."""
+    if how == "failed":
+        scene.source.groups.rights_missing = ["READ on group app"]
+    if how == "cut off":
+        scene.writers["topic"].lives, scene.writers["topic"].dies = [1], UnreachableError("east is gone")
+    ran("topic salvage", GroupSelection(("app",)))
+    before, said = found(scene), []
+    for words in ("topic salvage", "topic other", "file"):
+        scene.source.add_topic("other", "id-other", 0)
+        rehearsal = rehearse(scene.both, GroupSelection(("late",)), diverged=diverged_of(words))
+        said.append(judged(rehearsal, [scene.journal], scene.seat, 0, is_resumed=False).warnings)
+    told = (
+        f"up to 5 records of them were written into topic salvage by operation {before.operation_id} already"
+    )
+    assert [sum(told in warning for warning in of) for of in said] == [1, 0, 0]
+    if how == "completed":
+        ran("topic salvage", GroupSelection(("late",)))
+        assert scene.writers["topic"].values(SALVAGE) == [*TAIL, *TAIL]
