@@ -346,7 +346,7 @@ def take_back(
     if taking.undoing.writable:
         moved = taking.undoing.write()
         if moved.error is not None:
-            raise _left(taking, moved.error)
+            raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
     if taking.found.tail is not None and give_up is not None:
         give_up(ways)
     ways.marks.write(taking.marks)

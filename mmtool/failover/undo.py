@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.moving import Moved, refused_for
 from mmtool.failover.writing import Outcome, Written, failure_of_writing, may_come, unread
+from mmtool.kafka.ports import Problem
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort, GroupsPort
     from mmtool.plan.undo import Undo, UndoGroup
     from mmtool.translation.types import TopicPartition
+
+
+_NOT_SENT = Problem("not_sent", "not deleted, as not all others are restored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,10 @@ def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
         reasons = sorted({reason.sentence for reason in plan.refused.values()})
         return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
     failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
-    failed |= groups.forget(plan.group, plan.delete) if plan.delete else {}
+    if failed:  # it would be half put back, and begin anew where nothing is left
+        failed |= dict.fromkeys(plan.delete, _NOT_SENT)
+    else:
+        failed |= groups.forget(plan.group, plan.delete) if plan.delete else {}
     try:
         found = groups.fresh().commits([plan.group])[plan.group]
     except MmtoolError as error:

@@ -239,6 +239,14 @@ def test_a_group_that_somebody_has_started_is_not_rolled_back(failover, emergenc
     assert (ended.code, scene.marks.failed_over, row_of(ended)["state"]) == (3, {"orders"}, "completed")
 
 
+def test_a_rollback_that_the_target_refuses_whole_has_changed_nothing_and_says_so(failover, emergency, scene):
+    name = row_of(emergency(*EXECUTE))["operation_id"]
+    scene.target.groups.denied = {REMOTE}
+    ended = failover("rollback", name, "--execute", "--yes")
+    assert (ended.code, "in part" in ended.stdout) == (3, False)
+    assert (scene.marks.failed_over, row_of(failover("show", name))["state"]) == ({"orders"}, "completed")
+
+
 def test_who_goes_on_while_the_question_stands_is_not_moved_back(failover, emergency, scene, monkeypatch):
     name = row_of(emergency(*EXECUTE))["operation_id"]
 

@@ -62,6 +62,17 @@ def test_what_was_replaced_is_put_back_and_what_was_not_there_is_deleted(undo, s
     assert (ended.code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
 
 
+def test_what_can_be_restored_in_no_part_is_not_half_put_back_by_deleting_the_rest(undo, scene):
+    """A right that was taken away since: the group would begin at auto.offset.reset in one of its topics."""
+    put_back = undo("--execute", "--yes")
+    scene.target.groups.denied = {REMOTE[0]}
+    ended = put_back()
+    assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
+    assert "TOPIC_AUTHORIZATION_FAILED" in ended.stderr
+    scene.target.groups.denied = set()
+    assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
+
+
 def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
     scene.target.groups.committed.clear()
     assert undo("--execute", "--yes")().code == 0
@@ -211,7 +222,7 @@ def test_nor_is_it_what_was_put_back(undo, scene):
     put_back = undo("--execute", "--yes", "-o", "json")
     scene.target.groups.freezes = UnreachableError("west does not answer")
     ended = put_back()
-    assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None, None])
+    assert (ended.code, [row["written"] for row in ended.rows]) == (6, [None, False])
 
 
 # --- the last look before the first commit -----------------------------------------------------------------
