@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.moving import Moved, refused_for
-from mmtool.failover.writing import Outcome, Written, failure_of_writing, may_come, unread
+from mmtool.failover.writing import (
+    FRESH_SECONDS,
+    MOVED_JUST_NOW,
+    Outcome,
+    Written,
+    failure_of_writing,
+    may_come,
+    moved_since,
+    unread,
+)
 from mmtool.kafka.ports import Problem
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
@@ -26,10 +36,11 @@ _NOT_SENT = Problem("not_sent", "not deleted, as not all others are restored")
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What is to be put back, checked against the cluster."""
+    """What is to be put back, checked against the cluster a moment before this was made."""
 
     cluster: ClusterPort
     groups: tuple[UndoGroup, ...]
+    looked_at: float = field(default_factory=time.monotonic)
 
     @property
     def writable(self) -> bool:
@@ -76,7 +87,7 @@ class Undoing:
 
     def write(self) -> Moved:
         """Group by group; one that is refused is left as it is."""
-        ended = [_undone(self.cluster.groups, group) for group in self.groups if group.places]
+        ended = [_undone(self.cluster.groups, group, self.looked_at) for group in self.groups if group.places]
         return Moved(self.rows(ended), failure_of_writing(ended))
 
 
@@ -99,10 +110,12 @@ def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
     )
 
 
-def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
+def _undone(groups: GroupsPort, plan: UndoGroup, looked_at: float) -> Written:
     if plan.refused:
         reasons = sorted({reason.sentence for reason in plan.refused.values()})
         return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
+    if time.monotonic() - looked_at > FRESH_SECONDS and (why := _why_not(groups, plan)):
+        return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
     failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
     if failed:  # it would be half put back, and begin anew where nothing is left
         failed |= dict.fromkeys(plan.delete, _NOT_SENT)
@@ -121,3 +134,12 @@ def _undone(groups: GroupsPort, plan: UndoGroup) -> Written:
     unknown = may_come(failed, stands)
     outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
     return Written(plan.group, outcome, stands, problems, unknown)
+
+
+def _why_not(groups: GroupsPort, plan: UndoGroup) -> str:
+    """Why a group must not be put back any more; empty where it stands as it stood. Members keep us out themselves."""
+    try:
+        moved = moved_since(groups, plan.group, plan.now, plan.places)
+    except MmtoolError as error:
+        return error.message
+    return f"{moved[0]} {MOVED_JUST_NOW}" if moved else ""

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.failover.undo import check_undo
 from mmtool.failover.undo_files import keep
 from mmtool.kafka.ports import Problem
 from mmtool.plan.group_facts import Commit, Member
@@ -71,6 +72,22 @@ def test_what_can_be_restored_in_no_part_is_not_half_put_back_by_deleting_the_re
     assert "TOPIC_AUTHORIZATION_FAILED" in ended.stderr
     scene.target.groups.denied = set()
     assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
+
+
+def test_who_goes_on_while_putting_back_is_frozen_is_not_moved_back(undo, scene, monkeypatch):
+    put_back = undo("--execute", "--yes", "-o", "json")
+
+    def frozen(*arguments):
+        found = check_undo(*arguments)
+        time.sleep(0.3)
+        committed(scene)[REMOTE[0]] = Commit(15)
+        return found
+
+    monkeypatch.setattr("mmtool.failover.undo.check_undo", frozen)
+    ended = put_back()
+    assert (ended.code, [row["written"] for row in ended.rows]) == (3, [False, False])
+    assert committed(scene) == {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)}
+    assert "east.orders-0 was moved by somebody else just now" in ended.stdout
 
 
 def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
