@@ -14,6 +14,7 @@ from mmtool.failover import operation as operations
 from mmtool.failover.fence_steps import came_since, lower, refuse_late_records
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import keepers, lifted, release
+from mmtool.failover.meanwhile import on_record, refuse_others
 from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
@@ -340,16 +341,24 @@ def take_back(
     ways.seat.join()
     ways.seat.hold()
     ways.journal.still_ours()
+    told = on_record(ways)
     taking = rehearse()
     if taking.refusal is not None:
         raise taking.refusal
     if taking.undoing.writable:
+        refuse_others(ways, told)
         moved = taking.undoing.write()
         if moved.error is not None:
             raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
-    if taking.found.tail is not None and give_up is not None:
-        give_up(ways)
-    ways.marks.write(taking.marks)
+    try:
+        refuse_others(ways, told)
+        if taking.found.tail is not None and give_up is not None:
+            give_up(ways)
+        ways.marks.write(taking.marks)
+    except MmtoolError as error:
+        if taking.undoing.writable:
+            raise _left(taking, error) from error
+        raise
     if taking.found.fence_stands:
         assert fence is not None
         try:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover import emergency, failback
 from mmtool.failover.journal import Both
 from mmtool.failover.operation import Operation
@@ -91,6 +91,61 @@ def test_a_topic_that_another_emergency_needs_since_the_question_stays_failed_ov
     taking_back(scene, name, lambda: failed_over(scene, "late"))()
     assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"late"})
     assert state_of(scene, name) is OperationState.ROLLED_BACK
+
+
+def rolled_back_by_another(scene, name):
+    taking_back(scene, name, lambda: None)()
+
+
+def rolled_back_and_moved_again(scene, name):
+    rolled_back_by_another(scene, name)
+    scene.seat.leave()
+    failed_over(scene, "app")
+
+
+def moved_once_more(scene, _):
+    failed_over(scene, "app")
+
+
+@pytest.mark.parametrize("meanwhile", [rolled_back_by_another, rolled_back_and_moved_again, moved_once_more])
+@pytest.mark.parametrize("behind", ["its look", "its commits"])
+def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwhile(scene, meanwhile, behind):
+    """It wakes up when the others have left the seat again; the groups stand where it saw them last."""
+    name, there = failed_over(scene, "app"), []
+    (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
+    ways, log = scene.ways(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+
+    def frozen():
+        ways.seat.leave()
+        meanwhile(scene, name)
+        ways.seat.leave()
+        there.extend(everything(scene))
+
+    def rehearse():
+        seen = rehearse_taking_back(
+            one, Event.ROLL_BACK, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=[one]
+        )
+        write = seen.undoing.write
+        if behind == "its look":
+            frozen()
+            return seen
+        undoing = SimpleNamespace(writable=True, refusal=None, write=lambda: (write(), frozen())[0])
+        return replace(seen, undoing=undoing)
+
+    with pytest.raises(MmtoolError, match="by another process meanwhile") as refused:
+        take_back(rehearse, ways, log)
+    assert (refused.value.exit_code, everything(scene)) == (10 if behind == "its look" else 6, there)
+
+
+def test_a_target_that_goes_away_behind_the_commits_of_a_rollback_is_six_and_the_rest_is_done_later(scene):
+    name = failed_over(scene, "app")
+    scene.marks.failure = UnreachableError("west is gone")
+    with pytest.raises(PartlyAppliedError, match=f"operation {name} is taken back in part: west is gone"):
+        taking_back(scene, name, lambda: None)()
+    assert scene.target.groups.committed["app"] == {REMOTE: Commit(7)}
+    scene.marks.failure = None
+    taking_back(scene, name, lambda: None)()
+    assert (scene.marks.failed_over, state_of(scene, name)) == (set(), OperationState.ROLLED_BACK)
 
 
 def test_what_was_taken_back_is_told_as_it_was_and_not_as_it_was_foreseen(scene):
