@@ -79,8 +79,13 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
     found = Release(side, identity, tuple(marks))
-    refuse_half_way(recorded(journal.entries()), found.topics)
+    refuse_half_way(_on_the_flow(journal, identity), found.topics)
     return found
+
+
+def _on_the_flow(journal: JournalPort, identity: FlowIdentity) -> list[Recorded]:
+    """A topic of the same name of another source is another one; the target may be called otherwise."""
+    return [one for one in recorded(journal.entries()) if one.names.source == identity.source_alias]
 
 
 def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
@@ -117,7 +122,7 @@ def release(
     seat.join()
     try:
         seat.hold()
-        refuse_half_way(recorded(journal.entries()), found.topics)
+        refuse_half_way(_on_the_flow(journal, found.identity), found.topics)
         _refuse_other_marks(found)
         marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
     finally:

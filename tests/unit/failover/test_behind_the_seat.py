@@ -222,6 +222,15 @@ def test_a_release_that_had_to_wait_for_a_replay_that_was_killed_leaves_its_topi
     assert (scene.marks.failed_over, scene.seat.queue) == ({"orders"}, [])
 
 
+def test_a_replay_on_another_flow_holds_no_topic_of_the_same_name(tmp_path):
+    scene = OneName(tmp_path)
+    killed_in_a_replay(scene, tmp_path)
+    first, *others = scene.journal.entries()
+    scene.journal.append([replace(first, body={**first.body, "source": "north"}), *others])
+    releasing(scene, lambda: None)()
+    assert scene.marks.failed_over == set()
+
+
 @pytest.mark.parametrize("stays", [True, False], ids=["marked anew", "released"])
 def test_a_mark_that_is_another_one_than_was_agreed_to_is_left_as_it_is(scene, stays):
     failed_over(scene, "app")
