@@ -246,19 +246,15 @@ async def _walk(
     try:
         stop = await _end(source, about)
         begin, views = await _still_there(source, about, frontier, count, stop)
-        firsts = _firsts(frontier, begin, views, tail)
+        firsts = _firsts(frontier, begin, views)
         compared = [
             same_records(views, first, tail, count, target_position=block.tail.known_to) for first in firsts
         ]
-        # of records alike those behind deleted ones would pass for these: that takes a look at what is gone
-        found = [
-            _all_of(comparison)
-            for first, comparison in zip(firsts, compared, strict=True)
-            if comparison.is_complete and (begin == frontier or views[0].header.base_offset <= first)
-        ]
+        found = [_all_of(comparison) for comparison in _telling(compared, frontier, begin, views, tail)]
         if not found:
             # batches that are gone altogether are not in that count: no more were appended than there are offsets
             views = await surviving(source, about, begin, bounds.log_end - block.tail.known_to, stop)
+            firsts = firsts[:1] if compared[0].is_complete else firsts
             known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
             matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
             found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
@@ -276,17 +272,37 @@ async def _walk(
 
 
 def _firsts(
-    frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView], tail: Sequence[BatchView]
+    frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView]
 ) -> list[UpstreamOffset]:
     """Where the first record that was mirrored may lie.
 
-    A batch in whose middle the log begins by now still shows what was below. Where it was not mirrored whole, that may
-    have been deleted before it was read.
+    A batch in whose middle the log begins by now still shows what was below, which may have been deleted before it was
+    read.
     """
-    if begin == frontier or not views or views[0].header.base_offset >= begin:
-        return [frontier]
-    is_whole = tail[0].header.last_offset_delta >= views[0].header.last_offset_delta
-    return [frontier] if is_whole else [frontier, begin]
+    is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
+    return [frontier, begin] if is_cut else [frontier]
+
+
+def _telling(
+    compared: Sequence[Comparison],
+    frontier: UpstreamOffset,
+    begin: UpstreamOffset,
+    views: Sequence[BatchView],
+    tail: Sequence[BatchView],
+) -> Sequence[Comparison]:
+    """Of the comparisons from each of `_firsts` on, the one that tells what was mirrored.
+
+    Of records alike those behind deleted ones would pass for these: that takes a look at what is gone. A batch that was
+    mirrored whole was there.
+    """
+    as_if_all_were_there, *as_if_cut = compared
+    if not as_if_all_were_there.is_complete:
+        return [comparison for comparison in as_if_cut if comparison.is_complete]
+    if begin == frontier:
+        return [as_if_all_were_there]
+    is_whole = tail[0].header.last_offset_delta == views[0].header.last_offset_delta
+    is_told = is_whole or all(comparison.difference for comparison in as_if_cut)
+    return [as_if_all_were_there] if is_told and views[0].header.base_offset <= frontier else []
 
 
 def _all_of(comparison: Comparison) -> _Found:

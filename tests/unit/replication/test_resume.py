@@ -25,16 +25,18 @@ from mmtool.testing.pairs import HERE, THERE
 from mmtool.translation.types import TopicId
 
 
-def died(batches, *, unseen=3, stored=0, alike=False, deleted=0):
+def died(batches, *, unseen=3, stored=0, alike=False, deleted=0, at_once=False):
     """An owner has mirrored so many records in batches of that many each, and booked nothing of it.
 
-    The source deleted the first so many before they were read.
+    The source deleted the first so many before they were read. What is read ``at_once`` is sent as one batch.
     """
     flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
     flow.take()
     for count in batches:
         flow.source.born(count, alike=alike)
     flow.source.trim(deleted)
+    while at_once and flow.owner.mirror.fetch_position < flow.source.end:
+        flow.fetch(len(batches))
     flow.work(500)
     flow.die(landed=0, ghosts=False, stored=stored)
     for _ in range(unseen):
@@ -146,8 +148,29 @@ def test_what_was_deleted_before_it_was_read_in_the_middle_of_a_batch_too_is_not
     assert came(flow) == list(range(deleted, 9))
 
 
-def test_of_records_alike_in_a_batch_that_is_cut_nobody_can_tell_which_were_mirrored():
+@pytest.mark.parametrize("behind", range(1, 5), ids=str)
+@pytest.mark.parametrize(("deleted", "since"), [(1, 0), (2, 0), (3, 0), (3, 1), (4, 0), (4, 2)], ids=str)
+def test_nor_is_it_where_what_was_left_of_that_batch_was_joined_with_those_behind_it(deleted, since, behind):
+    """What was sent is as large as a batch that was there whole, or larger."""
+    flow = died([2, 5, *[1] * behind], unseen=2, deleted=deleted, at_once=True)
+    flow.source.trim(deleted + since)
+    flow.take()
+    assert (flow.halted, flow.newest.tail.upstream_frontier) == ("", 7 + behind)
+    flow.catch_up()
+    assert came(flow) == list(range(deleted, 9 + behind))
+
+
+@pytest.mark.parametrize("since", range(4), ids=str)
+def test_of_records_alike_in_a_batch_that_is_cut_nobody_can_tell_which_were_mirrored(since):
     flow = died([5], unseen=0, alike=True, deleted=1)
+    flow.source.trim(1 + since)
+    flow.take()
+    assert "diverged" in flow.halted
+
+
+def test_nor_where_what_was_left_of_it_was_joined_with_those_behind_it():
+    """As if it had been there whole, and the last ones were not mirrored: they would come once more."""
+    flow = died([5, 2, 2], unseen=0, alike=True, deleted=2, at_once=True)
     flow.take()
     assert "diverged" in flow.halted
 
@@ -161,6 +184,15 @@ def test_where_all_records_are_alike_those_that_retention_left_are_not_taken_for
     assert flow.newest.tail.upstream_frontier == 0
     assert flow.halted.startswith("orders-0: diverged: of 6 records that the target holds")
     assert f"deleted below {start}" in flow.halted
+
+
+@pytest.mark.parametrize("start", [6, 7, 9])
+def test_nor_are_those_that_are_left_of_a_larger_batch_that_it_cut(start):
+    flow = died([2, 3, 5], unseen=14, alike=True)
+    flow.source.trim(start)
+    flow.take()
+    assert flow.newest.tail.upstream_frontier == 0
+    assert flow.halted.startswith("orders-0: diverged: of 10 records that the target holds")
 
 
 @pytest.mark.parametrize("start", [0, 2])
