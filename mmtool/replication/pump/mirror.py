@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import AbortedFilter, BatchError, ReadyBatch, iter_batches
+from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
 from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
-from mmtool.replication.pump.pieces import DeadLetter, Unsent, prepared, shrunk, why
+from mmtool.replication.pump.pieces import DeadLetter, Unsent, judge, prepared, shrunk, why
 from mmtool.replication.pump.sent import NOBODY_KNOWS, PERHAPS_APPENDED, Fate, Sent, refusal
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -122,9 +122,7 @@ class PartitionMirror:
         return self.held_bytes - before
 
     def _take(self, fetched: FetchedPartition) -> None:
-        admitted = AbortedFilter(fetched.aborted if self._read_committed else ())
-        # all of them: two connections may bring the same batches, and what was taken has the marker that ends an abort
-        judged = [(view, admitted.admits(view)) for view in iter_batches(fetched.records)]
+        judged, unreadable = judge(fetched.records, fetched.aborted if self._read_committed else ())
         new = [(view, is_data) for view, is_data in judged if view.header.next_offset > self.fetch_position]
         wanted = [view for view, is_data in new if is_data and self._wants(view.header)]
         self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view, _ in new)
@@ -132,6 +130,8 @@ class PartitionMirror:
             self._queue(self._prepared(wanted))
         if new:
             self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
+        if unreadable is not None:
+            raise BatchError(f"at upstream offset {self.fetch_position}: {unreadable.message}")
 
     def _wants(self, header: BatchHeader) -> bool:
         """Whether a batch has records to move, of an origin that this flow carries."""

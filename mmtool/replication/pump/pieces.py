@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import BatchError, OversizeRecordError, ReadyBatch, coalesce, rebuild, split
+from mmtool.kafka.batches import (
+    AbortedFilter,
+    BatchError,
+    OversizeRecordError,
+    ReadyBatch,
+    coalesce,
+    iter_batches,
+    rebuild,
+    split,
+)
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.kafka.batches import BatchView
 
@@ -62,6 +71,22 @@ class Unsent(deque[ReadyBatch]):
     def letter(self) -> DeadLetter | None:
         """The next one, if it is one."""
         return self[0] if self and isinstance(self[0], DeadLetter) else None
+
+
+def judge(
+    records: memoryview, aborted: Iterable[tuple[int, int]]
+) -> tuple[list[tuple[BatchView, bool]], BatchError | None]:
+    """The batches of a fetch answer, each with whether it is data; and what is wrong behind them, if anything is.
+
+    All of them: two connections may bring the same batches, and what was taken has the marker that ends an abort.
+    """
+    admitted = AbortedFilter(aborted)
+    judged: list[tuple[BatchView, bool]] = []
+    try:
+        judged.extend((view, admitted.admits(view)) for view in iter_batches(records))
+    except BatchError as error:
+        return judged, error
+    return judged, None
 
 
 def prepared(

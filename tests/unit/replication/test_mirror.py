@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,16 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
-from mmtool.testing.batches import ABORT, COMMIT, PlainRecord, batch_of, data, marker
+from mmtool.testing.batches import (
+    ABORT,
+    COMMIT,
+    CONTROL,
+    TRANSACTIONAL,
+    PlainRecord,
+    batch_of,
+    data,
+    marker,
+)
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.translation.runs import Run
 from mmtool.translation.sync_emission import SyncEmitter
@@ -203,6 +213,29 @@ def test_a_damaged_batch_that_must_be_rebuilt_halts_the_partition():
     damaged[-1] ^= 1
     mirror.offer(fetched(bytes(damaged), end=2), now_ms=1)
     assert mirror.state == State.HALTED
+
+
+def damaged(what):
+    """What lies at offset 2, where nobody can read it."""
+    batch = bytearray(data(2, 1))
+    match what:
+        case "a length":
+            struct.pack_into(">i", batch, 8, 7)
+        case "a count":
+            struct.pack_into(">i", batch, 57, -5)
+        case "a marker":
+            record = PlainRecord(2, key=b"")
+            batch = batch_of([record], flags=CONTROL | TRANSACTIONAL, producer=(9, 0, -1)).write()
+    return bytes(batch)
+
+
+@pytest.mark.parametrize("what", ["a length", "a count", "a marker"])
+def test_what_is_good_before_bytes_that_nobody_can_read_still_goes_and_their_place_is_told(what):
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(data(0, 2), damaged(what), data(3, 1), end=4, aborted=[(9, 0)]), now_ms=1)
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v1"], 2, 0)
+    assert (mirror.state, "offset 2" in mirror.reason) == (State.HALTED, True)
 
 
 def test_a_range_that_the_source_deleted_is_passed_over_when_the_operator_says_so():
