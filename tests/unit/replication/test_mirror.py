@@ -428,6 +428,38 @@ def test_a_number_that_goes_to_other_records_is_in_doubt_where_nobody_answers_fo
         mirror.lost(behind)
 
 
+def letter_in_a_piece_of_what_was_sent():
+    """Two records, of which the second is too large by now, and the one behind them, still under way as above."""
+    mirror, log = mirror_of(with_letters=True), FakeLog()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    settle(mirror, log)
+    log.limit = 150
+    large = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
+    for batch in (large, data(3), data(4)):
+        mirror.offer(fetched(batch, end=5), now_ms=1)
+    both, behind = mirror.next_to_send(), mirror.next_to_send()
+    under_way = bytes(behind.batch.payload)
+    mirror.answered(both, log.append(bytes(both.batch.payload)))
+    return mirror, log, behind, under_way
+
+
+def test_nor_does_a_letter_go_that_is_found_in_a_piece_before_what_is_behind_it_is_answered():
+    mirror, log, behind, under_way = letter_in_a_piece_of_what_was_sent()
+    settle(mirror, log)
+    assert (landed(log), mirror.letter, mirror.settled) == ([b"v0", b"v1"], None, False)
+    mirror.answered(behind, log.append(under_way))
+    post(mirror)
+    settle(mirror, log)
+    assert (landed(log), mirror.frontier, mirror.settled) == ([b"v0", b"v1", b"v3", b"v4"], 5, True)
+
+
+def test_nor_where_nobody_answers_for_that():
+    """It would come twice from a connection that broke, and pass for the record behind it, which would be lost."""
+    mirror, _, behind, _ = letter_in_a_piece_of_what_was_sent()
+    with pytest.raises(InDoubtError):
+        mirror.lost(behind)
+
+
 def test_a_refused_batch_halts_its_partition_and_names_place_and_reason():
     mirror, log = seasoned()
     log.poison = {b"v1"}
