@@ -17,7 +17,7 @@ from mmtool.translation.types import DownstreamOffset
 from mmtool.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.pump.mirror import PartitionMirror
@@ -27,14 +27,26 @@ _PARTITIONS_A_SECOND = 500  # more are looked at less often than each second
 
 
 class TargetEnds:
-    """Looks at the ends of the logs of partitions that are at rest, as often as ``every_seconds`` allows."""
+    """Looks at the ends of the logs of partitions that are at rest.
+
+    Args:
+        cluster: The target.
+        mirrors: Whose logs.
+        every_seconds: How often, at the most.
+        freed: Called with the bytes that a mirror held whose log was cut.
+    """
 
     def __init__(
-        self, cluster: WireCluster, mirrors: Iterable[PartitionMirror], every_seconds: float
+        self,
+        cluster: WireCluster,
+        mirrors: Iterable[PartitionMirror],
+        every_seconds: float,
+        freed: Callable[[int], None],
     ) -> None:
         self._cluster = cluster
         self._mirrors = list(mirrors)
         self._every = every_seconds
+        self._freed = freed
         self._next = 0.0
 
     async def look(self) -> None:
@@ -59,7 +71,10 @@ class TargetEnds:
         for place, end in ends.items():
             mirror, mark = resting[place]
             if self._cluster.topic_id(place.topic) == mirror.assignment.target_topic_id:
+                before = mirror.held_bytes
                 mirror.looked(mark, DownstreamOffset(end))
+                if mirror.held_bytes < before:
+                    self._freed(before - mirror.held_bytes)
 
     async def _look_up(self, topics: Iterable[str]) -> None:
         """Who leads them by now, and whether they are still the same: of what is at rest nobody else would notice."""

@@ -115,7 +115,7 @@ class FlowPump:
         self.pace = Pace(flow, task)
         self.positions = PositionsBook(self.target, flow, self.mirrors, self.pace)
         every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
-        self.ends = TargetEnds(self.target, self.mirrors, every)
+        self.ends = TargetEnds(self.target, self.mirrors, every, self._freed)
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
         self.writer = TargetWriter(

@@ -55,19 +55,31 @@ def at_rest(records=3):
 
 
 def looks(cluster, mirror, times=1):
+    """What it frees by that."""
+    freed = []
+
     async def look():
-        ends = TargetEnds(cluster, [mirror], 0.0)
+        ends = TargetEnds(cluster, [mirror], 0.0, freed.append)
         for _ in range(times):
             await ends.look()
             await asyncio.sleep(0.01)  # one partition is looked at every 2 ms at the most
 
     asyncio.run(look())
+    return sum(freed)
 
 
 def test_a_log_that_ends_before_what_is_booked_was_cut():
     mirror = at_rest()
     looks(Leaders(end=1), mirror)
     assert (mirror.state, mirror.reason[:33]) == (State.HALTED, "the target's log was cut at 1, as")
+
+
+def test_what_is_held_of_such_a_log_while_nobody_leads_it_makes_room_for_others():
+    """After an unclean election that may be all that the pump may hold."""
+    mirror = at_rest()
+    held = mirror.offer(fetched(data(3, 3), end=6), now_ms=2)
+    assert looks(Leaders(end=1), mirror) == held > 0
+    assert (mirror.state, mirror.held_bytes) == (State.HALTED, 0)
 
 
 def test_another_topic_of_that_name_is_not_taken_for_a_log_that_was_cut():
