@@ -278,6 +278,8 @@ class SourceReader:
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
+            if mirror.frontier < position:
+                return False  # what was read before has to be there first: who begins anew would not find it
             mirror.dirty = True
             if not mirror.gaps.met(position, start):
                 return False

@@ -561,6 +561,14 @@ def test_dropping_what_was_never_sent_leaves_the_frontier_before_it():
 # --- state ------------------------------------------------------------------------------------------------
 
 
+def test_what_comes_late_to_a_halted_partition_leaves_the_frontier_before_what_was_let_go():
+    mirror = mirror_of()
+    mirror.offer(fetched(data(0, 3), end=4), now_ms=1)
+    mirror.halt("the topic is gone")
+    assert mirror.offer(fetched(marker(3, 9, COMMIT), end=4), now_ms=2) == 0
+    assert (mirror.frontier, mirror.held_bytes) == (0, 0)
+
+
 def test_a_partition_runs_until_its_frontier_reaches_the_source_s_end():
     mirror, log = mirror_of(), FakeLog()
     assert mirror.state == State.STARTING

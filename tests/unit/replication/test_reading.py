@@ -252,21 +252,42 @@ def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pa
     assert 2 <= asyncio.run(scene()) <= 6
 
 
-def test_a_gap_is_passed_over_once_it_has_been_told_and_not_before():
-    """An owner that is killed behind it would leave nobody who knows of it."""
+def land(mirror):
+    """All that it holds is on the target."""
+    log = FakeLog()
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
+def gap_after(*steps):
+    """The gap that a mirror knows of before and after each step, and its frontier."""
 
     async def scene():
         mirror = mirror_of(assigned(stored=True))
-        reader = reading(Deleting(), mirror, continue_on_loss=True)
-        task = asyncio.create_task(reader.run())
-        await asyncio.sleep(0.3)
-        met = (mirror.gaps.count, mirror.gaps.end, mirror.dirty, mirror.fetch_position)
-        mirror.gaps.told = mirror.gaps.end
-        await asyncio.sleep(0.5)
+        task = asyncio.create_task(reading(Deleting(), mirror, continue_on_loss=True).run())
+        seen = []
+        for step in (lambda _: None, *steps):
+            step(mirror)
+            await asyncio.sleep(0.4)
+            seen.append((mirror.gaps.count, mirror.gaps.end, mirror.frontier))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return met, (mirror.gaps.count, mirror.fetch_position)
+        return seen, mirror.dirty
 
-    met, passed = asyncio.run(scene())
-    assert met == (5, 9, True, 4)
-    assert passed == (5, 9)
+    return asyncio.run(scene())
+
+
+def test_a_gap_is_passed_over_once_it_has_been_told_and_not_before():
+    """An owner that is killed behind it would leave nobody who knows of it."""
+
+    def tell(mirror):
+        mirror.gaps.told = mirror.gaps.end
+
+    assert gap_after(land, tell) == ([(0, 0, 0), (5, 9, 4), (5, 9, 9)], True)
+
+
+def test_nor_is_it_told_before_all_that_was_read_before_it_is_on_the_target():
+    """The source has that no more either: let go by a halt, or by a kill, it would be lost and counted by nobody."""
+    seen, _ = gap_after(lambda mirror: mirror.halt("the target refuses it"))
+    assert seen == [(0, 0, 0)] * 2
