@@ -1,0 +1,98 @@
+"""A partition to which nothing comes for long, and what its mirror holds of the next batch that does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mmtool.plan.documents import State
+from mmtool.testing.batches import PlainRecord, batch_of, data
+from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
+from mmtool.translation.blocks import WriterState
+
+HOUR_MS = 3_600_000
+
+
+def answer(mirror, log, sent):
+    mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
+def seasoned():
+    """A mirror whose first batch is acknowledged already, and the log that holds it."""
+    mirror, log = mirror_of(), FakeLog()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    answer(mirror, log, mirror.next_to_send())
+    return mirror, log
+
+
+def under_way(mirror):
+    """How many batches it sends before any is answered."""
+    count = 0
+    while mirror.sendable:
+        mirror.next_to_send()
+        count += 1
+    return count
+
+
+def offer_two(mirror, now_ms):
+    for at in (1, 2):
+        mirror.offer(fetched(data(at), end=3), now_ms=now_ms)
+
+
+def test_after_an_hour_without_a_batch_the_target_may_have_forgotten_us_and_gets_one_until_it_is_acknowledged():
+    """It would take the second one when it refuses the first."""
+    mirror, _ = seasoned()
+    offer_two(mirror, now_ms=1 + HOUR_MS)
+    assert under_way(mirror) == 1
+
+
+def test_a_batch_within_the_hour_goes_with_those_behind_it():
+    mirror, _ = seasoned()
+    offer_two(mirror, now_ms=HOUR_MS)
+    assert under_way(mirror) == 2
+
+
+def test_the_hour_begins_with_the_last_batch_and_answers_without_one_do_not_end_it():
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1), end=2), now_ms=HOUR_MS)
+    answer(mirror, log, mirror.next_to_send())
+    mirror.offer(fetched(end=2), now_ms=HOUR_MS + 1)
+    mirror.offer(fetched(data(2), end=4), now_ms=2 * HOUR_MS - 1)
+    mirror.offer(fetched(data(3), end=4), now_ms=2 * HOUR_MS - 1)
+    assert under_way(mirror) == 2
+
+
+def claimed_anew():
+    """A mirror of a partition whose last batch was written under an earlier claim."""
+    begin = assigned(stored=True)
+    earlier = WriterState(SHARD.producer_id, SHARD.epoch - 1, 7)
+    tail = replace(begin.block.tail, writer=earlier)
+    return mirror_of(replace(begin, block=replace(begin.block, tail=tail))), earlier
+
+
+def test_the_number_of_the_last_batch_stays_on_record_until_there_is_another():
+    """It tells of a partition at rest whether its log was cut and has grown again."""
+    mirror, _ = claimed_anew()
+    assert mirror.take_blocks() == []
+
+
+def test_who_writes_is_on_record_before_the_first_batch_is_acknowledged():
+    mirror, earlier = claimed_anew()
+    mirror.offer(fetched(data(0), end=1), now_ms=1)
+    (block,) = mirror.take_blocks()
+    assert block.tail.writer == WriterState(earlier.producer_id, SHARD.epoch, 0)
+
+
+def test_the_books_tell_where_the_source_ends_and_begins():
+    mirror, _ = seasoned()
+    mirror.offer(fetched(end=9, log_start=1), now_ms=5)
+    tail = mirror.take_blocks()[-1].tail
+    assert (tail.source_end.offset, tail.source_log_start.offset) == (9, 1)
+
+
+def test_a_partition_that_a_record_too_large_halts_is_settled():
+    """Else the round would wait for an answer that has come."""
+    mirror, log = seasoned()
+    log.limit = 100
+    mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=2), now_ms=1)
+    answer(mirror, log, mirror.next_to_send())
+    assert (mirror.state, mirror.settled) == (State.HALTED, True)
