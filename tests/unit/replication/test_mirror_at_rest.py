@@ -8,6 +8,7 @@ from mmtool.plan.documents import State
 from mmtool.testing.batches import PlainRecord, batch_of, data
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of
 from mmtool.translation.blocks import WriterState
+from mmtool.translation.types import DownstreamOffset
 
 HOUR_MS = 3_600_000
 
@@ -87,6 +88,43 @@ def test_the_books_tell_where_the_source_ends_and_begins():
     mirror.offer(fetched(end=9, log_start=1), now_ms=5)
     tail = mirror.take_blocks()[-1].tail
     assert (tail.source_end.offset, tail.source_log_start.offset) == (9, 1)
+
+
+def test_a_look_at_the_log_while_a_batch_is_under_way_is_worth_nothing():
+    """It may have seen that batch, and what is seen counts as told."""
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1), end=2), now_ms=1)
+    sent = mirror.next_to_send()
+    mark = mirror.mark
+    landed = log.append(bytes(sent.batch.payload))
+    mirror.looked(mark, DownstreamOffset(log.end))
+    mirror.answered(sent, landed)
+    assert (mark, mirror.reason, mirror.frontier) == (None, "", 2)
+
+
+def test_a_look_at_a_log_that_ends_where_the_books_do_is_no_news_and_no_cut():
+    mirror, log = seasoned()
+    mirror.take_blocks()
+    mirror.looked(mirror.mark, DownstreamOffset(log.end))
+    assert (mirror.reason, mirror.take_blocks()) == ("", [])
+
+
+def test_what_the_source_deleted_before_anything_was_read_lies_before_the_mirror():
+    """Nothing was mirrored there, and nothing is on record: it begins where the source does by now."""
+    fresh = mirror_of()
+    assert (fresh.untouched, mirror_of(assigned(stored=True)).untouched) == (True, False)
+    fresh.offer(fetched(end=1), now_ms=1)
+    assert not fresh.untouched
+
+
+def test_what_halts_the_partition_behind_a_letter_halts_it_once_that_is_posted():
+    mirror = mirror_of(assigned(max_batch_bytes=200), with_letters=True)
+    large = batch_of([PlainRecord(0, value=b"x" * 500)]).write()
+    mirror.offer(fetched(large, end=2), now_ms=1)
+    mirror.halt_behind("the source deleted the rest")
+    assert mirror.state == State.RUNNING
+    mirror.posted(mirror.letter)
+    assert (mirror.state, mirror.frontier) == (State.HALTED, 1)
 
 
 def test_a_partition_that_a_record_too_large_halts_is_settled():
