@@ -96,7 +96,7 @@ class TargetWriter:
     def _pump(self, node: int) -> None:
         queue = self._queues[node]
         while queue and self._outstanding[node] < _REQUESTS_IN_FLIGHT:
-            load = self._load(queue)
+            load = self._load(node, queue)
             if not load:
                 return
             self._outstanding[node] += 1
@@ -104,7 +104,7 @@ class TargetWriter:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _load(self, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, Sent]]:
+    def _load(self, node: int, queue: deque[PartitionMirror]) -> list[tuple[PartitionMirror, Sent]]:
         """One batch of each waiting mirror, up to the request's size; those with more go to the back."""
         load: list[tuple[PartitionMirror, Sent]] = []
         size = 0
@@ -114,6 +114,9 @@ class TargetWriter:
             mirror = queue.popleft()
             mirror.queued = False
             if not self._goes(mirror):
+                continue
+            if self._leader(mirror) != node:  # by now, while it waited its turn
+                self._later(mirror)
                 continue
             sent = mirror.next_to_send()
             size += sent.batch.size

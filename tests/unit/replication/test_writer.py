@@ -164,6 +164,36 @@ def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again(code):
     assert run(scene) == ([{"source.orders"}], 2)
 
 
+def test_what_waits_its_turn_with_a_broker_that_hangs_goes_to_whoever_leads_by_the_time_it_comes():
+    """Each turn with the hung one would cost as long as a connection to it is waited for."""
+
+    class Hanging(Target):
+        def __init__(self):
+            super().__init__()
+            self.leads, self.breaks, self.to_it = 1, asyncio.Event(), 0
+
+        def leader(self, topic, partition):
+            return self.leads
+
+        async def send(self, node, request, *, purpose):
+            if node == 2:
+                return await super().send(node, request, purpose=purpose)
+            self.to_it += 1
+            await self.breaks.wait()
+            raise ConnectionLostError("no answer in time")
+
+    async def scene():
+        s = Scene(Hanging(), partitions=12)
+        s.fetch(1)
+        await asyncio.sleep(0.01)
+        s.target.leads = 2
+        s.target.breaks.set()
+        assert await s.finished()
+        return s.target.to_it, len(s.target.logs)
+
+    assert run(scene) == (5, 12)
+
+
 def test_a_topic_that_nobody_asked_about_is_not_taken_for_deleted(monkeypatch):
     """Its batch is refused while the leaders of another one are being looked up."""
     monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", -1)
