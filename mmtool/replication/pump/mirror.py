@@ -314,7 +314,7 @@ class PartitionMirror:
         # nothing behind a refused batch was appended, so the pieces and all behind them are numbered anew
         while (last := self._in_flight.pop()) is not sent:
             self._unsent.appendleft(last.batch)
-            if self._with_letters and last.fate is Fate.PENDING:
+            if last.fate is Fate.PENDING:
                 self._renumbered.add(last)  # a letter among the pieces takes no number: others get theirs
         self._unsent.extendleft(reversed(pieces))
         self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
