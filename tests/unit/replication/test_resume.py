@@ -18,7 +18,7 @@ from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication import resuming
 from mmtool.replication.claims import Claim
 from mmtool.replication.standing import Standing
-from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, fetched
+from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, assigned, fetched
 from mmtool.testing.paired_flow import PairedFlow
 from mmtool.testing.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
 from mmtool.testing.pairs import HERE, THERE
@@ -247,6 +247,19 @@ def test_a_target_log_that_was_cut_and_written_by_others_since_halts_as_well():
     flow.target.born(5)
     flow.take()
     assert "cut at 10" in flow.halted
+
+
+def test_what_lay_on_the_target_before_the_mirror_began_does_not_tell_that_it_was_cut():
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.target.born(3)
+    flow.stored.clear()
+    flow.keep([assigned(downstream=3).block])
+    flow.take()
+    flow.source.born(2)
+    flow.work(50)
+    flow.die(landed=0, ghosts=False, stored=0)
+    flow.take()
+    assert (flow.halted, runs(flow)) == ("", [(0, 3, 2)])
 
 
 def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
