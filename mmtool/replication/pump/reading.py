@@ -259,7 +259,7 @@ class SourceReader:
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
             self._halt(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
-            self._halt(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
+            self._halt_behind(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
         elif code not in RETRY_SAME_LEADER:
             self._stale = True  # leadership, deletion or recreation: metadata tells which
 

@@ -52,6 +52,16 @@ class Deleting(OneBroker):
         return {place: ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)}
 
 
+class Corrupt(OneBroker):
+    """A broker that gives two batches and cannot read its log behind them."""
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if all(place.offset == 0 for place in request.partitions):
+            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
+        return FetchAnswer(0, Code.NONE, [fetched(end=20)._replace(error_code=Code.CORRUPT_MESSAGE)])
+
+
 class BoundsAway(Deleting):
     """It has deleted as well, and does not tell from where on its log begins."""
 
@@ -186,11 +196,21 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
     assert not asyncio.run(scene())
 
 
-def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_rest_is_told_as_lost():
-    """The source does not have it any more: it is nowhere but here."""
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (Deleting(), "the source deleted offsets 4 to 8 before they were mirrored"),
+        (Corrupt(), "the source's log is corrupt at offset 4"),
+    ],
+    ids=["deleted", "corrupt"],
+)
+def test_what_was_read_before_the_source_had_no_more_of_it_is_mirrored_and_only_the_rest_is_told(
+    source, reason
+):
+    """What it deleted is nowhere but here; and behind what it cannot read each try would bring a few batches."""
 
     async def scene(mirror, log):
-        task = asyncio.create_task(reading(Deleting(), mirror).run())
+        task = asyncio.create_task(reading(source, mirror).run())
         for _ in range(2000):
             if mirror.then_halt or mirror.state == State.HALTED:
                 break
@@ -204,7 +224,7 @@ def test_what_was_read_before_the_source_deleted_on_is_mirrored_and_only_the_res
     mirror, log = mirror_of(assigned(stored=True)), FakeLog()
     asyncio.run(scene(mirror, log))
     assert (len(log.records), mirror.frontier, mirror.state) == (4, 4, State.HALTED)
-    assert mirror.reason.startswith("the source deleted offsets 4 to 8 before they were mirrored")
+    assert mirror.reason.startswith(reason)
 
 
 def test_a_partition_that_nobody_leads_is_asked_about_alone_until_somebody_does():
