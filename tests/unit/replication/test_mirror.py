@@ -559,6 +559,7 @@ def test_dropping_what_was_never_sent_leaves_the_frontier_before_it():
     mirror.offer(fetched(data(1, 20), end=21), now_ms=1)
     freed = mirror.drop_unsent()
     assert (freed > 0, mirror.held_bytes, mirror.frontier, mirror.settled) == (True, 0, 1, True)
+    assert not mirror.sendable
 
 
 # --- state ------------------------------------------------------------------------------------------------

@@ -249,17 +249,20 @@ def test_a_target_log_that_was_cut_and_written_by_others_since_halts_as_well():
     assert "cut at 10" in flow.halted
 
 
-def test_what_lay_on_the_target_before_the_mirror_began_does_not_tell_that_it_was_cut():
+@pytest.mark.parametrize("since", [0, 2])
+def test_what_others_wrote_before_the_first_record_came_does_not_tell_that_the_target_was_cut(since):
     flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
     flow.target.born(3)
     flow.stored.clear()
     flow.keep([assigned(downstream=3).block])
     flow.take()
+    if since:
+        flow.target.born(since)
     flow.source.born(2)
     flow.work(50)
     flow.die(landed=0, ghosts=False, stored=0)
     flow.take()
-    assert (flow.halted, runs(flow)) == ("", [(0, 3, 2)])
+    assert (flow.halted, runs(flow)) == ("", [(0, 3 + since, 2)])
 
 
 def test_where_a_cleaner_took_the_last_booked_record_nothing_was_cut():
