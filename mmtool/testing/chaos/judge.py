@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.testing.chaos.anomalies import Committed, Kind, of_group, of_records
-from mmtool.testing.chaos.sides import first_unread
+from mmtool.testing.chaos.sides import first_unread, records_below
 from mmtool.testing.exactness import stored_maps, wrong_translations
 from mmtool.translation.known import UNKNOWN
 
@@ -93,6 +93,9 @@ def wrong_places(logs: Logs, seen: Glances) -> list[Anomaly]:
 def stands_well(logs: Logs, there: Places, home: Places, read_to: Places) -> bool:
     """Whether a group stands on the target where it had read to at home, in every partition that it has read there.
 
+    By the records that it has behind it: between its commit and the first record that it has not read may lie markers,
+    as each owner leaves them that comes after another one's death.
+
     Args:
         logs: By the source's partitions, as everything here.
         there: Its commits on the target.
@@ -102,9 +105,9 @@ def stands_well(logs: Logs, there: Places, home: Places, read_to: Places) -> boo
     if there.keys() != home.keys() & logs.keys():
         return False
     return all(
-        first_unread(logs[at], home[at])
-        <= offset
-        <= first_unread(logs[at], max(home[at], read_to.get(at, 0)))
+        records_below(logs[at], first_unread(logs[at], home[at]))
+        <= records_below(logs[at], offset)
+        <= records_below(logs[at], first_unread(logs[at], max(home[at], read_to.get(at, 0))))
         for at, offset in there.items()
     )
 

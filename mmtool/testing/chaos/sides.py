@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
@@ -76,6 +78,11 @@ def first_unread(logs: BothLogs, upstream: int) -> int:
     if unread is not None and unread.identity in at:
         return at[unread.identity]
     return logs.target[-1].offset + 1 if logs.target else 0
+
+
+def records_below(logs: BothLogs, downstream: int) -> int:
+    """How many records of the target a group with that commit has behind it."""
+    return bisect_left(logs.target, downstream, key=attrgetter("offset"))
 
 
 def _seen(records: Sequence[Record], partition: int) -> list[Seen]:

@@ -32,6 +32,15 @@ def test_a_group_stands_well_between_what_is_committed_at_home_and_what_it_had_r
     assert stands_well(LOGS, there, home, read_to) == well
 
 
+def test_a_group_right_before_the_markers_of_a_new_owner_stands_where_the_record_behind_them_is_next():
+    split = [Seen(n if n < 5 else n + 2, n, n) for n in range(8)]
+    logs = {AT: replace(LOGS[AT], target=split)}
+    assert stands_well(logs, {AT: 5}, {AT: 15}, {AT: 15})
+    assert stands_well(logs, {AT: 7}, {AT: 15}, {AT: 15})
+    assert not stands_well(logs, {AT: 4}, {AT: 15}, {AT: 15})
+    assert not stands_well(logs, {AT: 8}, {AT: 15}, {AT: 15})
+
+
 @pytest.mark.parametrize(
     ("target", "expected"),
     [
