@@ -246,11 +246,11 @@ class Landing:
         away = self.mode is not Mode.FAILBACK
         self.ways.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
 
-    def hold(self, topics: Iterable[str], *, failed_over: bool) -> None:
-        """Topics of the source are not mirrored any more, or are again."""
+    def hold(self, topics: Iterable[str]) -> None:
+        """Topics of the source are not mirrored any more."""
         ways, at_ms = self.ways, int(self.ways.now() * 1000)
         ways.marks.write(
-            [FailedOverRecord(topic, failed_over, ways.operation_id, ways.by, at_ms) for topic in topics]
+            [FailedOverRecord(topic, True, ways.operation_id, ways.by, at_ms) for topic in topics]
         )
 
     def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:

@@ -52,7 +52,7 @@ class Marking:
     def mark(self, topics: Collection[str]) -> None:
         """Topics that another failover has marked stay that one's; what gives way to this one is ended behind it."""
         others, standing = self.landing.giving_way(), self.standing()
-        self.landing.hold([name for name in topics if name not in standing], failed_over=True)
+        self.landing.hold([name for name in topics if name not in standing])
         self.ways.marks.write(self._handed_on(standing, topics, others))
         for other in others:
             self.ways.journal.supersede(other)

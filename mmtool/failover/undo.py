@@ -119,8 +119,8 @@ def _undone(groups: GroupsPort, plan: UndoGroup, looked_at: float) -> Written:
     failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
     if failed:  # it would be half put back, and begin anew where nothing is left
         failed |= dict.fromkeys(plan.delete, _NOT_SENT)
-    else:
-        failed |= groups.forget(plan.group, plan.delete) if plan.delete else {}
+    elif plan.delete:
+        failed = dict(groups.forget(plan.group, plan.delete))
     try:
         found = groups.fresh().commits([plan.group])[plan.group]
     except MmtoolError as error:

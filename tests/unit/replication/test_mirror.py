@@ -398,18 +398,23 @@ def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_b
     assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v2"], 3, 0)
 
 
-def letter_among_what_was_sent():
-    """A record that is too large by now, and the one behind it, which is still under way under the number after it."""
-    mirror, log = mirror_of(with_letters=True), FakeLog()
+def too_large_with_one_behind_it(large, *behind, with_letters=True):
+    """A batch that is too large by now, and the one behind it, which is still under way under the numbers after it."""
+    mirror, log = mirror_of(with_letters=with_letters), FakeLog()
     mirror.offer(fetched(data(0), end=1), now_ms=1)
     settle(mirror, log)
     log.limit = 150
-    mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=3), now_ms=1)
-    mirror.offer(fetched(data(2), end=3), now_ms=1)
-    large, behind = mirror.next_to_send(), mirror.next_to_send()
-    under_way = bytes(behind.batch.payload)
-    mirror.answered(large, log.append(bytes(large.batch.payload)))
-    return mirror, log, behind, under_way
+    for batch in (large, *behind):
+        mirror.offer(fetched(batch, end=5), now_ms=1)
+    refused, next_one = mirror.next_to_send(), mirror.next_to_send()
+    under_way = bytes(next_one.batch.payload)
+    mirror.answered(refused, log.append(bytes(refused.batch.payload)))
+    return mirror, log, next_one, under_way
+
+
+def letter_among_what_was_sent():
+    """A record that is too large by now, and the one behind it."""
+    return too_large_with_one_behind_it(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), data(2))
 
 
 def test_what_a_letter_gives_another_number_waits_for_the_answer_to_its_old_one():
@@ -429,18 +434,9 @@ def test_a_number_that_goes_to_other_records_is_in_doubt_where_nobody_answers_fo
 
 
 def too_large_in_a_piece_of_what_was_sent(*, with_letters=True):
-    """Two records, of which the second is too large by now, and the one behind them, still under way as above."""
-    mirror, log = mirror_of(with_letters=with_letters), FakeLog()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    settle(mirror, log)
-    log.limit = 150
-    large = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
-    for batch in (large, data(3), data(4)):
-        mirror.offer(fetched(batch, end=5), now_ms=1)
-    both, behind = mirror.next_to_send(), mirror.next_to_send()
-    under_way = bytes(behind.batch.payload)
-    mirror.answered(both, log.append(bytes(both.batch.payload)))
-    return mirror, log, behind, under_way
+    """Two records, of which the second is too large by now, and two batches behind them."""
+    both = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
+    return too_large_with_one_behind_it(both, data(3), data(4), with_letters=with_letters)
 
 
 def test_nor_does_a_letter_go_that_is_found_in_a_piece_before_what_is_behind_it_is_answered():
