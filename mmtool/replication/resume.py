@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
@@ -27,15 +26,15 @@ from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.compacted import SourceRemains, match_compacted
+from mmtool.replication.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.pump.presence import TopicWatch
-from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from mmtool.kafka.batches import BatchView, Comparison, MatchedRange
     from mmtool.kafka.wire.cluster import WireCluster
@@ -45,21 +44,12 @@ if TYPE_CHECKING:
     from mmtool.translation.runs import Run
     from mmtool.translation.types import TopicId, TopicPartition
 
-    _Reading = Callable[[int, int], AsyncIterator[BatchView]]
-
-_GROWN = 1000
-"""How far back of a cut log is read to tell where it was cut: in offsets."""
-
 
 class _Found(NamedTuple):
     """The missing piece of the runs, and where the mirror goes on behind it."""
 
     runs: Iterable[MatchedRange | Run]
     frontier: UpstreamOffset
-
-
-class DivergedError(Exception):
-    """Source and target disagree on what was mirrored; the message says where and what can be done."""
 
 
 class SourceAwayError(ConnectionLostError):
@@ -149,10 +139,10 @@ async def resume(
     recorder = MapRecorder.resume(block)
     about, stored_end = block.about, block.tail.known_to
     log_start, log_end = bounds.log_start, bounds.log_end
-    read = partial(_read, target, about, target_topic_id)
+    mirror = MirrorLog(target, about, target_topic_id, bounds, ours)
     if log_end < stored_end:
-        raise DivergedError(target_cut(about, await _cut_at(read, bounds, log_end, ours), stored_end))
-    tail = await _own_tail(read, block, bounds, ours)
+        raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end))
+    tail = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
@@ -181,53 +171,6 @@ def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) 
         and (first.producer_id, first.producer_epoch) == (writer.producer_id, writer.epoch)
         and first.base_sequence == writer.next_sequence
     )
-
-
-def _read(
-    target: WireCluster, about: MirroredPartition, topic_id: TopicId, start: int, stop: int
-) -> AsyncIterator[BatchView]:
-    """All batches of the mirror's partition, markers and whatever others wrote among them."""
-    place = about.downstream
-    return read_range(target, place.topic, topic_id, place.partition, start, stop, read_committed=False)
-
-
-async def _own_tail(read: _Reading, block: Block, bounds: TargetLog, ours: Container[int]) -> list[BatchView]:
-    """Batches behind the stored runs that were appended under our producer ids, any epoch of them.
-
-    The log may have been cut and have grown again since, if only by the markers of fences: whatever lies in the place
-    of the last record that is booked has to be ours. Where cleaners took it, nothing does.
-
-    Raises:
-        DivergedError: it is not.
-    """
-    end, known_to = block.tail.downstream_end, block.tail.known_to
-    last = end.position - 1 if isinstance(end, MirroredTo) else known_to
-    tail = []
-    async for view in read(max(bounds.log_start, last), bounds.log_end):
-        header = view.header
-        if _is_ours(view, ours):
-            if header.next_offset > known_to:
-                tail.append(view)
-        elif header.base_offset <= last < min(known_to, header.next_offset):
-            at = await _cut_at(read, bounds, DownstreamOffset(header.next_offset), ours)
-            raise DivergedError(target_cut(block.about, at, known_to))
-    return tail
-
-
-def _is_ours(view: BatchView, ours: Container[int]) -> bool:
-    return view.header.producer_id in ours and not view.header.is_control
-
-
-async def _cut_at(
-    read: _Reading, bounds: TargetLog, end: DownstreamOffset, ours: Container[int]
-) -> DownstreamOffset:
-    """Where a log was cut that has grown to ``end`` since, by markers or others' records; `_GROWN` below at most."""
-    views = [view async for view in read(max(bounds.log_start, end - _GROWN), end)]
-    for view in reversed(views):
-        if _is_ours(view, ours):
-            break
-        end = DownstreamOffset(view.header.base_offset)
-    return end
 
 
 async def _walk(

@@ -15,9 +15,10 @@ from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.claims import all_or_none
+from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.origins import Origins
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.resume import DivergedError, GoneError, SourceAwayError, Upstream, resume
+from mmtool.replication.resume import GoneError, SourceAwayError, Upstream, resume
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.documents import State
 from mmtool.replication.assignment import ShardAssignment
+from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.resume import DivergedError, Upstream, resume
+from mmtool.replication.resume import Upstream, resume
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.testing.paired_logs import Brought, LogOnWire
 from mmtool.translation.answers import TargetLog
