@@ -22,6 +22,7 @@ from mmtool.plan.documents import (
     State,
     UnreadableDocumentError,
     UseRecord,
+    position_key,
 )
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import PRODUCERS_TOPIC
@@ -74,6 +75,10 @@ class ControlView:
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
         """Where each partition stands, by topic id and number; what is held says so."""
         return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
+
+    def written_position(self, topic_id: str, partition: int) -> PositionRecord | None:
+        """Where a partition stands, as it was written: whatever holds it is no part of that. None before its first."""
+        return self._positions.get(position_key(topic_id, partition))
 
     @property
     def refused(self) -> dict[str, str]:

@@ -139,6 +139,8 @@ class FlowRun:
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
         self.standing = await establish(self.flow, shards, doubt, self.shard_count, self.owner)
+        for place, told in self.standing.others.items():
+            self._tallies[place] = tally_of_all(self._tallies.get(place, NOTHING_YET), told, self.owner)
         self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
         if self.flow.settings.begins_again:
             kept = control.failed_over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.scan import read_range
 from mmtool.replication.pump.cuts import target_cut
@@ -25,6 +25,18 @@ _GROWN = 1000
 
 class DivergedError(Exception):
     """Source and target disagree on what was mirrored; the message says where and what can be done."""
+
+
+class Behind(NamedTuple):
+    """What lies behind the stored books.
+
+    Attributes:
+        ours: Batches that were appended under our producer ids, any epoch of them.
+        others: Offsets that somebody else wrote, markers of their transactions among them.
+    """
+
+    ours: list[BatchView]
+    others: list[range]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +63,8 @@ class MirrorLog:
     def _is_ours(self, view: BatchView) -> bool:
         return view.header.producer_id in self.ours and not view.header.is_control
 
-    async def behind(self, booked: Tail) -> list[BatchView]:
-        """Batches behind the stored runs that were appended under our producer ids, any epoch of them.
+    async def behind(self, booked: Tail) -> Behind:
+        """What was appended since.
 
         The log may have been cut and have grown again since, if only by the markers of fences: whatever lies in the
         place of the last record that is booked has to be ours. Where cleaners took it, nothing does.
@@ -62,16 +74,18 @@ class MirrorLog:
         """
         end, known_to = booked.downstream_end, booked.known_to
         last = end.position - 1 if isinstance(end, MirroredTo) else known_to
-        tail = []
+        behind = Behind([], [])
         async for view in self._read(last, self.bounds.log_end):
             header = view.header
+            if header.next_offset > known_to and header.producer_id not in self.ours:
+                _add(behind.others, max(header.base_offset, known_to), header.next_offset)
             if self._is_ours(view):
                 if header.next_offset > known_to:
-                    tail.append(view)
+                    behind.ours.append(view)
             elif header.base_offset <= last < min(known_to, header.next_offset):
                 at = await self.cut_at(DownstreamOffset(header.next_offset))
                 raise DivergedError(target_cut(self.about, at, known_to))
-        return tail
+        return behind
 
     async def cut_at(self, end: DownstreamOffset) -> DownstreamOffset:
         """Where a log was cut that has grown to ``end`` by markers or others' records; `_GROWN` below at most."""
@@ -81,3 +95,10 @@ class MirrorLog:
                 break
             end = DownstreamOffset(view.header.base_offset)
         return end
+
+
+def _add(ranges: list[range], start: int, stop: int) -> None:
+    """A log that somebody else filled is one range, however many batches that were."""
+    if ranges and ranges[-1].stop == start:
+        start = ranges.pop().start
+    ranges.append(range(start, stop))

@@ -56,6 +56,18 @@ class SourceAwayError(ConnectionLostError):
     """What a dead owner left unbooked has nothing to be compared with now: the source partition's leader is away."""
 
 
+class Resumed(NamedTuple):
+    """What is known of a partition again.
+
+    Attributes:
+        recorder: Its books, brought up to what the target holds.
+        others: Offsets behind the stored books that somebody else wrote.
+    """
+
+    recorder: MapRecorder
+    others: list[range]
+
+
 class GoneError(DivergedError):
     """The mirror, or what it is of, is another topic by now or none: nothing ever follows there."""
 
@@ -117,7 +129,7 @@ async def resume(
     ours: Container[int],
     *,
     unbooked: int | Unknown,
-) -> MapRecorder:
+) -> Resumed:
     """The books of one partition, brought up to what the target holds.
 
     Call it after the fence: nothing may be appended under our producer id while it reads.
@@ -142,7 +154,7 @@ async def resume(
     mirror = MirrorLog(target, about, target_topic_id, bounds, ours)
     if log_end < stored_end:
         raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end))
-    tail = await mirror.behind(block.tail)
+    tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
@@ -157,7 +169,7 @@ async def resume(
     if found.frontier > recorder.tail.upstream_frontier:
         recorder.passed(found.frontier)
     recorder.checked(log_end)
-    return recorder
+    return Resumed(recorder, others)
 
 
 def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) -> bool:

@@ -17,6 +17,7 @@ from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.claims import all_or_none
 from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.origins import Origins
+from mmtool.replication.others import told_of_others
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.resume import GoneError, SourceAwayError, Upstream, resume
 from mmtool.translation.answers import TargetLog
@@ -29,10 +30,10 @@ if TYPE_CHECKING:
 
     from mmtool.replication.claims import Claim
     from mmtool.replication.context import FlowContext
+    from mmtool.replication.resume import Resumed
     from mmtool.replication.standing import Place, Standing
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
-    from mmtool.translation.recorder import MapRecorder
     from mmtool.translation.types import TopicPartition
 
 _RESUMES_AT_ONCE = 8
@@ -71,10 +72,12 @@ async def resume_all(
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
     resumption = await _Resumption.of(flow, doubtful.values(), ours, unbooked)
 
+    others: dict[Place, list[range]] = {}
+
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
         shard = shard_of(*place, count)
         try:
-            recorder = await resumption.resumed(block)
+            recorder, others[place] = await resumption.resumed(block)
         except GoneError as error:
             standing.halted[place] = str(error)
         except DivergedError as error:
@@ -91,6 +94,7 @@ async def resume_all(
         changed[shard] += blocks
         for block in blocks:
             standing.blocks[block.about.topic_id, block.about.partition] = block
+    standing.others = await told_of_others(flow, standing.blocks, others)
     for shard, blocks in changed.items():
         standing.shards[shard] = await store_blocks(
             flow.target, flow.identity, standing.shards[shard], blocks
@@ -125,7 +129,7 @@ class _Resumption:
         source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until)
         return cls(flow, source, ours, unbooked, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
 
-    async def resumed(self, block: Block) -> MapRecorder:
+    async def resumed(self, block: Block) -> Resumed:
         """As `resume`, asked again while brokers are away.
 
         Raises:
@@ -135,7 +139,7 @@ class _Resumption:
         """
         tp = block.about.downstream
 
-        async def attempt() -> tuple[int, MapRecorder]:
+        async def attempt() -> tuple[int, Resumed]:
             try:
                 return Code.NONE, await self._resumed_now(block)
             except ConnectionLostError as away:
@@ -149,10 +153,10 @@ class _Resumption:
                 raise
 
         async with self.limit:
-            _, recorder = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
-        return recorder  # type: ignore[no-any-return]  # what `attempt` gave
+            _, resumed = await retrying(attempt, what=str(tp), seconds=_LEADER_SECONDS)
+        return resumed  # type: ignore[no-any-return]  # what `attempt` gave
 
-    async def _resumed_now(self, block: Block) -> MapRecorder:
+    async def _resumed_now(self, block: Block) -> Resumed:
         tp, target = block.about.downstream, self.flow.target
         bounds, topic_id = self.bounds.pop(tp, None), target.topic_id(tp.topic)
         if bounds is None or topic_id is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.identity import shard_of
 
 if TYPE_CHECKING:
+    from mmtool.plan.documents import PositionRecord
     from mmtool.replication.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId
@@ -23,6 +24,7 @@ class Standing:
         halted: Partitions that cannot go on, and why.
         unclear: Those of them whose logs the next owner has to look at again, however cleanly this one ends.
         later: Those of them that go on as soon as their source can be read: the flow is taken again then.
+        others: Positions that tell of what somebody else wrote into a mirror behind the last owner's books.
     """
 
     shards: dict[int, ShardAssignment]
@@ -30,6 +32,7 @@ class Standing:
     halted: dict[Place, str] = field(default_factory=dict)
     unclear: set[Place] = field(default_factory=set)
     later: set[Place] = field(default_factory=set)
+    others: dict[Place, PositionRecord] = field(default_factory=dict)
 
     def halt(self, place: Place, reason: str) -> None:
         """For good, as far as this owner goes: what the target holds is not what is booked."""

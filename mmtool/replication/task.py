@@ -139,6 +139,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     finally:
         await context.close()
     positions = control.positions
+    positions.update(standing.others.items())
     return replace(
         flow,
         shards=tuple(standing.shards.values()),

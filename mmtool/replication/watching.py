@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mmtool.replication.assignment import PartitionAssignment
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place
+    from mmtool.translation.blocks import Block
 
 
 _AGAIN_SECONDS = 2.0
@@ -174,33 +176,40 @@ class PositionsWatch:
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:
     """Where a partition stands by its books, as long as no pump has written it."""
-    tail = partition.block.tail
+    position = position_by_books(partition.block, owner)
+    state = position.state if partition.stored else State.STARTING
+    counted = partition.tally._asdict()
+    return replace(
+        position,
+        mirrored_bytes=counted.pop("bytes"),
+        state=State.HALTED if partition.halted else state,
+        reason=partition.halted,
+        **counted,
+    )
+
+
+def position_by_books(block: Block, owner: str = "") -> PositionRecord:
+    """Where a partition stands by its books alone, as long as no pump has written it."""
+    about, tail = block.about, block.tail
     end, start = (
         seen.offset if seen is not UNKNOWN else 0 for seen in (tail.source_end, tail.source_log_start)
     )
-    caught_up = tail.upstream_frontier >= end
-    state = State.CAUGHT_UP if partition.stored and caught_up else State.STARTING
     return PositionRecord(
         owner=owner,
-        topic=partition.topic,
-        topic_id=partition.topic_id,
-        partition=partition.partition,
-        target_topic=partition.target_topic,
+        topic=about.source_topic,
+        topic_id=about.topic_id,
+        partition=about.partition,
+        target_topic=about.target_topic,
         upstream_position=tail.upstream_frontier,
         downstream_position=tail.downstream_end.position,
         source_end=end,
         source_log_start=start,
-        records=partition.tally.records,
-        mirrored_bytes=partition.tally.bytes,
-        state=State.HALTED if partition.halted else state,
-        reason=partition.halted,
+        records=0,
+        mirrored_bytes=0,
+        state=State.CAUGHT_UP if tail.upstream_frontier >= end else State.STARTING,
+        reason="",
         observed_ms=0,
         behind_since_ms=0,
-        dead_letters=partition.tally.dead_letters,
-        foreign=partition.tally.foreign,
-        foreign_end=partition.tally.foreign_end,
-        gaps=partition.tally.gaps,
-        gaps_end=partition.tally.gaps_end,
     )
 
 

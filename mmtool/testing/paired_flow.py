@@ -13,7 +13,7 @@ from mmtool.replication.assignment import ShardAssignment
 from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.resume import Upstream, resume
+from mmtool.replication.resume import Resumed, Upstream, resume
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.testing.paired_logs import Brought, LogOnWire
 from mmtool.translation.answers import TargetLog
@@ -172,7 +172,7 @@ class PairedFlow:
             True,
             Brought(frozenset({self.brought_here})),  # type: ignore[arg-type]
         )
-        recorder: MapRecorder = asyncio.run(
+        resumed: Resumed = asyncio.run(
             resume(
                 source,
                 LogOnWire(self.target, "target", TARGET_ID),  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ class PairedFlow:
                 unbooked=unbooked,
             )
         )
-        return self._claimed(recorder)
+        return self._claimed(resumed.recorder)
 
     def _claimed(self, recorder: MapRecorder) -> Block:
         recorder.claimed(WriterState(self.producer_id, self.epoch, 0))

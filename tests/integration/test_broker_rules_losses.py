@@ -292,8 +292,9 @@ async def test_where_bounds_may_be_raised_a_target_takes_every_timestamp(scene):
     assert not config_rules(lifted.settings).accepts("message.timestamp.after.max.ms")
 
 
+@pytest.mark.parametrize("in_doubt", [False, True])
 @on_loop
-async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_restart_too(scene):
+async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_restart_too(in_doubt, scene):
     await scene.write(*records(0, 3))
     assert await scene.run() == ""
     wire = Wire(scene.settings.target, scene.down)
@@ -301,7 +302,7 @@ async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_re
     assert (await log.produce(batch_of([record(0, b"theirs")]).write())).error_code == Code.NONE
     for number in (3, 4):
         await scene.write(record(number))
-        owner = await Owner.take(scene.settings)
+        owner = await Owner.take(scene.settings, in_doubt=in_doubt)
         await owner.catch_up()
         stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
         said = {position.topic: position.foreign_said for position in stored.positions.values()}
@@ -309,6 +310,26 @@ async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_re
         assert said[scene.other] == ""
         await owner.close()
     await wire.close()
+
+
+@on_loop
+async def test_who_wrote_into_a_mirror_while_it_had_no_owner_is_told_of_by_the_next_one(scene):
+    """Whose books pass it at once; so does the one after it, where that one dies before its pumps say a word."""
+    await scene.write(*records(0, 3))
+    assert await scene.run() == ""
+    wire = Wire(scene.settings.target, scene.down)
+    log = await wire.log(scene.mirrored)
+    for value in (b"theirs", b"also theirs"):
+        assert (await log.produce(batch_of([record(0, value)]).write())).error_code == Code.NONE
+    await wire.close()
+    for _ in range(2):
+        owner = await Owner.take(scene.settings, in_doubt=True)
+        said = {position.topic: position.foreign_said for position in owner.run.known_positions()}
+        await owner.kill()
+        stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
+        told = {position.topic: position.foreign_said for position in stored.positions.values()}
+        assert told[scene.topic] == f"somebody else wrote into {scene.mirrored}-0: 2 offsets, the last one 4"
+        assert (told[scene.other], said[scene.topic]) == ("", told[scene.topic])
 
 
 @on_loop

@@ -289,6 +289,22 @@ def test_a_letter_that_an_owner_posted_right_before_it_died_is_no_difference_bet
     assert (flow.halted, flow.newest.tail.upstream_frontier, came(flow)) == ("", 2, [0, 1])
 
 
+def test_what_others_wrote_behind_the_books_is_told_of_before_they_pass_it(monkeypatch):
+    """In two pieces, between which a record of ours was found; of the fence's own marker nothing is said."""
+    flow = PairedFlow(PairedLog(side=HERE), PairedLog(side=THERE))
+    flow.take()
+    flow.target.born(2)
+    flow.source.born(1)
+    flow.work(50)
+    flow.die(landed=0, ghosts=False, stored=0)
+    flow.target.born(1)
+    flow.target.born(2)
+    flow.target.mark(flow.producer_id, flow.epoch)
+    scene = Scene(flow, monkeypatch)
+    assert scene.resume() == ({}, 1)
+    assert scene.order == [{(SOURCE_ID, 0): [range(2), range(3, 6)]}, [7]]
+
+
 # --- trouble that passes ----------------------------------------------------------------------------------
 
 
@@ -381,9 +397,16 @@ class Scene:
         self.flow = SimpleNamespace(source=source, target=target, settings=settings, identity=None)
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
+        self.order = []
         monkeypatch.setattr(resuming, "store_blocks", self.stored)
+        monkeypatch.setattr(resuming, "told_of_others", self.told)
 
-    async def stored(self, _cluster, _identity, shard, _blocks):
+    async def told(self, _flow, _blocks, others):
+        self.order.append(others)
+        return {}
+
+    async def stored(self, _cluster, _identity, shard, blocks):
+        self.order.append([block.tail.known_to for block in blocks])
         return shard
 
     @property
