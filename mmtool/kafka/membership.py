@@ -9,7 +9,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.errors import failure_of
+from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.groups import DescribedGroup
     from mmtool.plan.status import FlowMember
 
-SESSION_TIMEOUT_MS = 10_000
+SESSION_TIMEOUT_MS = int(SESSION_SECONDS * 1000)
 _HEARTBEAT_MS = 2_000
 _POLL_SECONDS = 0.1
 _DESCRIBE_SECONDS = 10.0
@@ -162,6 +164,14 @@ async def seat_holder(cluster: WireCluster, group: str) -> FlowMember | None:
         UnreachableError, NotAuthorisedError: as `described`.
     """
     return next((member for member in await seat_members(cluster, group) if member.holds), None)
+
+
+def not_let_in(alias: str, group: str) -> UnreachableError:
+    """The error of who got no seat although nobody had it."""
+    waited = f"within {NOBODY_WAITS_SECONDS:g} s"
+    return UnreachableError(
+        f"cluster {alias} did not let us into group {group} {waited}", remedy="run the same command again"
+    )
 
 
 def members_now(

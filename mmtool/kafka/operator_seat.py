@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.membership import Seat, holder_now
+from mmtool.kafka.membership import Seat, holder_now, not_let_in
 from mmtool.plan.identity import JOURNAL_TOPIC
+from mmtool.plan.seat_wait import SeatWait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings
+    from mmtool.plan.status import FlowMember
 
-_NEWCOMER_WAITS_SECONDS = 15.0
+_SILENT_SECONDS = 3.0
+_LOOK_SECONDS = 1.0
 
 
 class KafkaOperatorSeat:
@@ -53,41 +56,49 @@ class KafkaOperatorSeat:
         self.begin()
 
     def hold(self) -> None:
-        deadline = time.monotonic() + _NEWCOMER_WAITS_SECONDS
+        waiting = SeatWait(time.monotonic())
+        look_at = waiting.began + _SILENT_SECONDS
         while not self._held.wait(0.1):
             if self._seat.failure is not None:
                 raise self._seat.failure
-            if time.monotonic() > deadline:
-                self._give_up()
+            if time.monotonic() >= look_at:
+                self._look(waiting)
+                look_at = time.monotonic() + _LOOK_SECONDS
         self._check()
+
+    def _look(self, waiting: SeatWait) -> None:
+        """Who has it meanwhile.
+
+        Raises:
+            OwnedElsewhereError, UnreachableError: somebody who lives, or nobody for long: the wait is over.
+        """
+        holder = holder_now(self._target, self._group)
+        if not waiting.is_over(holder, time.monotonic()):
+            return
+        if holder is None:
+            raise not_let_in(self._target.alias, self._group)
+        raise OwnedElsewhereError(
+            f"another operation on this flow is under way: {holder}; nothing was written",
+            remedy="wait until it has ended; see `mmtool failover list`",
+        )
+
+    def _other(self) -> FlowMember | None:
+        """Somebody else who has the seat."""
+        holder = holder_now(self._target, self._group)
+        return None if holder is None or holder.client_id == _client_id() else holder
 
     def _check(self) -> None:
         """Who was frozen for longer than a session has not heard yet that somebody else has the seat since."""
         with suppress(UnreachableError):  # what the group's coordinator told us last has to do
-            holder = holder_now(self._target, self._group)
-            if holder is not None and holder.client_id != _client_id():
+            if (holder := self._other()) is not None:
                 raise OwnedElsewhereError(
                     f"another operation on this flow has begun meanwhile: {holder}; nothing more was written",
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s; see"
                     " `mmtool failover list`",
                 )
 
-    def _give_up(self) -> None:
-        holder = holder_now(self._target, self._group)
-        if holder is None:
-            raise UnreachableError(
-                f"cluster {self._target.alias} did not let us into group {self._group} within"
-                f" {_NEWCOMER_WAITS_SECONDS:g} s; nothing was written",
-                remedy="run again",
-            )
-        raise OwnedElsewhereError(
-            f"another operation on this flow is under way: {holder}; nothing was written",
-            remedy="wait until it has ended; see `mmtool failover list`",
-        )
-
     def is_taken(self) -> bool:
-        holder = holder_now(self._target, self._group)
-        return holder is not None and holder.client_id != _client_id()
+        return self._other() is not None
 
     def leave(self) -> None:
         self._seat.leave()

@@ -13,19 +13,21 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.membership import Seat, seat_holder
+from mmtool.kafka.membership import Seat, not_let_in, seat_holder
 from mmtool.plan.identity import owner_client
+from mmtool.plan.seat_wait import SeatWait, waits
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mmtool.errors import MmtoolError
     from mmtool.plan.status import FlowMember
     from mmtool.replication.context import FlowContext
 
-_NEWCOMER_WAITS_SECONDS = 15.0
 _SILENT_SECONDS = 2.0
 _LOOK_SECONDS = 0.2
+_LOOK_AT_HOLDER_SECONDS = 1.0
 
 
 class Ownership:
@@ -52,7 +54,7 @@ class Ownership:
         self.lost = asyncio.Event()
 
     async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
-        """Joins, and waits until this process owns the flow: 15 s, or for ever as a standby.
+        """Joins, and waits until this process owns the flow, as long as `SeatWait` says, or for ever as a standby.
 
         ``say`` is told whom it waits for, once it has to wait.
 
@@ -60,22 +62,31 @@ class Ownership:
             OwnedElsewhereError: a live member holds it; the message names it.
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
+        waiting = SeatWait(self._loop.time())
+        waiting.is_over(
+            await self._holder(), waiting.began
+        )  # before our own joining hides it for some seconds
         self._seat.start()
         with suppress(TimeoutError):
             await self._wait(_SILENT_SECONDS)
             return
-        owner = await self._holder() or "nobody yet"
-        until = "until it ends" if standby else f"{_NEWCOMER_WAITS_SECONDS:g} s at the most"
-        say(f"flow {self._identity.name} is run by {owner}; waiting {until}")
-        try:
-            await self._wait(None if standby else _NEWCOMER_WAITS_SECONDS - _SILENT_SECONDS)
-        except TimeoutError:
-            owner = await self._holder() or "nobody yet"
+        owner = await self._holder()
+        until = "until it ends" if standby else waits(owner)
+        say(f"flow {self._identity.name} is run by {owner or 'nobody yet'}; waiting {until}")
+        if standby:
+            await self._wait(None)
+        elif not await self._held_by(waiting):
+            owner = await self._holder()
             await self.release()
-            raise OwnedElsewhereError(
-                f"flow {self._identity.name} is run by {owner}",
-                remedy="stop that one, or start this one with --standby to take over when it ends",
-            ) from None
+            raise self._refusal(owner)
+
+    def _refusal(self, owner: FlowMember | None) -> MmtoolError:
+        if owner is None:
+            return not_let_in(self._target.alias, self._identity.ownership_group)
+        return OwnedElsewhereError(
+            f"flow {self._identity.name} is run by {owner}",
+            remedy="stop that one, or start this one with --standby to take over when it ends",
+        )
 
     async def again(self) -> None:
         """Waits until the flow is ours again; a seat that nobody has yet, after an outage, is waited for.
@@ -84,17 +95,24 @@ class Ownership:
             OwnedElsewhereError: it is somebody else's now.
             UnreachableError: the cluster does not say whose it is.
         """
-        while True:
-            self._seat.start()
-            with suppress(TimeoutError):
-                await self._wait(_NEWCOMER_WAITS_SECONDS)
-                return
-            owner = await self._holder()
-            if owner is not None and owner.client_id != self._client:
+        waiting = SeatWait(self._loop.time())
+        self._seat.start()
+        while not await self._held_by(waiting):
+            if (owner := await self._holder()) is not None:
                 raise OwnedElsewhereError(
                     f"flow {self._identity.name} was lost to {owner}",
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
                 )
+            self._seat.start()
+
+    async def _held_by(self, waiting: SeatWait) -> bool:
+        """Whether the seat is ours before the wait is over."""
+        while True:
+            with suppress(TimeoutError):
+                await self._wait(_LOOK_AT_HOLDER_SECONDS)
+                return True
+            if waiting.is_over(await self._holder(), self._loop.time()):
+                return False
 
     async def _wait(self, seconds: float | None) -> None:
         waiting = asyncio.create_task(self.held.wait())
@@ -108,7 +126,9 @@ class Ownership:
             waiting.cancel()
 
     async def _holder(self) -> FlowMember | None:
-        return await seat_holder(self._target, self._identity.ownership_group)
+        """Somebody else who has the seat."""
+        holder = await seat_holder(self._target, self._identity.ownership_group)
+        return None if holder is None or holder.client_id == self._client else holder
 
     async def release(self) -> None:
         """Leaves the group."""

@@ -326,7 +326,7 @@ def test_one_that_comes_to_a_seat_that_is_held_is_told_by_whom(seats, measured):
     measured(f"told who has the operator's seat after {took:.1f} s")
 
 
-_HOLDER = """
+_MEMBER = """
 import sys, time
 from mmtool.config import ClusterSettings
 from mmtool.kafka.journal import KafkaJournal
@@ -334,19 +334,26 @@ from mmtool.kafka.operator_seat import KafkaOperatorSeat
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
 seat = KafkaOperatorSeat(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
 seat.join()
+print("joins", flush=True)
 seat.hold()
 print("held", flush=True)
 time.sleep(600)
 """
 
 
-def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
+def kill_member(broker, *, when, seconds=0.0):
+    """Another process on this host, killed so long after it said that."""
     arguments = [broker.settings.bootstrap_servers, broker.identity.source_alias]
     with subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, *arguments], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        holder.kill()
+        [sys.executable, "-c", _MEMBER, *arguments], stdout=subprocess.PIPE, text=True
+    ) as member:
+        assert when in iter(member.stdout.readline, "")
+        time.sleep(seconds)
+        member.kill()
+
+
+def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
+    kill_member(broker, when="held\n")
     seat = broker.seat()
     beginning = time.monotonic()
     seat.join()
@@ -355,3 +362,17 @@ def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_wai
     seat.leave()
     assert took < WAITS_SECONDS
     measured(f"the seat of an operator who was killed was had after {took:.1f} s")
+
+
+def test_members_that_were_killed_while_they_joined_are_waited_for_and_not_taken_for_alive(broker, measured):
+    """The group counts them, and may give the seat to one after the other, until their sessions end."""
+    kill_member(broker, when="held\n")
+    for _ in range(2):
+        kill_member(broker, when="joins\n", seconds=1.0)
+    seat = broker.seat()
+    beginning = time.monotonic()
+    seat.join()
+    seat.hold()
+    took = time.monotonic() - beginning
+    seat.leave()
+    measured(f"the seat was had {took:.1f} s after three members were killed, two of them while they joined")

@@ -58,7 +58,7 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
 
     monkeypatch.setattr(ownership, "Seat", QuietSeat)
     monkeypatch.setattr(ownership, "seat_holder", seat_holder)
-    monkeypatch.setattr(ownership, "_NEWCOMER_WAITS_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.05)
 
     async def scene():
         mine = Ownership(FLOW)
