@@ -19,7 +19,7 @@ from mmtool.plan.seat_wait import SeatWait, waits
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from mmtool.errors import MmtoolError
     from mmtool.plan.status import FlowMember
@@ -75,7 +75,7 @@ class Ownership:
         say(f"flow {self._identity.name} is run by {owner or 'nobody yet'}; waiting {until}")
         if standby:
             await self._wait(None)
-        elif not await self._held_by(waiting):
+        elif not await self._held_by(waiting, self._holder):
             owner = await self._holder()
             await self.release()
             raise self._refusal(owner)
@@ -97,21 +97,21 @@ class Ownership:
         """
         waiting = SeatWait(self._loop.time())
         self._seat.start()
-        while not await self._held_by(waiting):
-            if (owner := await self._holder()) is not None:
+        while not await self._held_by(waiting, self._other):
+            if (owner := await self._other()) is not None:
                 raise OwnedElsewhereError(
                     f"flow {self._identity.name} was lost to {owner}",
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
                 )
             self._seat.start()
 
-    async def _held_by(self, waiting: SeatWait) -> bool:
-        """Whether the seat is ours before the wait is over."""
+    async def _held_by(self, waiting: SeatWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
+        """Whether the seat is ours before the wait is over, given who has it meanwhile."""
         while True:
             with suppress(TimeoutError):
                 await self._wait(_LOOK_AT_HOLDER_SECONDS)
                 return True
-            if waiting.is_over(await self._holder(), self._loop.time()):
+            if waiting.is_over(await holder(), self._loop.time()):
                 return False
 
     async def _wait(self, seconds: float | None) -> None:
@@ -126,8 +126,11 @@ class Ownership:
             waiting.cancel()
 
     async def _holder(self) -> FlowMember | None:
-        """Somebody else who has the seat."""
-        holder = await seat_holder(self._target, self._identity.ownership_group)
+        return await seat_holder(self._target, self._identity.ownership_group)
+
+    async def _other(self) -> FlowMember | None:
+        """For who had it before: until our last session ends the seat is ours by name."""
+        holder = await self._holder()
         return None if holder is None or holder.client_id == self._client else holder
 
     async def release(self) -> None:

@@ -352,14 +352,19 @@ def kill_member(broker, *, when, seconds=0.0):
         member.kill()
 
 
-def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
-    kill_member(broker, when="held\n")
+def seconds_to_have_the_seat(broker):
     seat = broker.seat()
     beginning = time.monotonic()
     seat.join()
     seat.hold()
     took = time.monotonic() - beginning
     seat.leave()
+    return took
+
+
+def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
+    kill_member(broker, when="held\n")
+    took = seconds_to_have_the_seat(broker)
     assert took < WAITS_SECONDS
     measured(f"the seat of an operator who was killed was had after {took:.1f} s")
 
@@ -369,10 +374,5 @@ def test_members_that_were_killed_while_they_joined_are_waited_for_and_not_taken
     kill_member(broker, when="held\n")
     for _ in range(2):
         kill_member(broker, when="joins\n", seconds=1.0)
-    seat = broker.seat()
-    beginning = time.monotonic()
-    seat.join()
-    seat.hold()
-    took = time.monotonic() - beginning
-    seat.leave()
+    took = seconds_to_have_the_seat(broker)
     measured(f"the seat was had {took:.1f} s after three members were killed, two of them while they joined")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from itertools import repeat
 from types import SimpleNamespace
 
 import confluent_kafka
 import pytest
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError
 from mmtool.kafka.membership import Seat
+from mmtool.plan.status import FlowMember
 from mmtool.replication import ownership
 from mmtool.replication.claims import all_or_none
 from mmtool.replication.ownership import Ownership
@@ -69,6 +71,52 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
         return mine.held.is_set()
 
     assert asyncio.run(scene())
+
+
+def newcomer(monkeypatch, holders):
+    """One that asks for the seat, and is told each second who has it; when it was told what it ends with."""
+    clock = iter(range(1000))
+
+    async def seat_holder(*_):
+        return next(holders)
+
+    async def scene():
+        mine = Ownership(FLOW)
+        mine._target = SimpleNamespace(alias="west")
+        mine._loop = SimpleNamespace(time=lambda: float(next(clock)))
+        mine.release = released
+        await mine.acquire(standby=False, say=said.append)
+
+    async def released():
+        pass
+
+    said = []
+    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    for name in ("_SILENT_SECONDS", "_LOOK_AT_HOLDER_SECONDS"):
+        monkeypatch.setattr(ownership, name, 0.0)
+    with pytest.raises(MmtoolError) as caught:
+        asyncio.run(scene())
+    return caught.value, said, next(clock)
+
+
+def test_a_newcomer_to_a_flow_that_somebody_runs_ends_with_10_after_fifteen_seconds(monkeypatch):
+    error, said, seconds = newcomer(monkeypatch, repeat(FlowMember("host-1-pid-7", "10.0.0.8", holds=True)))
+    assert (error.exit_code, error.message, seconds) == (
+        10,
+        "flow a->b is run by host-1-pid-7 on 10.0.0.8",
+        16,
+    )
+    assert said == ["flow a->b is run by host-1-pid-7 on 10.0.0.8; waiting 15 s at the most"]
+
+
+def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkeypatch):
+    error, said, seconds = newcomer(monkeypatch, repeat(None))
+    told = (9, "cluster west did not let us into group g within 60 s")
+    assert ((error.exit_code, error.message), seconds) == (told, 61)
+    assert said == [
+        "flow a->b is run by nobody yet; waiting 60 s at the most: members that died are still counted"
+    ]
 
 
 def test_a_seat_that_is_had_has_nothing_the_matter_with_it():
