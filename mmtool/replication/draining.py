@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5
+_SPOKEN_OF_SECONDS = 30.0
+"""An owner's pumps tell of all that they mirror every 10 s, once Spark is up."""
 
 
 def drain_flow(
@@ -62,7 +64,7 @@ def drain_flow(
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as the engine.
     """
-    run_loop(_drain(_Drain(flow, FlowsShown(show), say), until, timeout_seconds))
+    run_loop(_drain(_Drain(flow, FlowsShown(show), Sayings(say)), until, timeout_seconds))
 
 
 def await_mirror_maker(
@@ -117,8 +119,9 @@ async def _await(
 class _Drain:
     flow: FlowSettings
     shown: FlowsShown
-    say: Callable[[str], None]
+    sayings: Sayings
     names: dict[TopicId, str] = field(default_factory=dict)
+    unspoken: dict[Place, float] = field(default_factory=dict)
 
     async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         while not await _reached(self.flow, identity, goal):
@@ -145,7 +148,22 @@ class _Drain:
         _refuse_halted(control, goal, self.names, begins_again=self.flow.begins_again)
         _refuse_held(control, goal, self.names)
         self.shown.watched(self.flow.name, control.positions.values())
+        self._tell_unspoken(control, goal)
         await asyncio.sleep(_POLL_SECONDS)
+
+    def _tell_unspoken(self, control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
+        """An owner whose file names other topics never gets there, and says nothing of it."""
+        now, since = asyncio.get_running_loop().time(), dict(self.unspoken)
+        self.unspoken.clear()
+        self.unspoken.update(
+            {at: since.get(at, now) for at, end in goal.items() if not _is_under_way(control, at, end)}
+        )
+        late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
+        if late:
+            topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
+            self.sayings.once(
+                "unspoken", f"{self.flow.name}: who runs it does not mirror {topics}: see its `topics`"
+            )
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
         return await in_thread(read_control, self.flow.target, identity)
@@ -153,7 +171,9 @@ class _Drain:
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
         java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
         until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
-        await Engine([self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.say).run()
+        await Engine(
+            [self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.sayings.say
+        ).run()
 
 
 async def _drain(
@@ -184,6 +204,14 @@ async def _places(
         return context.identity, goal
     finally:
         await context.close()
+
+
+def _is_under_way(control: ControlView, place: Place, offset: UpstreamOffset) -> bool:
+    """Whether the partition has passed the offset, or the pumps of who owns the flow now tell where it stands."""
+    position = control.positions.get(place)
+    if position is None or control.owner is None:
+        return False
+    return position.upstream_position >= offset or position.owner == control.owner.owner
 
 
 async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:

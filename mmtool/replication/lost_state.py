@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, NoReturn
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import without_leader
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.presence import Presence, TopicWatch, presence_of
 from mmtool.threads import in_thread
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +63,18 @@ class OwnTopics:
         names = (identity.control_topic, identity.runs_topic)
         await flow.target.refresh(names)
         self._ids = {name: own_topic_id(flow, name) for name in names}
+
+
+async def check_led(flow: FlowContext) -> None:
+    """Whether a flow's own topics can be read and written now: while a disk of the target is full, some may not be.
+
+    Raises:
+        ConnectionLostError: nobody leads one of their partitions; the message names it.
+    """
+    found = await flow.target.refresh((flow.identity.control_topic, flow.identity.runs_topic))
+    places = [TopicPartition(topic.name, p.partition) for topic in found.values() for p in topic.partitions]
+    if lone := sorted(place for place in places if flow.target.leader(*place) is None):
+        raise ConnectionLostError(without_leader(flow.target.alias, lone))
 
 
 async def until_gone(target: WireCluster, ids: Mapping[str, TopicId]) -> NoReturn:

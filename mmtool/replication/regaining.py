@@ -10,6 +10,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.looking import Sayings
+from mmtool.replication.lost_state import check_led
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ class Regaining:
 
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()
+        await check_led(run.flow)
         await run.ownership.again()
         await (
             run.matches()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -21,8 +22,12 @@ def test_no_record_goes_home_or_comes_twice_whoever_is_killed_and_when(fleet, tm
     """Also between a claim, whose new producer id nobody has seen a batch of, and its first batch."""
     pair = Pair(fleet, tmp_path, records_per_second=400.0, more={"mmtool.round.seconds": "6"})
     pair.create_topics()
-    with pair.writers() as writing:
-        running = {way: pair.replicate("-s", way[0], "-t", way[1]) for way in WAYS}
+    with pair.writers() as writing, ExitStack() as ours:
+
+        def start(way):
+            return ours.enter_context(pair.replicate("-s", way[0], "-t", way[1]))
+
+        running = {way: start(way) for way in WAYS}
         pair.wait_for_growth(PATIENCE_SECONDS)
         for _ in range(6):
             way = chance.choice(WAYS)
@@ -31,7 +36,7 @@ def test_no_record_goes_home_or_comes_twice_whoever_is_killed_and_when(fleet, tm
             if chance.random() < 0.5:
                 (flow,) = load_settings(pair.properties, {}).select(*way)
                 asyncio.run(claim_and_vanish(flow))
-            running[way] = pair.replicate("-s", way[0], "-t", way[1])
+            running[way] = start(way)
         pair.wait_for_growth(PATIENCE_SECONDS)
         writing.close()
         pair.wait_until_equal(PATIENCE_SECONDS)

@@ -71,7 +71,7 @@ async def list_offsets(
         for tp in [tp for tp in missing if cluster.topic_id(tp.topic) is None]:
             del missing[tp]  # no such topic
         if lone := sorted(tp for tp in missing if cluster.leader(*tp) is None):
-            raise ConnectionLostError(_without_leader(cluster.alias, lone))
+            raise ConnectionLostError(without_leader(cluster.alias, lone))
         if first := min(missing, default=None):
             why = name_of(late.get(first, Code.LEADER_NOT_AVAILABLE))
             raise ConnectionLostError(f"{first} of {cluster.alias}: {why}")
@@ -86,7 +86,8 @@ async def list_offsets(
     }
 
 
-def _without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
+def without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
+    """In words: the first of them, and how many more."""
     more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
     return f"{places[0]} of {alias} has no leader{more}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.topics import source_deleted, source_made_again
 from mmtool.replication import draining
+from mmtool.replication.looking import Sayings
 from mmtool.replication.progress import FlowsShown
 from mmtool.testing.maps import position_of
 from mmtool.testing.scene import PROPERTIES
@@ -55,7 +57,7 @@ def drained(tmp_path, monkeypatch):
         (tmp_path / "mm2.properties").write_text(PROPERTIES)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
         with suppress(GateError):
-            asyncio.run(draining._drain(draining._Drain(flow, FlowsShown(print), print), {}, 0.5))
+            asyncio.run(draining._drain(draining._Drain(flow, FlowsShown(print), Sayings(print)), {}, 0.5))
         return tried
 
     return run
@@ -91,7 +93,7 @@ def watched(tmp_path, monkeypatch):
         monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
         (tmp_path / "mm2.properties").write_text(PROPERTIES + extra)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
-        drain = draining._Drain(flow, FlowsShown(lambda _: None), print, {"new-id": "orders"})
+        drain = draining._Drain(flow, FlowsShown(lambda _: None), Sayings(print), {"new-id": "orders"})
 
         async def until():
             async with asyncio.timeout(0.5):
@@ -138,3 +140,14 @@ def test_a_drain_waits_for_what_is_still_to_come(watched, words, extra):
     """What an earlier owner refused, and what begins again behind the old one's records, said to be deleted or not."""
     with pytest.raises(TimeoutError):
         watched(*words, extra=extra)
+
+
+@pytest.mark.parametrize("owner", ["me", "an earlier one"])
+def test_an_owner_that_does_not_mirror_what_is_waited_for_is_told_of(owner, watched, monkeypatch, capsys):
+    """Its properties file names other topics: it is waited for without end, and must not be so in silence."""
+    monkeypatch.setattr(draining, "_SPOKEN_OF_SECONDS", 0.1)
+    told = replace(position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP), owner=owner)
+    with pytest.raises(TimeoutError):
+        watched(told)
+    sentence = "east->west: who runs it does not mirror orders: see its `topics`\n"
+    assert capsys.readouterr().out == ("" if owner == "me" else sentence)

@@ -37,6 +37,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(latecomers, "_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(latecomers, "_TOGETHER_SECONDS", 0.01)
     monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(regaining, "check_led", lambda _: asyncio.sleep(0))
     monkeypatch.setattr(driver, "_IDLE_SECONDS", 0.01)
 
 

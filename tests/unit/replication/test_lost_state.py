@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -10,10 +11,10 @@ import pytest
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication import lost_state
-from mmtool.replication.lost_state import OwnTopics, own_topic_id, until_gone
+from mmtool.replication.lost_state import OwnTopics, check_led, own_topic_id, until_gone
 from mmtool.replication.pump import presence
 from mmtool.replication.pump.errors import FencedError
 from mmtool.translation.types import ClusterId, TopicId
@@ -117,3 +118,29 @@ def test_a_topic_that_is_not_listed_has_no_id_to_be_planned_with(flow):
     assert own_topic_id(flow, CONTROL) == "c1"
     with pytest.raises(UnreachableError, match=f"topic {RUNS} is missing on cluster west"):
         own_topic_id(flow, RUNS)
+
+
+@pytest.mark.parametrize(
+    ("leaders", "said"),
+    [
+        ({CONTROL: [1], RUNS: [1, 2]}, None),
+        ({CONTROL: [-1], RUNS: [1, -1]}, f"{CONTROL}-0 of west has no leader (and 1 more)"),
+        ({}, None),
+    ],
+    ids=["led", "not led", "not there"],
+)
+def test_own_topics_that_nobody_leads_are_named(leaders, said):
+    """As while one of several disks of a broker is full: what waits for them is not to wait in silence."""
+
+    async def refresh(topics):
+        led = {name: [PartitionLeader(p, 0, at, 0) for p, at in enumerate(leaders[name])] for name in leaders}
+        return {name: TopicMetadata(name, TopicId(name), Code.NONE, led.get(name, [])) for name in topics}
+
+    def leader(topic, partition):
+        return None if leaders[topic][partition] < 0 else leaders[topic][partition]
+
+    target = SimpleNamespace(alias="west", refresh=refresh, leader=leader)
+    expected = pytest.raises(ConnectionLostError) if said else nullcontext()
+    with expected as caught:
+        asyncio.run(check_led(SimpleNamespace(target=target, identity=IDENTITY)))
+    assert said is None or str(caught.value) == said

@@ -23,6 +23,7 @@ AWAY = UnreachableError("cluster east does not answer")
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(regaining, "check_led", Run._nothing)
 
 
 class Run:
@@ -33,6 +34,7 @@ class Run:
     def __init__(self, *outcomes):
         self.outcomes, self.tried, self.is_away = outcomes, 0, False
         self.ownership = SimpleNamespace(again=self._nothing)
+        self.flow = None
         self.source_away = []
         self.standing = Standing({})
 
