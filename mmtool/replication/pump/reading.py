@@ -235,6 +235,7 @@ class SourceReader:
     async def _take(self, answer: FetchAnswer, followed: Followed) -> None:
         now_ms = int(time.time() * 1000)
         failed = False
+        outside: list[PartitionMirror] = []
         for part in answer.partitions:
             mirror = self._by_place.get((part.topic_id or part.topic, part.partition))
             if mirror is None:
@@ -246,10 +247,15 @@ class SourceReader:
                 self._pace.took(held)
                 self._fetched(mirror)
             elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
-                failed = failed or not await self._out_of_range(mirror)
+                outside.append(mirror)
+                continue
             else:
                 failed = True
                 self._failed(mirror, part)
+            followed.was_read(mirror)
+        # all of them at once: one that has to wait would keep the others from being looked at
+        failed |= not all(await asyncio.gather(*map(self._out_of_range, outside)))
+        for mirror in outside:
             followed.was_read(mirror)
         if failed:
             await asyncio.sleep(_PAUSE_SECONDS)

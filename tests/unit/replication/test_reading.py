@@ -52,6 +52,18 @@ class Deleting(OneBroker):
         return {place: ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)}
 
 
+class DeletingAll(Deleting):
+    """The same of two partitions, told in one answer; of the second it has never given anything."""
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        at = {place.partition: place.offset for place in request.partitions}
+        if at.get(0) == 0:
+            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
+        gone = fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)
+        return FetchAnswer(0, Code.NONE, [gone, gone._replace(partition=1)])
+
+
 class Corrupt(OneBroker):
     """A broker that gives two batches and cannot read its log behind them."""
 
@@ -311,3 +323,17 @@ def test_nor_is_it_told_before_all_that_was_read_before_it_is_on_the_target():
     """The source has that no more either: let go by a halt, or by a kill, it would be lost and counted by nobody."""
     seen, _ = gap_after(lambda mirror: mirror.halt("the target refuses it"))
     assert seen == [(0, 0, 0)] * 2
+
+
+def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_target_before_its_own():
+    """Both stand in one answer of the source, in the same order each time: the second was never looked at."""
+
+    async def scene():
+        waits, other = mirror_of(assigned(stored=True)), mirror_of(assigned(partition=1, stored=True))
+        task = asyncio.create_task(reading(DeletingAll(), waits, other, continue_on_loss=True).run())
+        await asyncio.sleep(0.4)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [(mirror.gaps.count, mirror.gaps.end) for mirror in (waits, other)]
+
+    assert asyncio.run(scene()) == [(0, 0), (9, 9)]
