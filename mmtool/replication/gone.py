@@ -17,7 +17,7 @@ from mmtool.plan.identity import shard_of
 from mmtool.plan.topics import not_the_same, source_deleted
 from mmtool.plan.vanished import Stored, last_of_each
 from mmtool.replication.pump.books import store_blocks
-from mmtool.replication.pump.presence import presence_of
+from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.stateful import write_documents
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicId
@@ -98,12 +98,8 @@ async def forget_deleted(
     """
     abouts = {place: block.about for place, block in standing.blocks.items()}
     about = {place: a for place, a in abouts.items() if a.source_topic not in kept}
-    there = await flow.target.refresh({a.target_topic for a in about.values()})
-    gone = {
-        place
-        for place, a in about.items()
-        if presence_of(a.target_topic_id, there.get(a.target_topic)).is_gone
-    }
+    topics = await gone_for_good(flow.target, {(a.target_topic, a.target_topic_id) for a in about.values()})
+    gone = {place for place, a in about.items() if (a.target_topic, a.target_topic_id) in topics}
     if gone:
         await _strike_out(flow, standing, gone, count)
     return sorted({about[place].target_topic for place in gone})

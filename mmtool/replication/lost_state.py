@@ -16,7 +16,7 @@ from mmtool.kafka.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import without_leader
 from mmtool.replication.pump.errors import FencedError
-from mmtool.replication.pump.presence import Presence, TopicWatch, presence_of
+from mmtool.replication.pump.presence import gone_for_good
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 _LOOK_SECONDS = 5.0
-_AGAIN_SECONDS = 0.5
 REBUILD = (
     "`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` lets a topic begin again"
 )
@@ -103,15 +102,9 @@ def own_topic_id(flow: FlowContext, topic: str) -> TopicId:
 
 
 async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
-    """One that is gone for good; waited for where a broker may not have heard of it."""
-    watch = TopicWatch()
-    while True:
-        found = await target.refresh(ids) if ids else {}
-        lost = [name for name, one in ids.items() if watch.presence(name, one, found.get(name)).is_gone]
-        unheard = [n for n, one in ids.items() if presence_of(one, found.get(n)) is Presence.DELETED]
-        if lost or not unheard:
-            return lost[0] if lost else ""
-        await asyncio.sleep(_AGAIN_SECONDS)
+    """One that is gone for good."""
+    gone = await gone_for_good(target, ids.items())
+    return next((name for name, one in ids.items() if (name, one) in gone), "")
 
 
 async def _has_runs(flow: FlowContext) -> bool:

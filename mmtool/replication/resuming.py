@@ -19,6 +19,7 @@ from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.origins import Origins
 from mmtool.replication.others import told_of_others
 from mmtool.replication.pump.books import store_blocks
+from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.resume import GoneError, SourceAwayError, Upstream, resume
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.replication.standing import Place, Standing
     from mmtool.translation.blocks import Block
     from mmtool.translation.known import Unknown
-    from mmtool.translation.types import TopicPartition
+    from mmtool.translation.types import TopicId, TopicPartition
 
 _RESUMES_AT_ONCE = 8
 _LEADER_SECONDS = 60.0
@@ -111,6 +112,7 @@ class _Resumption:
     source: Upstream
     ours: Container[int]
     unbooked: Mapping[TopicPartition, int | Unknown]
+    gone: Collection[tuple[str, TopicId]]
     bounds: dict[TopicPartition, tuple[int, int]]
     limit: asyncio.Semaphore
 
@@ -122,12 +124,14 @@ class _Resumption:
         ours: Container[int],
         unbooked: Mapping[TopicPartition, int | Unknown],
     ) -> _Resumption:
+        mirrors = {(b.about.target_topic, b.about.target_topic_id) for b in blocks}
+        gone = await gone_for_good(flow.target, mirrors)
         bounds = await log_bounds(flow.target, [b.about.downstream for b in blocks])
         await flow.source.refresh({b.about.source_topic for b in blocks})
         origins = Origins.of(flow.settings, flow.identity, flow.source)
         until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
         source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until)
-        return cls(flow, source, ours, unbooked, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
+        return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
 
     async def resumed(self, block: Block) -> Resumed:
         """As `resume`, asked again while brokers are away.
@@ -157,12 +161,13 @@ class _Resumption:
         return resumed  # type: ignore[no-any-return]  # what `attempt` gave
 
     async def _resumed_now(self, block: Block) -> Resumed:
-        tp, target = block.about.downstream, self.flow.target
+        tp, target, known = block.about.downstream, self.flow.target, block.about.target_topic_id
         bounds, topic_id = self.bounds.pop(tp, None), target.topic_id(tp.topic)
-        if bounds is None or topic_id is None:
-            raise GoneError(f"target partition {tp} is gone: {BEGIN_AGAIN}")
-        if topic_id != block.about.target_topic_id:
-            raise GoneError(f"target topic {tp.topic} was deleted and created again: {BEGIN_AGAIN}")
+        if (tp.topic, known) in self.gone:
+            what = "is gone" if topic_id is None else "was deleted and created again"
+            raise GoneError(f"target topic {tp.topic} {what}: {BEGIN_AGAIN}")
+        if bounds is None or topic_id is None or known not in (topic_id, tp.topic):
+            raise ConnectionLostError(f"{tp} of {target.alias} is not seen at the moment")
         log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
         unbooked = self.unbooked.get(tp, UNKNOWN)
         return await resume(self.source, target, block, topic_id, log, self.ours, unbooked=unbooked)

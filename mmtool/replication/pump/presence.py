@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.codes import Code
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.translation.types import TopicId
 
 _GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
+_LOOK_AGAIN_SECONDS = 0.5
 
 
 class Presence(Enum):
@@ -56,3 +61,25 @@ class TopicWatch:
             return presence
         since = self._missing_since.setdefault(name, time.monotonic())
         return presence if time.monotonic() - since > _GONE_AFTER_SECONDS else Presence.UNSEEN
+
+
+async def gone_for_good(
+    cluster: WireCluster, topics: Collection[tuple[str, TopicId]]
+) -> set[tuple[str, TopicId]]:
+    """Those that are deleted, or others by now; waited for where a broker may not have heard of one.
+
+    Args:
+        cluster: Where they were.
+        topics: By name and id.
+
+    Raises:
+        ConnectionLostError: no broker answers.
+    """
+    watch = TopicWatch()
+    while topics:
+        found = await cluster.refresh({name for name, _ in topics})
+        gone = {(name, one) for name, one in topics if watch.presence(name, one, found.get(name)).is_gone}
+        if all(at in gone or presence_of(at[1], found.get(at[0])) is not Presence.DELETED for at in topics):
+            return gone
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    return set()

@@ -55,7 +55,7 @@ BOTH = {CONTROL: "c1", RUNS: "r1"}
 def flow(monkeypatch):
     """One whose runs topic holds nothing."""
     monkeypatch.setattr(lost_state, "read_blocks", lambda *_: {})
-    monkeypatch.setattr(lost_state, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(presence, "_LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(lost_state, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", 0.1)
     return SimpleNamespace(identity=IDENTITY, settings=SimpleNamespace(target=None), target=Target(BOTH))

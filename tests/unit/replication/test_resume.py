@@ -439,6 +439,24 @@ def test_into_one_with_a_topic_that_is_gone_nobody_has_to_look_again(side, monke
     assert (list(scene.resume()[0]), scene.closes) == ([(SOURCE_ID, 0)], True)
 
 
+def test_a_broker_of_the_target_that_has_not_heard_of_a_young_mirror_does_not_make_it_one_that_is_gone(
+    monkeypatch,
+):
+    """Its shard would be closed although nobody had looked: the next owner would send what is there once more."""
+    scene, looks = Scene(died([3, 3]), monkeypatch), counted(1)
+    has_heard, there = [], LogOnWire.refresh
+
+    async def refresh(wire, topics):
+        if wire.alias == "target" and next(looks) > 2:
+            has_heard.append(wire)
+        return await there(wire, topics if has_heard or wire.alias == "source" else ())
+
+    monkeypatch.setattr(LogOnWire, "refresh", refresh)
+    monkeypatch.setattr(LogOnWire, "leader", lambda *_: 0 if has_heard else None)
+    monkeypatch.setattr(LogOnWire, "topic_id", lambda wire, _: wire.identity if has_heard else None)
+    assert scene.resume() == ({}, 6)
+
+
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_whoever_takes_over_waits_for_the_leader_that_is_being_elected(side, monkeypatch):
     """It has fenced by then: to begin anew would leave another marker in every mirror."""
@@ -486,10 +504,12 @@ def test_while_the_whole_source_is_away_nothing_is_put_off(monkeypatch):
     for limit in ("_SOURCE_SECONDS", "_LEADER_SECONDS"):
         monkeypatch.setattr(resuming, limit, 0.0)
 
-    looks = counted(1)
+    looks, there = counted(1), LogOnWire.refresh
 
     async def refresh(wire, topics):
-        if wire.alias == "source" and next(looks) > 1:  # it was there when the flow was claimed
+        if wire.alias == "target":
+            return await there(wire, topics)
+        if next(looks) > 1:  # it was there when the flow was claimed
             raise ConnectionLostError("no broker of source answers")
         return {}
 
