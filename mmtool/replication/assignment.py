@@ -96,6 +96,7 @@ class FlowAssignment:
         control_offset: Where to read the control topic from.
         runs_topic_id, control_topic_id: For brokers that name topics by id.
         bytes_per_second: The task's share of the flow's throttle at the beginning; None is without limit.
+        shows_register: As `FlowContext.shows_register`.
     """
 
     identity: FlowIdentity
@@ -109,6 +110,7 @@ class FlowAssignment:
     shards: tuple[ShardAssignment, ...]
     partitions: tuple[PartitionAssignment, ...]
     bytes_per_second: float | None = None
+    shows_register: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,14 @@ class FlowContext:
 
     Attributes:
         settings: Those in force now: others take their place when the file has changed.
+        shows_register: The source has listed its register of producers: who does not see it any more was denied it.
     """
 
     settings: FlowSettings
     identity: FlowIdentity
     source: WireCluster
     target: WireCluster
+    shows_register: bool = False
 
     async def answers(self) -> bool:
         """Whether both clusters are there now."""

@@ -315,19 +315,19 @@ class FlowRun:
         self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
     ) -> FlowAssignment:
         """What one task does for this flow, and how fast."""
-        identity = self.flow.identity
         return FlowAssignment(
-            identity=identity,
+            identity=self.flow.identity,
             settings=self.flow.settings,
             shard_count=self.shard_count,
             owner=self.owner,
             round=round_number,
             control_offset=self.watch.offset,
-            runs_topic_id=own_topic_id(self.flow, identity.runs_topic),
-            control_topic_id=own_topic_id(self.flow, identity.control_topic),
+            runs_topic_id=own_topic_id(self.flow, self.flow.identity.runs_topic),
+            control_topic_id=own_topic_id(self.flow, self.flow.identity.control_topic),
             shards=tuple(self.standing.shards[shard] for shard in sorted(shards)),
             partitions=tuple(p for p in self._planned_partitions() if p.shard in shards),
             bytes_per_second=bytes_per_second,
+            shows_register=self.flow.shows_register,
         )
 
     async def tell(self, command: Command, round_number: int) -> None:

@@ -11,6 +11,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import (
     BEGIN_AGAIN,
@@ -127,7 +128,7 @@ class MirrorTopics:
 
         MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
         """
-        wanted = self._wanted(await self._flow.source.refresh(None))
+        wanted = self._wanted(await self._listed())
         return [name for name in wanted if self._flow.settings.topics.accepts(name)]
 
     async def refresh(
@@ -140,7 +141,7 @@ class MirrorTopics:
                 made again: the offset runs would lead to records that are not there.
             spared: Topics of the source that have failed over: the target's are not made to follow them.
         """
-        found = await self._flow.source.refresh(None)
+        found = await self._listed()
         found |= (unlisted := await self._unlisted(found, on_record))
         source = self._wanted(found)
         met = meeting(source, self._flow.settings.remote_topic)
@@ -170,6 +171,11 @@ class MirrorTopics:
         view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}
         view.left_out = sorted(filter(self._flow.settings.may_be_born_here, found))
         return view
+
+    async def _listed(self) -> dict[str, TopicMetadata]:
+        found = await self._flow.source.refresh(None)
+        self._flow.shows_register |= PRODUCERS_TOPIC in found
+        return found
 
     async def _unlisted(
         self, found: Mapping[str, TopicMetadata], on_record: Mapping[TopicId, MirroredPartition]

@@ -66,12 +66,21 @@ class Origins:
         self.left_out: set[int] = set()
 
     @classmethod
-    def of(cls, settings: FlowSettings, identity: FlowIdentity, source: WireCluster) -> Origins | None:
-        """For a flow that needs them; None where names tell what is to be mirrored."""
+    def of(
+        cls, settings: FlowSettings, identity: FlowIdentity, source: WireCluster, *, was_seen: bool = False
+    ) -> Origins | None:
+        """For a flow that needs them; None where names tell what is to be mirrored.
+
+        Where the register ``was_seen`` a source that does not show it any more has one.
+        """
         if not settings.tells_origins:
             return None
         local = settings.origins == "local"
-        return cls(source, identity, local_only=local, required=settings.must_tell_origins)
+        return cls(source, identity, local_only=local, required=was_seen or settings.must_tell_origins)
+
+    def knows(self, producer_ids: AbstractSet[int]) -> bool:
+        """Whether the verdict on each of these is known."""
+        return self._known.issuperset(producer_ids)
 
     async def learn(self, producer_ids: AbstractSet[int]) -> None:
         """Makes sure that the verdict on each of these is known.
@@ -81,7 +90,7 @@ class Origins:
             RefusedError: a registration that cannot be read.
             ConnectionLostError, UnreachableError: the source does not answer.
         """
-        if self._known.issuperset(producer_ids):
+        if self.knows(producer_ids):
             return
         async with self._reading:  # several connections ask
             await self._read_on()

@@ -128,7 +128,7 @@ class _Resumption:
         gone = await gone_for_good(flow.target, mirrors)
         bounds = await log_bounds(flow.target, [b.about.downstream for b in blocks])
         await flow.source.refresh({b.about.source_topic for b in blocks})
-        origins = Origins.of(flow.settings, flow.identity, flow.source)
+        origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
         until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
         source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until)
         return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))

@@ -131,6 +131,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     if control.owner is None or control.owner.owner != flow.owner:
         raise FencedError("another owner has the flow")
     context = await connect(flow.settings)
+    context.shows_register = flow.shows_register
     try:
         shards = {shard.shard for shard in flow.shards}
         standing = await establish(context, shards, shards, flow.shard_count, flow.owner)

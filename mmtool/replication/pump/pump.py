@@ -91,7 +91,7 @@ class FlowPump:
         self.flow = flow
         self.source = wire_cluster(settings.source, "pump", role="consumer")
         self.round_trips = RoundTrips()
-        origins = Origins.of(settings, flow.identity, self.source)
+        origins = Origins.of(settings, flow.identity, self.source, was_seen=flow.shows_register)
         left_out = origins.left_out if origins is not None else ()
         self.mirrors = [
             PartitionMirror(

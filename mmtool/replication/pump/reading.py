@@ -7,11 +7,13 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.documents import State
+from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.retention import deleted_unmirrored
 from mmtool.replication.again import GRANT_IT
 from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
@@ -216,7 +218,7 @@ class SourceReader:
         try:
             answer = await self._cluster.send(node, request, purpose=f"fetch-{number}")
             if self._origins is not None:
-                await self._origins.learn(set().union(*(producer_ids(p.records) for p in answer.partitions)))
+                await self._learn(self._origins, answer)
         except ConnectionLostError:
             followed.session.lost()
             self._stale = True
@@ -231,6 +233,17 @@ class SourceReader:
             await self._take(answer, followed)
         else:
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _learn(self, origins: Origins, answer: FetchAnswer) -> None:
+        """Where their batches come from; partitions of which nobody may tell it wait for that right."""
+        of_each = {(p.topic_id or p.topic, p.partition): producer_ids(p.records) for p in answer.partitions}
+        try:
+            await origins.learn(set().union(*of_each.values()))
+        except NotAuthorisedError:
+            for place, ids in of_each.items():
+                if place in self._by_place and not origins.knows(ids):
+                    why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
+                    self._halt_behind(self._by_place[place], why)
 
     async def _take(self, answer: FetchAnswer, followed: Followed) -> None:
         now_ms = int(time.time() * 1000)

@@ -12,7 +12,9 @@ from mmtool.config.names import NameFilter
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.replication.context import FlowContext
 from mmtool.replication.mirror_topics import MirrorTopics
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.types import ClusterId, TopicId
@@ -77,7 +79,7 @@ def look(settings):
     """``look(answers of the target...)``: the view of one refresh, and what was made."""
 
     def one(*answers, seconds=0.5, source=(LISTED,), looks=1):
-        flow = SimpleNamespace(settings=settings, source=Answers(*source), target=Answers(*answers))
+        flow = FlowContext(settings, None, Answers(*source), Answers(*answers))
         target = Admin()
         topics = MirrorTopics(flow, Admin(), target, settle_seconds=seconds)
         for _ in range(looks):
@@ -133,9 +135,7 @@ def test_a_target_topic_that_may_not_be_looked_at_is_refused_and_no_other(settin
     other = topic("payments", TopicId("other"))
     hidden, there = topic("a.orders", TopicId(""), 29), topic("a.payments", TopicId("down too"))
     wanted = settings.model_copy(update={"topics": NameFilter(("orders", "payments"))})
-    flow = SimpleNamespace(
-        settings=wanted, source=Answers([*LISTED, other]), target=Answers([hidden], [hidden, there])
-    )
+    flow = FlowContext(wanted, None, Answers([*LISTED, other]), Answers([hidden], [hidden, there]))
     target = Admin()
     view = asyncio.run(MirrorTopics(flow, Admin(), target, settle_seconds=0).refresh(on_record))
     assert (list(view.topics), [made.name for made in target.made]) == (["payments"], ["a.payments"])
@@ -147,12 +147,22 @@ def test_a_source_topic_that_hides_its_configuration_is_not_made_like_any_other_
     wanted = settings.model_copy(update={"topics": NameFilter(("orders", "payments"))})
     made = topic("a.payments", TopicId("down too"))
     source = Answers([*LISTED, topic("payments", TopicId("other"))])
-    flow = SimpleNamespace(settings=wanted, source=source, target=Answers([], [made]))
+    flow = FlowContext(wanted, None, source, Answers([], [made]))
     shy, target = Admin(), Admin()
     shy.configs = lambda names: {name: {} for name in names if name != "orders"}
     view = asyncio.run(MirrorTopics(flow, shy, target, settle_seconds=0).refresh({}))
     assert (list(view.topics), [one.name for one in target.made]) == (["payments"], ["a.payments"])
     assert "source topic orders does not show its configuration" in view.refused["orders"]
+
+
+def test_that_the_source_has_shown_its_register_of_producers_is_remembered_when_it_is_hidden(settings):
+    register = topic(PRODUCERS_TOPIC, TopicId("register"))
+    flow = FlowContext(settings, None, Answers(LISTED, [*LISTED, register], LISTED), Answers([THERE]))
+    topics, seen = MirrorTopics(flow, Admin(), Admin()), []
+    for _ in range(3):
+        asyncio.run(topics.matched())
+        seen.append(flow.shows_register)
+    assert seen == [False, True, True]
 
 
 class Limits(Admin):
@@ -176,7 +186,7 @@ SIZE = "max.message.bytes"
 
 def test_a_limit_that_is_raised_on_the_target_is_heard_of_while_the_flow_runs(settings):
     """A record that halts its partition, or goes beside its topic, is taken from then on."""
-    flow = SimpleNamespace(settings=settings, source=Answers(LISTED), target=Answers([THERE]))
+    flow = FlowContext(settings, None, Answers(LISTED), Answers([THERE]))
     topics = MirrorTopics(flow, Admin(), Limits("1000", None, "9000"))
     views = [asyncio.run(topics.refresh({UPSTREAM: ABOUT})) for _ in range(3)]
     assert [view.topics["orders"].limits.max_batch_bytes for view in views] == [1000, 1000, 9000]

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
@@ -125,7 +126,31 @@ class HalfLed(OneBroker):
         return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), end=2)._replace(partition=1)] if of else [])
 
 
-def reading(source, *mirrors, continue_on_loss=False):
+class Two(OneBroker):
+    """A broker with a batch in each of two partitions: the first one's producer has an id."""
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if any(place.offset for place in request.partitions) or not request.partitions:
+            return FetchAnswer(0, Code.NONE, [])
+        own = fetched(data(0, 2), end=2)._replace(partition=1)
+        return FetchAnswer(0, Code.NONE, [fetched(data(0, 2, pid=7), end=2), own])
+
+
+class Hidden:
+    """The register of a source that may not be read any more."""
+
+    left_out = ()
+
+    def knows(self, producer_ids):
+        return producer_ids <= {-1}
+
+    async def learn(self, producer_ids):
+        if not self.knows(producer_ids):
+            raise NotAuthorisedError("denied")
+
+
+def reading(source, *mirrors, continue_on_loss=False, origins=None):
     free = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
     budget = Budget(1 << 30).account()
     return SourceReader(
@@ -136,6 +161,7 @@ def reading(source, *mirrors, continue_on_loss=False):
         lambda _: None,
         read_committed=True,
         continue_on_loss=continue_on_loss,
+        origins=origins,
     )
 
 
@@ -337,3 +363,21 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
         return [(mirror.gaps.count, mirror.gaps.end) for mirror in (waits, other)]
 
     assert asyncio.run(scene()) == [(0, 0), (9, 9)]
+
+
+def test_a_partition_whose_records_origin_may_not_be_told_waits_for_that_right_and_no_other():
+    """The round failed, was resumed, failed again, and after five of them the command ended with 1."""
+
+    async def scene():
+        brought, own = mirror_of(), mirror_of(assigned(partition=1))
+        task = asyncio.create_task(reading(Two(), brought, own, origins=Hidden()).run())
+        await asyncio.sleep(0.3)
+        failed = task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return failed, brought, own
+
+    failed, brought, own = asyncio.run(scene())
+    assert (failed, brought.state, brought.fetch_position) == (False, State.HALTED, 0)
+    assert brought.reason == "READ on topic mmtool-producers.internal of source is denied: grant it"
+    assert (own.reason, own.fetch_position) == ("", 2)

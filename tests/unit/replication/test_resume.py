@@ -394,7 +394,9 @@ class Scene:
             LogOnWire(flow.target, "target", TARGET_ID),
         )
         settings = SimpleNamespace(reads_committed=True, tells_origins=False)
-        self.flow = SimpleNamespace(source=source, target=target, settings=settings, identity=None)
+        self.flow = SimpleNamespace(
+            source=source, target=target, settings=settings, identity=None, shows_register=False
+        )
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = Standing({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
         self.order = []

@@ -1,0 +1,40 @@
+"""A register of producers that may not be looked at: of a source that has shown it, nothing is taken for its own."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.wire.codes import DENIED, Code
+from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.replication.origins import Origins
+
+ONE_WAY = SimpleNamespace(tells_origins=True, must_tell_origins=False, origins="all")
+
+
+class Source:
+    """A cluster that shows no topic."""
+
+    async def refresh(self, topics):
+        return {name: TopicMetadata(name, "", Code.TOPIC_AUTHORIZATION_FAILED, []) for name in topics}
+
+    def check_denied(self, code, what):
+        if code in DENIED:
+            raise NotAuthorisedError(what)
+
+
+def test_a_source_that_never_showed_its_register_is_taken_for_one_that_nobody_mirrors_to():
+    origins = Origins.of(ONE_WAY, None, Source())
+    asyncio.run(origins.learn({7}))
+    assert (origins.is_blind, origins.knows({7}), origins.left_out) == (True, True, set())
+
+
+def test_one_that_has_shown_it_is_asked_for_the_right_before_anything_is_mirrored_on():
+    """What came there by mirroring would go back, and be there twice."""
+    origins = Origins.of(ONE_WAY, None, Source(), was_seen=True)
+    with pytest.raises(NotAuthorisedError, match=r"DESCRIBE on topic mmtool-producers\.internal"):
+        asyncio.run(origins.learn({7}))
+    assert not origins.knows({7})
