@@ -276,7 +276,7 @@ class SourceReader:
     def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
         code = part.error_code
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
-            self._halt(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
+            self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
         elif code == Code.CORRUPT_MESSAGE:
             self._halt_behind(mirror, f"the source's log is corrupt at offset {mirror.fetch_position}")
         elif code not in RETRY_SAME_LEADER:

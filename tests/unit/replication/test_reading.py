@@ -75,6 +75,18 @@ class Corrupt(OneBroker):
         return FetchAnswer(0, Code.NONE, [fetched(end=20)._replace(error_code=Code.CORRUPT_MESSAGE)])
 
 
+class Denying(OneBroker):
+    """A broker that gives two batches, and from then on denies READ."""
+
+    async def send(self, node, request, *, purpose):
+        await asyncio.sleep(0.001)
+        if all(place.offset == 0 for place in request.partitions):
+            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
+        return FetchAnswer(
+            0, Code.NONE, [fetched(end=20)._replace(error_code=Code.TOPIC_AUTHORIZATION_FAILED)]
+        )
+
+
 class BoundsAway(Deleting):
     """It has deleted as well, and does not tell from where on its log begins."""
 
@@ -239,13 +251,16 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
     [
         (Deleting(), "the source deleted offsets 4 to 8 before they were mirrored"),
         (Corrupt(), "the source's log is corrupt at offset 4"),
+        (Denying(), "READ on source topic orders is denied: grant it"),
     ],
-    ids=["deleted", "corrupt"],
+    ids=["deleted", "corrupt", "denied"],
 )
 def test_what_was_read_before_the_source_had_no_more_of_it_is_mirrored_and_only_the_rest_is_told(
     source, reason
 ):
-    """What it deleted is nowhere but here; and behind what it cannot read each try would bring a few batches."""
+    """What it deleted is nowhere but here, and what it denies may not be once that is granted again; and behind what it
+    cannot read each try would bring a few batches.
+    """
 
     async def scene(mirror, log):
         task = asyncio.create_task(reading(source, mirror).run())
