@@ -8,12 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import MmtoolError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.looking import Sayings
 from mmtool.replication.spark_errors import GivenUpError, HungError
 from mmtool.replication.throttling import Throttling
 from mmtool.threads import in_thread, left_behind
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from mmtool.replication.spark_rounds import Rounds
 
 _TICK_SECONDS = 0.25
+_AGAIN_SECONDS = 1.0
 _STOP_SECONDS = 15.0
 """Whoever stops a service waits for half a minute, and then kills it."""
 _CANCEL_SECONDS = 5.0
@@ -96,6 +98,10 @@ class Round:
     say: Callable[[str], None]
     again: TryAgain
     _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
+    _sayings: Sayings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sayings = Sayings(self.say)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """What the tasks reported when time was up, or they were told to end.
@@ -171,7 +177,8 @@ class Round:
         """Speaks to the pumps; whether the target took the word."""
         try:
             await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
-        except UnreachableError as error:
-            self.say(f"the pumps cannot be told to {command.value}: {error.message}")
+        except MmtoolError as error:
+            self._sayings.once("word", f"the pumps cannot be told to {command.value}: {error.message}")
+            await asyncio.sleep(_AGAIN_SECONDS)
             return False
         return True

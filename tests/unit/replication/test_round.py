@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.errors import MmtoolError
 from mmtool.replication import round as round_module
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.round import Round
@@ -50,7 +51,20 @@ class FrozenJob:
         self.thawed.wait()
 
 
-def ran(job, *, lasts=600.0, replan=False, stop=False):
+class Deaf:
+    """A flow whose target refuses its words, or has no topic for them any more."""
+
+    holds_moved = False
+    flow = SimpleNamespace(identity=SimpleNamespace(flow="east->west"))
+
+    def may_go_on(self):
+        return {}
+
+    async def tell(self, *_):
+        raise MmtoolError("topic mmtool-control.east.internal is missing on cluster west")
+
+
+def ran(job, *, lasts=600.0, replan=False, stop=False, runs=()):
     """What a round gave, or failed with, and what it said."""
     said = []
 
@@ -60,7 +74,7 @@ def ran(job, *, lasts=600.0, replan=False, stop=False):
             wanted.set()
         this = Round(
             number=1,
-            runs=[],
+            runs=list(runs),
             spark=job,
             topics=SimpleNamespace(is_due=False),
             replan=wanted,
@@ -117,3 +131,13 @@ def test_a_jvm_that_hangs_itself_holds_up_nothing_and_gets_no_other_round(monkey
     finally:
         job.thawed.set()
     assert (type(outcome), said, spark_is_gone(outcome)) == (HungError, [GIVEN_UP], True)
+
+
+@pytest.mark.parametrize("how", [{"stop": True}, {"replan": True}], ids=["stop", "replan"])
+def test_a_word_that_the_target_does_not_take_is_said_once_and_ends_no_round(monkeypatch, how):
+    """What became of the control topic is for its pumps to see, and for who takes the flow again to say."""
+    monkeypatch.setattr(round_module, "_AGAIN_SECONDS", 0.01)
+    outcome, said = ran(Job(0.3), runs=[Deaf()], **how)
+    (word,) = how
+    why = "topic mmtool-control.east.internal is missing on cluster west"
+    assert (outcome, said) == (["a row"], [f"the pumps cannot be told to {word}: {why}"])
