@@ -22,7 +22,7 @@ from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.latecomers import Latecomers, has_gone_away, joined
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
-from mmtool.replication.regaining import Regaining
+from mmtool.replication.regaining import Regaining, take_first
 from mmtool.replication.round import Round, plan_round
 from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log, spark_up
@@ -202,10 +202,7 @@ class Engine:
 
     async def _own(self, run: FlowRun) -> None:
         self._rotas[run.name] = Rota(run.name, self._duties(run), self.say)
-        if run.ownership.lost.is_set():
-            await run.ownership.again()
-        await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
-        await run.take_to_mirror()
+        await take_first(run, self.say)
         self._regaining.look_for_sources(run)
         self._tell_owner(run)
 

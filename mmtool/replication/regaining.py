@@ -20,10 +20,30 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
 
 _AGAIN_SECONDS = 2.0
-_PASSES = (UnreachableError, ConnectionLostError, ClaimLostError, FencedError, InDoubtError)
+_LOST = (ClaimLostError, FencedError, InDoubtError)
 """A claim may be lost to an earlier try of our own, which a broker heard late: whose the flow is, the group says."""
+_PASSES = (UnreachableError, ConnectionLostError, *_LOST)
 _GRACE_SECONDS = 1.0
 _LOOK_SECONDS = 5.0
+
+
+async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
+    """Takes a flow for the first time, whose seat we have.
+
+    Raises:
+        MmtoolError, ConnectionLostError: it cannot be taken, or a cluster is away.
+    """
+    while True:
+        if run.ownership.lost.is_set():
+            await run.ownership.again()
+        await run.matches()  # while the source is away nothing is claimed, as when a flow is regained
+        try:
+            await run.take_to_mirror()
+        except _LOST as lost:
+            say(f"{run.name}: lost its claim, and makes it again: {lost}")
+            await asyncio.sleep(_AGAIN_SECONDS)
+        else:
+            return
 
 
 class Regaining:

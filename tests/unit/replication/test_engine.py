@@ -14,8 +14,10 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import engine as driver
 from mmtool.replication import latecomers, regaining
+from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.engine import Engine
 from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.run_options import RunOptions
 from mmtool.replication.spark_rounds import spark_up
 from mmtool.replication.standing import Standing
@@ -340,6 +342,22 @@ def test_a_seat_that_was_lost_while_others_were_taken_is_waited_for_before_anyth
         return run.did[2:5]
 
     assert played(play) == ["again", "matches", "take"]
+
+
+@pytest.mark.parametrize(
+    "lost", [ClaimLostError("another mmtool claimed it"), FencedError("shard 1"), InDoubtError("offset runs")]
+)
+def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_start_as_well(played, lost):
+    """The seat is ours: nobody else runs the flow, so it is no 10, and no defect either."""
+
+    async def play(scene):
+        run = scene.runs["c->b"]
+        run.failures["take"] = [lost]
+        async with scene.running():
+            await until(scene.engine.ready.is_set)
+        return run.did.count("take"), run.closed, scene.said[-1]
+
+    assert played(play) == (2, True, "c->b: owner of the flow; 0 partitions to mirror")
 
 
 @pytest.mark.parametrize(
