@@ -167,11 +167,11 @@ async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
     raise MmtoolError(f"topic {topic} is missing on cluster {cluster.alias}")
 
 
-async def append(cluster: WireCluster, entry: ProducePartition) -> int:
+async def append(cluster: WireCluster, entry: ProducePartition, seconds: float = _PATIENCE_SECONDS) -> int:
     """Appends one batch to its leader, trying again with the same bytes while that can help; the error code.
 
     Raises:
-        UnreachableError: when nothing comes of it for half a minute.
+        UnreachableError: when nothing comes of it for so many seconds.
     """
 
     async def attempt() -> tuple[int, None]:
@@ -182,7 +182,5 @@ async def append(cluster: WireCluster, entry: ProducePartition) -> int:
             await cluster.refresh([entry.topic])
         return code, None
 
-    code, _ = await retrying(
-        attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=_PATIENCE_SECONDS
-    )
+    code, _ = await retrying(attempt, what=f"topic {entry.topic} on cluster {cluster.alias}", seconds=seconds)
     return int(code)

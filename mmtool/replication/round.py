@@ -37,7 +37,7 @@ _STOP_SECONDS = 15.0
 _CANCEL_SECONDS = 5.0
 """A JVM that hangs itself cancels nothing, and is waited for no longer."""
 _HUNG_SECONDS = 180.0
-"""Pumps end a round within that of its time: a cluster that is away is waited for 90 s, and what a pump may hold
+"""Pumps end a round within that of its time: a cluster that is away is waited for 150 s, and what a pump may hold
 (``mmtool.buffer.bytes``, 128 MiB) takes 135 s over a link of 1 MB/s. One that does not end hangs."""
 
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block, BlockKey
 
 _REPEAT_POSITIONS_SECONDS = 10.0
+_PATIENCE_SECONDS = 45.0
+"""Longer than one request waits: a leader that hangs has a successor by then, and where a quota has silenced a
+connection for minutes the next one is heard."""
 
 
 class RunsBook:
@@ -61,7 +64,7 @@ class RunsBook:
         Raises:
             FencedError: another owner claimed a shard.
             InDoubtError: an earlier flush did not come to its end.
-            UnreachableError: the target did not take them for half a minute.
+            UnreachableError: the target did not take them for a minute.
         """
         if self._cut_off:
             raise InDoubtError("offset runs: an earlier write did not come to its end")
@@ -104,7 +107,7 @@ async def store_blocks(
 
     Raises:
         FencedError: another owner claimed the shard.
-        UnreachableError: the target did not take them for half a minute.
+        UnreachableError: the target did not take them for a minute.
     """
     records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
     records += [(encode_key(block.key), encode_block(block)) for block in blocks]
@@ -131,7 +134,8 @@ async def _append_runs(
         topic_id = cluster.topic_id(topic)
         if topic_id is None:
             topic_id = (await cluster.refresh([topic]))[topic].topic_id
-        code = await append(cluster, ProducePartition(topic, topic_id, partition, batch.payload))
+        entry = ProducePartition(topic, topic_id, partition, batch.payload)
+        code = await append(cluster, entry, _PATIENCE_SECONDS)
         if code in FENCED:
             raise FencedError(f"offset runs: {name_of(code)}")
         if code in (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID):
@@ -179,7 +183,9 @@ class PositionsBook:
         topic, topic_id = self._flow.identity.control_topic, self._flow.control_topic_id
         batches = own_batches(records, int(time.time() * 1000))
         codes = [
-            await append(self._cluster, ProducePartition(topic, topic_id, 0, batch.payload))
+            await append(
+                self._cluster, ProducePartition(topic, topic_id, 0, batch.payload), _PATIENCE_SECONDS
+            )
             for batch in batches
         ]
         if not any(codes):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import FlowIdentity
@@ -16,6 +17,8 @@ from mmtool.replication.pump import books
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.testing.mirror import assigned, fetched, mirror_of
+
+REQUEST_SECONDS = 30.0
 
 
 class Target:
@@ -98,3 +101,36 @@ def test_a_gap_is_told_once_its_position_is_on_the_control_topic(code, told):
     book = PositionsBook(target, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     assert (mirror.gaps.count, mirror.gaps.told) == (5, told)
+
+
+class Moved(Target):
+    """A cluster whose leader of the runs hangs for as long as a request waits; another one leads by then."""
+
+    def __init__(self):
+        super().__init__()
+        self.tries = 0
+
+    async def send_to_leader(self, *_, **__):
+        self.tries += 1
+        if self.tries == 1:
+            later(REQUEST_SECONDS)
+            raise ConnectionLostError("broker 1 of target did not answer in time")
+        return SimpleNamespace(partitions=[SimpleNamespace(error_code=self.code)])
+
+
+def later(seconds):
+    """So long has passed, by the clock of the loop."""
+    loop = asyncio.get_running_loop()
+    now = loop.time
+    loop.time = lambda: now() + seconds
+
+
+def test_a_leader_that_hangs_or_a_quota_that_mutes_a_connection_for_minutes_ends_no_pump():
+    """Nobody was asked a second time: the first request had waited for as long as all of them may."""
+
+    async def scene():
+        book = book_of(Moved())
+        await book.flush()
+        return book.sequences
+
+    assert asyncio.run(scene()) == {0: 1}
