@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
 from mmtool.kafka.state_log import registration
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -46,6 +47,7 @@ class Origins:
         local_only: ``mmtool.origins = local``: whatever anybody brought here is left out.
         required: The register must be seen, for records do come here by mirroring. Where that is not known, a source
             that does not show it to us is taken for one that nobody mirrors to.
+        was_seen: The register was there: it is required, and one that is gone tells nothing.
 
     Attributes:
         left_out: Producer ids whose batches are left out; grows.
@@ -53,12 +55,19 @@ class Origins:
     """
 
     def __init__(
-        self, source: WireCluster, identity: FlowIdentity, *, local_only: bool, required: bool
+        self,
+        source: WireCluster,
+        identity: FlowIdentity,
+        *,
+        local_only: bool,
+        required: bool,
+        was_seen: bool = False,
     ) -> None:
         self._source = source
         self._identity = identity
         self._local_only = local_only
-        self._required = required
+        self._required = required or was_seen
+        self._was_seen = was_seen
         self.is_blind = False
         self._known = {NO_PRODUCER_ID}
         self._next = 0
@@ -76,7 +85,7 @@ class Origins:
         if not settings.tells_origins:
             return None
         local = settings.origins == "local"
-        return cls(source, identity, local_only=local, required=was_seen or settings.must_tell_origins)
+        return cls(source, identity, local_only=local, required=settings.must_tell_origins, was_seen=was_seen)
 
     def knows(self, producer_ids: AbstractSet[int]) -> bool:
         """Whether the verdict on each of these is known."""
@@ -111,6 +120,11 @@ class Origins:
         if self.is_blind:
             return
         self._source.check_denied(there.error_code, f"DESCRIBE on topic {PRODUCERS_TOPIC}")
+        if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and self._was_seen:
+            raise UnreachableError(
+                f"topic {PRODUCERS_TOPIC} is not there any more on {self._source.alias}",
+                remedy="start the flow that mirrors to it again: it registers what it writes",
+            )
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return  # nobody ever mirrored anything to the source
         ends = await list_offsets(self._source, {_REGISTER: LATEST}, read_committed=False)

@@ -7,7 +7,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
@@ -235,14 +235,16 @@ class SourceReader:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _learn(self, origins: Origins, answer: FetchAnswer) -> None:
-        """Where their batches come from; partitions of which nobody may tell it wait for that right."""
+        """Where their batches come from; partitions of which nobody can tell it wait until somebody can."""
         of_each = {(p.topic_id or p.topic, p.partition): producer_ids(p.records) for p in answer.partitions}
         try:
             await origins.learn(set().union(*of_each.values()))
-        except NotAuthorisedError:
+        except (UnreachableError, RefusedError) as error:
+            why = f"nobody can tell where records come from: {error.message}"
+            if isinstance(error, NotAuthorisedError):
+                why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
             for place, ids in of_each.items():
                 if place in self._by_place and not origins.knows(ids):
-                    why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
                     self._halt_behind(self._by_place[place], why)
 
     async def _take(self, answer: FetchAnswer, followed: Followed) -> None:

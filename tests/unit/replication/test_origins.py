@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.origins import Origins
@@ -16,10 +16,15 @@ ONE_WAY = SimpleNamespace(tells_origins=True, must_tell_origins=False, origins="
 
 
 class Source:
-    """A cluster that shows no topic."""
+    """A cluster that shows no topic, or has none."""
+
+    alias = "east"
+
+    def __init__(self, code=Code.TOPIC_AUTHORIZATION_FAILED):
+        self.code = code
 
     async def refresh(self, topics):
-        return {name: TopicMetadata(name, "", Code.TOPIC_AUTHORIZATION_FAILED, []) for name in topics}
+        return {name: TopicMetadata(name, "", self.code, []) for name in topics}
 
     def check_denied(self, code, what):
         if code in DENIED:
@@ -38,3 +43,13 @@ def test_one_that_has_shown_it_is_asked_for_the_right_before_anything_is_mirrore
     with pytest.raises(NotAuthorisedError, match=r"DESCRIBE on topic mmtool-producers\.internal"):
         asyncio.run(origins.learn({7}))
     assert not origins.knows({7})
+
+
+def test_a_source_without_a_register_is_one_that_nobody_mirrors_to_unless_it_has_shown_one():
+    """Deleted, or not heard of by one broker: what was mirrored there would go back as well."""
+    never = Origins.of(ONE_WAY, None, Source(Code.UNKNOWN_TOPIC_OR_PARTITION))
+    asyncio.run(never.learn({7}))
+    origins = Origins.of(ONE_WAY, None, Source(Code.UNKNOWN_TOPIC_OR_PARTITION), was_seen=True)
+    with pytest.raises(UnreachableError, match=r"mmtool-producers\.internal is not there any more on east"):
+        asyncio.run(origins.learn({7}))
+    assert (never.knows({7}), origins.knows({7})) == (True, False)

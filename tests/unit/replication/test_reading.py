@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
@@ -150,16 +150,19 @@ class Two(OneBroker):
 
 
 class Hidden:
-    """The register of a source that may not be read any more."""
+    """The register of a source that cannot be read any more."""
 
     left_out = ()
+
+    def __init__(self, why):
+        self.why = why
 
     def knows(self, producer_ids):
         return producer_ids <= {-1}
 
     async def learn(self, producer_ids):
         if not self.knows(producer_ids):
-            raise NotAuthorisedError("denied")
+            raise self.why
 
 
 def reading(source, *mirrors, continue_on_loss=False, origins=None):
@@ -380,12 +383,24 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
     assert asyncio.run(scene()) == [(0, 0), (9, 9)]
 
 
-def test_a_partition_whose_records_origin_may_not_be_told_waits_for_that_right_and_no_other():
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            NotAuthorisedError("denied"),
+            "READ on topic mmtool-producers.internal of source is denied: grant it",
+        ),
+        (UnreachableError("it is gone"), "nobody can tell where records come from: it is gone"),
+        (RefusedError("offset 7 is damaged"), "nobody can tell where records come from: offset 7 is damaged"),
+    ],
+    ids=["denied", "gone", "damaged"],
+)
+def test_a_partition_whose_records_origin_cannot_be_told_waits_for_that_and_no_other(error, reason):
     """The round failed, was resumed, failed again, and after five of them the command ended with 1."""
 
     async def scene():
         brought, own = mirror_of(), mirror_of(assigned(partition=1))
-        task = asyncio.create_task(reading(Two(), brought, own, origins=Hidden()).run())
+        task = asyncio.create_task(reading(Two(), brought, own, origins=Hidden(error)).run())
         await asyncio.sleep(0.3)
         failed = task.done()
         task.cancel()
@@ -394,5 +409,5 @@ def test_a_partition_whose_records_origin_may_not_be_told_waits_for_that_right_a
 
     failed, brought, own = asyncio.run(scene())
     assert (failed, brought.state, brought.fetch_position) == (False, State.HALTED, 0)
-    assert brought.reason == "READ on topic mmtool-producers.internal of source is denied: grant it"
+    assert brought.reason == reason
     assert (own.reason, own.fetch_position) == ("", 2)
