@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.errors import failure_of
+from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.own_records import is_marked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
 
@@ -23,6 +24,7 @@ NO_GUESS = (
 _POLL_SECONDS = 0.5
 _BATCH = 5_000
 _STALL_SECONDS = 30.0
+_END_SECONDS = 2.0
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -112,6 +114,7 @@ def _until_the_end(
 ) -> Iterator[LogRecord]:
     from confluent_kafka import KafkaError
 
+    ends = _Ends(consumer, topic)
     heard = time.monotonic()
     while open_ones:
         messages = consumer.consume(1, _POLL_SECONDS)
@@ -127,6 +130,7 @@ def _until_the_end(
         for message in messages:
             error = message.error()
             if error is None:
+                ends.read_to[message.partition()] = message.offset() + 1
                 if message.key() is not None:
                     yield LogRecord(
                         message.partition(),
@@ -137,9 +141,49 @@ def _until_the_end(
                         is_marked(message.headers()),
                     )
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
-                open_ones.discard(message.partition())
+                ends.shown[message.partition()] = message.offset()
             elif not error.retriable() and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
                 raise failure_of(cluster, error, f"reading {topic}")
+        open_ones -= ends.reached(open_ones)
+
+
+class _Ends:
+    """Where partitions end, by their leaders' own word.
+
+    One that was elected a moment ago has all of its log, and shows of it what followers had asked for, as if it ended
+    there (KIP-207): what is acknowledged may lie behind. Asked where it ends, it says so only once it knows.
+
+    Attributes:
+        shown: Where partitions seemed to end.
+        read_to: Behind the last record of each.
+    """
+
+    def __init__(self, consumer: Any, topic: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._told: dict[int, int] = {}
+        self.shown: dict[int, int] = {}
+        self.read_to: dict[int, int] = {}
+
+    def reached(self, partitions: Collection[int]) -> set[int]:
+        """Those that are read to their end, of those that seemed to end. They are asked together: each is slow."""
+        untold = [p for p in partitions if p in self.shown and p not in self._told]
+        if untold:
+            with ThreadPoolExecutor(len(untold)) as pool:
+                list(pool.map(self._ask, untold))
+        return {p for p in self._told if max(self.shown[p], self.read_to.get(p, 0)) >= self._told[p]}
+
+    def _ask(self, partition: int) -> None:
+        """Who cannot tell yet is asked again."""
+        from confluent_kafka import KafkaException, TopicPartition
+
+        try:
+            place = TopicPartition(self._topic, partition)
+            _, end = self._consumer.get_watermark_offsets(place, timeout=_END_SECONDS, cached=False)
+            self._told[partition] = end
+        except KafkaException as error:
+            if kind_of(error.args[0].code()) is not Kind.AWAY:
+                raise
 
 
 def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
