@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool import __version__
 from mmtool.errors import MmtoolError, OwnedElsewhereError
+from mmtool.failover.local_copy import LocalCopy
 from mmtool.failover.operation import StepState, TakenUpError
 from mmtool.failover.recorded import recorded
 from mmtool.failover.states import Event, OperationState
-from mmtool.folders import state_root
 from mmtool.output import warn
 from mmtool.plan.diverged import TO_FILE
 from mmtool.plan.emergency import Unknowns
@@ -27,7 +27,6 @@ from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
@@ -84,11 +83,6 @@ class About:
     unknowns: Unknowns = Unknowns.LEAVE
 
 
-def local_copy(operation_id: str) -> Path:
-    """Where this host keeps what it did in an operation."""
-    return state_root() / "journal" / f"{operation_id}.jsonl"
-
-
 @dataclass(slots=True)
 class Journalist:
     """A `StepLog` that writes down, and what else there is to write down.
@@ -108,7 +102,8 @@ class Journalist:
     figures: Callable[[], Figures] | None = None
     clock: Callable[[], float] = time.time
     operation: Operation | None = field(default=None)
-    _deaf: bool = False
+    _copy: LocalCopy = field(default_factory=LocalCopy)
+    _unheard: dict[int, Entry] = field(default_factory=dict)
     _alone_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -130,13 +125,20 @@ class Journalist:
         assert self.operation is not None
         name, alone_at = self.operation.plan.operation_id, self.clock()
         entries = list(self.port.entries())
-        if any(entry.operation_id == name and entry.number > self.number for entry in entries):
+        if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
             raise TakenUpError(
                 f"operation {name} was taken up or ended by another process meanwhile; this one wrote nothing more",
                 remedy=f"mmtool failover show {name}",
             )
         self._alone_at = alone_at
         return entries
+
+    def _is_theirs(self, entry: Entry) -> bool:
+        """Of a number that we have not come to, or under which we have not been heard: theirs goes on from what was."""
+        if entry.number > self.number:
+            return True
+        ours = self._unheard.get(entry.number)
+        return ours is not None and ours.encode() != entry.encode()
 
     def began(self, operation: Operation) -> None:
         about, plan = self.about, operation.plan
@@ -322,26 +324,13 @@ class Journalist:
             )
             for count, (kind, body) in enumerate(told, 1)
         ]
+        self._unheard |= {entry.number: entry for entry in entries}
         try:
             self.port.append(entries)
-            self._alone_at = alone_at
+            self._alone_at, self._unheard = alone_at, {}
         finally:
             self.number += len(entries)
-            self._copy(operation.plan.operation_id, entries)
-
-    def _copy(self, operation_id: str, entries: Sequence[Entry]) -> None:
-        path = local_copy(operation_id)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.writelines(entry.encode() + b"\n" for entry in entries)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            if not self._deaf:
-                warn(f"the journal's copy {path} cannot be written: {error.strerror}")
-            self._deaf = True
+            self._copy.write(operation.plan.operation_id, entries)
 
 
 @dataclass(frozen=True, slots=True)

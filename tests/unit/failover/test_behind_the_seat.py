@@ -339,3 +339,43 @@ def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it
     with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
         journalist.intended(begun, rehearsal.plan.steps[0])
     assert state_of(scene, name) is OperationState.CANCELLED
+
+
+@pytest.mark.parametrize("words", [1, 3])
+def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our_last_words(scene, words):
+    """Both give the next entry the same number: it is not ours for that."""
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
+    _, journalist = scene.ways(rehearsal)
+    begun, name = Operation(rehearsal.plan).after(Event.BEGIN), rehearsal.plan.operation_id
+    journalist.began(begun)
+    scene.journal.failure = UnreachableError("gone")
+    for step in rehearsal.plan.steps[:words]:
+        with pytest.raises(UnreachableError):
+            journalist.intended(begun, step)
+    scene.journal.failure = None
+    cancelled(scene, name)
+    journalist.clock = lambda: time.time() + 60.0
+    failed = begun.after(Event.STEP_FAILED)
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+        journalist.failed(failed, rehearsal.plan.steps[0], UnreachableError("gone"))
+    assert state_of(scene, name) is OperationState.CANCELLED
+
+
+def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else_s(scene):
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
+    _, journalist = scene.ways(rehearsal)
+    append, begun = scene.journal.append, Operation(rehearsal.plan).after(Event.BEGIN)
+    journalist.began(begun)
+
+    def unanswered(entries):
+        append(entries)
+        raise UnreachableError("gone")
+
+    scene.journal.append = unanswered
+    with pytest.raises(UnreachableError):
+        journalist.intended(begun, rehearsal.plan.steps[0])
+    scene.journal.append = append
+    journalist.clock = lambda: time.time() + 60.0
+    journalist.still_ours()
+    journalist.failed(begun.after(Event.STEP_FAILED), rehearsal.plan.steps[0], UnreachableError("gone"))
+    assert state_of(scene, rehearsal.plan.operation_id) is OperationState.FAILED

@@ -1,0 +1,43 @@
+"""The words of an operation in a file of this host, for who cannot reach the target: the target's own copy counts."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.folders import state_root
+from mmtool.output import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from mmtool.plan.journal import Entry
+
+
+def local_copy(operation_id: str) -> Path:
+    """Where this host keeps what it did in an operation."""
+    return state_root() / "journal" / f"{operation_id}.jsonl"
+
+
+@dataclass(slots=True)
+class LocalCopy:
+    """Of one operation's words; that it cannot be written is said once, and changes nothing."""
+
+    _deaf: bool = False
+
+    def write(self, operation_id: str, entries: Sequence[Entry]) -> None:
+        """Each entry is a line; when this returns, they are on disk."""
+        path = local_copy(operation_id)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(entry.encode() + b"\n" for entry in entries)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if not self._deaf:
+                warn(f"the journal's copy {path} cannot be written: {error.strerror}")
+            self._deaf = True
