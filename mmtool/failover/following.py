@@ -99,6 +99,7 @@ class Follower:
             self._forget(group)
         stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
         due = self._due(stay)
+        self._looked_at = self.now()
         facts = self._told(due) if due else []
         untold = {group: self._denied[group] for group in stay if group in self._denied}
         if untold and len(untold) == len(stay):
@@ -125,7 +126,6 @@ class Follower:
         return self._told(groups[:half]) + self._told(groups[half:])
 
     def _asked(self, groups: list[str]) -> list[GroupFacts]:
-        self._looked_at = self.now()
         standing, before = self.target.groups.describe(groups), self.target.groups.commits(groups)
         return [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in groups]
 

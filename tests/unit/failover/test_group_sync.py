@@ -140,6 +140,25 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
     assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])
 
 
+def test_nor_is_who_is_moved_while_the_target_is_asked_about_others(turns, monkeypatch):
+    """Where one group is not shown to us all are asked about in halves: the first look is old when the last ends."""
+    target = turns.scene.target
+    for name in ("secret", "zoo"):
+        turns.scene.commits(name, "orders", 15)
+
+    def shown(asked, describe=target.groups.describe):
+        if "app" not in asked and "secret" in asked:
+            turns.clock += 5
+            turns.scene.commits("app", "east.orders", 18, cluster=target)
+        if "secret" in asked:
+            raise NotAuthorisedError("cluster west denies describing group secret")
+        return describe(asked)
+
+    monkeypatch.setattr(target.groups, "describe", shown)
+    row = turns.row()
+    assert (row.state, turns.committed) == ("behind", [18, 10])
+
+
 def test_who_commits_without_being_in_the_group_is_told_of(turns):
     turns.row()
     turns.scene.commits("app", "east.orders", 3, 10, cluster=turns.scene.target)
