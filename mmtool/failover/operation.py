@@ -170,7 +170,8 @@ def run(
             return _given_up(operation, step, error, log, undo or {})
         operation = done
     operation = operation.after(Event.FINISH)
-    log.ended(operation)
+    with stops.shielded():
+        log.ended(operation)
     return operation
 
 
@@ -214,10 +215,11 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
         error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
     event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
-    log.failed(operation, step, error)
-    if not operation.point_of_no_return_passed:
-        operation = _taken_back(operation, log, undo)
-    log.ended(operation)
+    with Stops().shielded():  # who asks twice for an end wants nothing left behind
+        log.failed(operation, step, error)
+        if not operation.point_of_no_return_passed:
+            operation = _taken_back(operation, log, undo)
+        log.ended(operation)
     return operation
 
 

@@ -175,6 +175,20 @@ def test_a_signal_before_anything_is_written_lowers_the_fence(scene, ran, signum
     assert (ended.operation.error.exit_code, scene.fences.rules) == (code, {MAY})
 
 
+@pytest.mark.parametrize("word", ["failed", "undone", "ended"])
+def test_a_second_ctrl_c_while_the_journal_is_slow_leaves_no_fence_behind(scene, ran, word):
+    append = scene.journal.append
+
+    def slowly(entries):
+        if word in {entries[0].kind, entries[0].body.get("step_state")}:
+            signal.raise_signal(signal.SIGINT)
+        append(entries)
+
+    scene.journal.append = slowly
+    ended = ran(drain=lambda *_: signal.raise_signal(signal.SIGINT))
+    assert (ended.operation.error.exit_code, found(scene).state, scene.fences.rules) == (130, "failed", {MAY})
+
+
 def test_a_failure_before_anything_is_written_lowers_the_fence(scene, ran):
     def too_long(*_):
         raise GateError("not drained")

@@ -271,6 +271,19 @@ def test_a_signal_while_offsets_are_written_waits_until_they_are_read_back(scene
     assert ended_row(ran())["state"] == "completed"
 
 
+def test_a_signal_while_its_end_is_put_on_record_leaves_no_move_that_seems_to_be_under_way(scene, ran):
+    append = scene.journal.append
+
+    def slowly(entries):
+        if entries[0].kind == "ended":
+            signal.raise_signal(signal.SIGINT)
+        append(entries)
+
+    scene.journal.append = slowly
+    assert ended_row(ran())["state"] == "completed"
+    assert [one.state for one in recorded(scene.journal.entries())] == ["completed"]
+
+
 def test_the_next_steps_name_what_a_human_needs(ran):
     said = "\n".join(next_steps(ran()))
     assert "bootstrap.servers=west-1:9092; they subscribe to east.orders for orders" in said
