@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -35,7 +36,7 @@ from mmtool.translation.types import TopicPartition
 from mmtool.within import within
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.config.settings import Security
@@ -294,7 +295,8 @@ class KafkaFences:
         """Transactional ids and their transactions, by producer id, as far as we may see them."""
 
         async def asked(wire: WireCluster) -> dict[int, tuple[str, DescribedTransaction]]:
-            answers = await asyncio.gather(*(self._told_by(wire, node, producer_ids) for node in wire.nodes))
+            names = (self._told_by(wire, node, producer_ids) for node in wire.nodes)
+            answers = await asyncio.gather(*map(_if_it_answers, names))
             return {producer: told for answer in answers for producer, told in answer.items()}
 
         try:
@@ -350,6 +352,13 @@ class KafkaFences:
         raise NotNowError(failure) if is_passing(error) else failure
 
 
+async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, B]:
+    """Nothing of a broker that is away: nothing hangs on names."""
+    with suppress(ConnectionLostError, NotNowError, TimeoutError):
+        return await within(_ANSWER_SECONDS, names)
+    return {}
+
+
 async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
     """Brokers that answer soon, and what they say; all are asked together."""
     nodes = wire.nodes
@@ -364,8 +373,7 @@ def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:
     By Kafka's own principal builder. What it makes of a client certificate depends on the brokers'
     ``ssl.principal.mapping.rules``, so that is not known.
     """
-    securities = [cluster.security, *cluster.role_security.values()]
-    known = [_principal(security) for security in securities]
+    known = [_principal(of_role) for of_role in (cluster.security, *cluster.role_security.values())]
     return frozenset(name for name in known if name is not UNKNOWN), UNKNOWN not in known
 
 

@@ -1,11 +1,26 @@
-"""Who mmtool is for a cluster's authorizer, as far as the configuration tells."""
+"""Who mmtool is for a cluster's authorizer, as far as the configuration tells; and brokers that are away."""
+
+import asyncio
 
 import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import Pem, Sasl, Security
+from mmtool.kafka import fences
 from mmtool.kafka.fences import KafkaFences, own_principals
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.transactions import (
+    DescribedProducers,
+    DescribedTransaction,
+    DescribeProducersRequest,
+    ListedTransaction,
+    ListedTransactions,
+    ListTransactionsRequest,
+    ProducerState,
+)
 from mmtool.testing.fences import PASSWORD
+from mmtool.translation.types import TopicPartition
 
 PLAIN = Security(protocol="SASL_SSL", sasl=Sasl(mechanism="SCRAM-SHA-512", username="mm", password=PASSWORD))
 CERTIFICATE = Security(protocol="SSL", certificate=Pem(origin="me.pem", text="-"))
@@ -39,3 +54,49 @@ def test_who_mmtool_is_follows_from_how_it_connects(security, roles, own):
 
 def test_a_cluster_is_called_by_its_alias():
     assert KafkaFences(ClusterSettings(alias="east", bootstrap_servers="h:1"), 1.0).alias == "east"
+
+
+PLACE = TopicPartition("orders", 0)
+
+
+async def dies():
+    raise ConnectionLostError("connection refused")
+
+
+async def hangs():
+    await asyncio.sleep(60)
+
+
+class Brokers:
+    """Two; the first leads ``orders`` and coordinates its transaction, the other one is away."""
+
+    nodes = (1, 2)
+
+    def __init__(self, away):
+        self.away = away
+
+    async def refresh(self, *_):
+        return {}
+
+    def leader(self, *_):
+        return 1
+
+    async def send(self, node, request):
+        if node == 2:
+            await self.away()
+        if isinstance(request, DescribeProducersRequest):
+            return {PLACE: DescribedProducers(Code.NONE, [ProducerState(9, 0, 4, 1, 0, 17)])}
+        if isinstance(request, ListTransactionsRequest):
+            return ListedTransactions(Code.NONE, [ListedTransaction("pay", 9, "Ongoing")])
+        return {"pay": DescribedTransaction(Code.NONE, 9, 60_000, 5)}
+
+
+@pytest.mark.parametrize("away", [dies, hangs])
+def test_a_broker_that_is_away_keeps_no_transaction_of_others_from_being_waited_for(away, monkeypatch):
+    """It leads nothing that is asked about: all that it could tell of are names."""
+    monkeypatch.setattr(fences, "_ANSWER_SECONDS", 0.05)
+    port = KafkaFences(ClusterSettings(alias="east", bootstrap_servers="h:1"), 0.2)
+    monkeypatch.setattr(port._wire, "_cluster", Brokers(away))
+    monkeypatch.setattr(port._wire, "_started", True)
+    (found,) = port.open_transactions([PLACE])
+    assert (found.open_from, found.transactional_id) == (17, "pay")
