@@ -60,7 +60,11 @@ class WireBeside:
             UnreachableError: the cluster does not answer in time.
             Exception: whatever the question raises.
         """
-        return asyncio.run_coroutine_threadsafe(self._asked(question, what), _loop()).result()
+        asked = asyncio.run_coroutine_threadsafe(self._asked(question, what), _loop())
+        try:
+            return asked.result()
+        finally:
+            asked.cancel()  # whoever is interrupted goes on with something else, maybe the contrary
 
     async def _asked(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
         try:

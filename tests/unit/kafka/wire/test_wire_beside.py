@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import threading
 
 import pytest
 
@@ -36,3 +38,23 @@ def test_a_question_that_a_broker_leaves_unanswered_does_not_keep_the_next_one_f
     with pytest.raises(UnreachableError, match=r"east failed at asking: no answer within 0\.1 s"):
         wire.ask(HungOnce.answer, "asking")
     assert [wire.ask(HungOnce.answer, "asking") for _ in range(2)] == [2, 2]
+
+
+def test_who_is_interrupted_does_not_go_on_asking_behind_what_takes_it_back():
+    """A rule that a hung controller has not made yet was made behind its removal, and a mark set behind its lifting."""
+    wire, asked = WireBeside(HungOnce(), 10.0), []
+
+    async def again_and_again(_):
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        while True:
+            asked.append("deny")
+            await asyncio.sleep(0.005)
+
+    async def taken_back(_):
+        asked.append("remove")
+        await asyncio.sleep(0.05)
+
+    with pytest.raises(KeyboardInterrupt):
+        wire.ask(again_and_again, "changing ACLs")
+    wire.ask(taken_back, "changing ACLs")
+    assert asked[-1] == "remove"
