@@ -19,12 +19,12 @@ from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState
-from mmtool.failover.undo import Undoing
+from mmtool.failover.undo import look_at
 from mmtool.output import warn
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.steps import Mode, StepName, topics_of
-from mmtool.plan.undo import Undo, plan_undo
+from mmtool.plan.undo import Undo
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
+    from mmtool.failover.undo import Undoing
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
@@ -246,10 +247,7 @@ def rehearse_taking_back(
     """
     require(found, event)
     plans = found.operation.plan.groups if event is Event.ROLL_BACK else ()
-    undo = Undo.of(target.probe(), plans)
-    names = list(dict.fromkeys(one.group for one in undo.replaced))
-    standing, now = target.groups.describe(names), target.groups.commits(names)
-    undoing = Undoing(target, tuple(plan_undo(undo, now, standing)))
+    undoing = look_at(target, Undo.of(target.probe(), plans))
     others = list(others)
     since = _moved_since(found, others) if event is Event.ROLL_BACK else None
     said = _Said(found.operation_id, by, at_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
@@ -36,11 +36,15 @@ _NOT_SENT = Problem("not_sent", "not deleted, as not all others are restored")
 
 @dataclass(frozen=True, slots=True)
 class Undoing:
-    """What is to be put back, checked against the cluster a moment before this was made."""
+    """What is to be put back, checked against the cluster.
+
+    Attributes:
+        looked_at: When it was begun to look how groups stand, by the monotonic clock.
+    """
 
     cluster: ClusterPort
     groups: tuple[UndoGroup, ...]
-    looked_at: float = field(default_factory=time.monotonic)
+    looked_at: float
 
     @property
     def writable(self) -> bool:
@@ -100,14 +104,23 @@ def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
     """
     for cluster in clusters:
         if cluster.probe() == undo.cluster_id:
-            names = list(dict.fromkeys(one.group for one in undo.replaced))
-            standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
-            return Undoing(cluster, tuple(plan_undo(undo, now, standing)))
+            return look_at(cluster, undo)
     raise RefusedError(
         f"the file is about cluster {undo.cluster_id}, which is none of the flow's",
         remedy="name the flow that was moved, with -s and -t",
         code="wrong_cluster",
     )
+
+
+def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
+    """How groups stand now, and what of them can be put back.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer, or not us.
+    """
+    looked_at, names = time.monotonic(), list(dict.fromkeys(one.group for one in undo.replaced))
+    standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
+    return Undoing(cluster, tuple(plan_undo(undo, now, standing)), looked_at)
 
 
 def _undone(groups: GroupsPort, plan: UndoGroup, looked_at: float) -> Written:

@@ -90,6 +90,21 @@ def test_who_goes_on_while_putting_back_is_frozen_is_not_moved_back(undo, scene,
     assert "east.orders-0 was moved by somebody else just now" in ended.stdout
 
 
+def test_nor_is_who_goes_on_while_the_look_itself_is_slow(undo, scene, monkeypatch):
+    """A coordinator that hangs for some seconds, or thousands of groups."""
+    put_back, groups = undo("--execute", "--yes"), scene.target.groups
+
+    def slow(names, commits=groups.commits):
+        found = {name: dict(of) for name, of in commits(names).items()}
+        monkeypatch.setattr(groups, "commits", commits)
+        time.sleep(0.3)
+        committed(scene)[REMOTE[0]] = Commit(15)
+        return found
+
+    monkeypatch.setattr(groups, "commits", slow)
+    assert (put_back().code, committed(scene)) == (3, {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)})
+
+
 def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
     scene.target.groups.committed.clear()
     assert undo("--execute", "--yes")().code == 0
