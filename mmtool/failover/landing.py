@@ -215,7 +215,8 @@ class Landing:
         self.ways.journal.still_ours()
         found = self._found() if self.resumed else {}
         left = [plan for plan in self.plans if plan.group not in found]
-        self.results = (*found.values(), *commit_all(self.ways.target.groups, left).values())
+        sent = commit_all(self.ways.target.groups, left, still_ours=self.ways.journal.still_ours)
+        self.results = (*found.values(), *sent.values())
         nothing = len(self.results) == len(self.plans) and all(
             result.outcome is Outcome.REFUSED for result in self.results
         )

@@ -17,6 +17,7 @@ from mmtool.errors import (
     CheckFailedError,
     MmtoolError,
     NotAuthorisedError,
+    OwnedElsewhereError,
     PartlyAppliedError,
     RefusedError,
     UnreachableError,
@@ -25,7 +26,7 @@ from mmtool.kafka.ports import Problem
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.kafka.ports import GroupsPort
     from mmtool.plan.group_facts import Commit
@@ -127,8 +128,16 @@ def may_come(
     return _unanswered(sent).difference(stands)
 
 
+def _still_ours() -> None:
+    """Nobody else can have come."""
+
+
 def commit_all(
-    groups: GroupsPort, plans: Collection[GroupPlan], *, looked_at: float | None = None
+    groups: GroupsPort,
+    plans: Collection[GroupPlan],
+    *,
+    looked_at: float | None = None,
+    still_ours: Callable[[], None] = _still_ours,
 ) -> dict[str, Written]:
     """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
 
@@ -140,19 +149,31 @@ def commit_all(
         plans: Of each group.
         looked_at: When it was seen last that groups stand as the plans say, by the monotonic clock: where that is not
             fresh, each is looked at once more before its commit. None where something else keeps others out.
+        still_ours: Asked before each commit, since whoever is frozen between two of them may wake late; raises.
+
+    Raises:
+        OwnedElsewhereError: It is somebody else's by now.
     """
     silence = _Silence()
 
     def one(plan: GroupPlan) -> Written | tuple[GroupPlan, Mapping[TopicPartition, Problem]] | None:
+        not_sent = plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
         if silence.lasts() and plan.to_write():
-            return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
+            return not_sent
         if looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
             why = _why_not(groups, plan)
             if why is not None and why.name == UnreachableError.code:
                 silence.heard(dict.fromkeys(plan.to_write(), why))
-                return plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
+                return not_sent
             if why is not None:
                 return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))
+        try:
+            still_ours()
+        except OwnedElsewhereError:
+            raise
+        except MmtoolError:
+            silence.heard(not_sent[1])
+            return not_sent
         failed = _commit(groups, plan)
         silence.heard(failed)
         if is_silent(failed):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
-from mmtool.failover import emergency, failback
+from mmtool.failover import emergency, failback, writing
 from mmtool.failover.journal import Both
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import recorded
@@ -314,6 +314,32 @@ def test_who_was_frozen_while_another_host_ended_its_operation_changes_nothing_o
     with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
         frozen_at(scene, step, ended)()
     assert everything(scene) == there
+
+
+def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_no_more(scene, monkeypatch):
+    """Another host has finished it, the application was started, has read on and was stopped."""
+    scene.commits("zoo", "orders", 50)
+    scene.told("zoo", "orders", (50, 50), at_ms=int(time.time() * 1000))
+    rehearsal = emergency.rehearse(scene.side, GroupSelection(("app", "zoo")))
+    ways, journalist = scene.ways(rehearsal)
+    groups = scene.target.groups
+
+    def frozen(name, offsets, alter=groups.alter):
+        monkeypatch.setattr(groups, "alter", alter)
+        problems = alter(name, offsets)
+        since = on_record(scene, rehearsal.plan.operation_id)
+        others, log = scene.ways(rehearsal, since=since)
+        assert finish_forward(since, others, log)[0].error is None
+        scene.commits("zoo", "east.orders", 60, cluster=scene.target)
+        journalist.clock = lambda: time.time() + 60.0
+        return problems
+
+    monkeypatch.setattr(writing, "AT_ONCE", 1)
+    monkeypatch.setattr(groups, "alter", frozen)
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+        emergency.execute(rehearsal, ways, journalist)
+    assert groups.committed["zoo"] == {REMOTE: Commit(60)}
+    assert state_of(scene, rehearsal.plan.operation_id) is OperationState.COMPLETED
 
 
 def everything(scene):

@@ -5,7 +5,15 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.failover.writing import AT_ONCE, Outcome, failure_of_writing, write_group, write_groups
+from mmtool.failover.writing import (
+    AT_ONCE,
+    Outcome,
+    commit_all,
+    failure_of_writing,
+    read_back_all,
+    write_group,
+    write_groups,
+)
 from mmtool.insight.translation import translate_groups
 from mmtool.kafka.ports import Problem
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
@@ -181,6 +189,15 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
     assert codes == [None, 3, 6]
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
     assert failure_of_writing(write_groups(groups, [app])).exit_code == 7
+
+
+def test_what_nobody_can_say_is_still_ours_is_not_written(groups, plan):
+    def silent():
+        raise UnreachableError("the journal does not answer")
+
+    made = plan()
+    (result,) = read_back_all(groups, [made], commit_all(groups, [made], still_ours=silent))
+    assert (result.outcome, result.written, groups.committed) == (Outcome.REFUSED, frozenset(), {})
 
 
 class Silent:
