@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
 from mmtool.failover.diverged import TailKind
+from mmtool.failover.operation import TakenUpError
 from mmtool.failover.tail_replay import (
     BeforeReplay,
     before_replay,
@@ -173,8 +174,11 @@ class Salvage:
         tails = _only(tails, begun)
         try:
             if not self._is_there(begun):
-                replay_tail(self.home, self.tools.writer, tails, _before(begun), self._to)
+                ours = self.journal.still_ours
+                replay_tail(self.home, self.tools.writer, tails, _before(begun), self._to, still_ours=ours)
             self._close(dict(begun.parts))
+        except TakenUpError:
+            raise
         except MmtoolError as error:
             raise self._half_written(begun, tails, error) from error
 
@@ -184,6 +188,7 @@ class Salvage:
         return written == begun.records
 
     def _close(self, written: Written) -> None:
+        self.journal.still_ours()
         if self._replays:
             self.tools.passing.pass_over(
                 self.flow, {place: parts[-1].stop for place, parts in written.items()}

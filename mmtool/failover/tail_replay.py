@@ -77,6 +77,10 @@ def before_replay(
     return BeforeReplay(ends, tails.diverged_records)
 
 
+def _still_ours() -> None:
+    """Nobody else can have come."""
+
+
 def replay_tail(
     source: BatchesPort,
     target: AppendPort,
@@ -85,6 +89,7 @@ def replay_tail(
     to: Callable[[TopicPartition], TopicPartition],
     *,
     max_batch_bytes: int = _BATCH_BYTES,
+    still_ours: Callable[[], None] = _still_ours,
 ) -> dict[TopicPartition, int]:
     """Write the tail, and go on where an earlier process of the same operation was stopped: nothing is there twice.
 
@@ -95,6 +100,7 @@ def replay_tail(
         before: As `before_replay` told *before the first try*.
         to: From a partition of the source to one of the target.
         max_batch_bytes: What the topic takes.
+        still_ours: Asked before each batch, since whoever is frozen between two of them may wake late; raises.
 
     Returns:
         How many records each partition of the source has given, those of earlier tries among them.
@@ -120,6 +126,7 @@ def replay_tail(
             begin = _after(view, found.tail.start, there[place])
             there[place] = 0
             for batch in coalesce([view], position=begin, max_batch_bytes=max_batch_bytes, target_bytes=0):
+                still_ours()
                 target.append(place, batch)
     return given
 

@@ -184,6 +184,25 @@ def taken_back(case, event):
     take_back(rehearse, ways, log, case.scene.fence(since=one), give_up)
 
 
+def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behind_a_cancel(tmp_path):
+    """What is written then is passed over, and the mirror ships the rest: each record is away once."""
+    case = Salvaged(tmp_path, REPLAYED)
+    rehearsal = case.rehearsed()
+    ways, journalist = case.ways(rehearsal)
+
+    def frozen(place, batch, append=case.writer.append):
+        case.writer.append = append
+        append(place, batch)
+        taken_back(case, Event.CANCEL)
+        journalist.clock = lambda: time.time() + 60.0
+
+    case.writer.append = frozen
+    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+        case.executed(rehearsal, ways, journalist)
+    assert (case.there, case.scene.frontier) == (TAIL[:2], 12)
+    assert found(case).state is OperationState.CANCELLED
+
+
 def words(tmp_path, mode):
     """How many words an operation says, and so at how many places it can be killed."""
     if mode not in _SAID:
