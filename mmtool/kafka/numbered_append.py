@@ -1,6 +1,6 @@
 """Appending batches so that whoever comes after a crash can tell what is there already.
 
-A transactional id is claimed and never used for a transaction, as pumps do: it gives the same producer id to each
+A transactional id is claimed, as pumps do: it gives the same producer id to each
 process that claims it, with a higher epoch. Batches in a log that carry that producer id are therefore ours, whoever of
 us wrote them, and what is there need not be written again.
 """
@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.claims import claim, fence
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.own_log import append
 from mmtool.kafka.wire.beside import WireBeside
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.kafka.wire.scan import log_bounds, read_range
-from mmtool.kafka.wire.transactions import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.batches import BatchHeader, ReadyBatch
+    from mmtool.kafka.claims import Claim
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.transactions import ProducerIdentity
     from mmtool.translation.types import TopicId, TopicPartition
 
 T = TypeVar("T")
 
-_TRANSACTION_TIMEOUT_MS = 60_000
 _SECONDS_OF_A_LOOK = 600.0
 _CURES = {
     Code.MESSAGE_TOO_LARGE: "raise max.message.bytes of that topic",
@@ -70,10 +69,12 @@ class KafkaAppender:
         self._wire = WireBeside(wire_cluster(cluster, "append", role="producer"), seconds)
         # a look at what is there reads as much as was written
         self._looks = WireBeside(wire_cluster(cluster, "append-look", role="consumer"), _SECONDS_OF_A_LOOK)
-        self._claimed: ProducerIdentity | None = None
+        self._claimed: Claim | None = None
+        self._fenced: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}
 
     def appended(self, place: TopicPartition, since: int) -> int:
+        self._shut_out(place)
         writer = self._claim()
 
         async def count(cluster: WireCluster) -> int:
@@ -129,23 +130,26 @@ class KafkaAppender:
             return RefusedError(said, remedy=_CURES[Code(code)])
         return MmtoolError(said)
 
-    def _claim(self) -> ProducerIdentity:
+    def _claim(self) -> Claim:
         if self._claimed is None:
-            self._claimed = self._asked(self._wire, self._claiming, f"claiming {self._id}")
+            self._claimed = self._asked(
+                self._wire, lambda cluster: claim(cluster, self._id), f"claiming {self._id}"
+            )
         return self._claimed
 
-    async def _claiming(self, cluster: WireCluster) -> ProducerIdentity:
-        async def attempt() -> tuple[int, ProducerIdentity]:
-            node = await cluster.coordinator(self._id)
-            request = InitProducerIdRequest(self._id, _TRANSACTION_TIMEOUT_MS)
-            answer = await cluster.send(node, request, purpose="claim")
-            return answer.error_code, answer
+    def _shut_out(self, place: TopicPartition) -> None:
+        """Nothing that an earlier process has sent there arrives any more, however late: a broker may have hung.
 
-        code, claimed = await retrying(attempt, what=f"claim of {self._id} on {self._alias}")
-        cluster.check_denied(code, f"WRITE on transactional id {self._id}")
-        if code != Code.NONE:
-            raise MmtoolError(f"claim of {self._id} on {self._alias}: {name_of(code)}")
-        return claimed  # type: ignore[no-any-return]
+        Nobody was before the first claim; others leave a marker.
+        """
+        claimed = self._claim()
+        if claimed.epoch == 0 or place in self._fenced:
+            return
+        self.begin_again()
+        self._claimed = self._asked(
+            self._wire, lambda cluster: fence(cluster, self._id, claimed, {place}), f"fencing {place}"
+        )
+        self._fenced.add(place)
 
     def _asked(self, wire: WireBeside, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
         try:

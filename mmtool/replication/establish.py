@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.active_producers import active_producers_of_all
+from mmtool.kafka.claims import take_shards
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_producers
 from mmtool.kafka.unbooked import unbooked_of
 from mmtool.kafka.wire.offsets import LATEST
@@ -21,7 +22,6 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.documents import ShardRecord
 from mmtool.plan.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.assignment import ShardAssignment
-from mmtool.replication.claims import take_shards
 from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.resuming import ask_unbooked, resume_all
 from mmtool.replication.standing import Standing
@@ -33,10 +33,10 @@ from mmtool.translation.types import DownstreamOffset, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from mmtool.kafka.claims import Claim
     from mmtool.kafka.state_log import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.documents import ProducerRecord
-    from mmtool.replication.claims import Claim
     from mmtool.replication.context import FlowContext
     from mmtool.replication.standing import Place
     from mmtool.translation.blocks import Block

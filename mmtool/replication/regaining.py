@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
-from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.looking import Sayings
 from mmtool.replication.lost_state import check_led
 from mmtool.replication.pump.errors import FencedError, InDoubtError

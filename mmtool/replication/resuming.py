@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.kafka.claims import all_or_none
 from mmtool.kafka.unbooked import count_unbooked
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code
@@ -14,7 +15,6 @@ from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.topics import BEGIN_AGAIN
-from mmtool.replication.claims import all_or_none
 from mmtool.replication.mirror_log import DivergedError
 from mmtool.replication.origins import Origins
 from mmtool.replication.others import told_of_others
@@ -29,7 +29,7 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Mapping
 
-    from mmtool.replication.claims import Claim
+    from mmtool.kafka.claims import Claim
     from mmtool.replication.context import FlowContext
     from mmtool.replication.resume import Resumed
     from mmtool.replication.standing import Place, Standing

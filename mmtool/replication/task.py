@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.context import connect
 from mmtool.replication.establish import establish
 from mmtool.replication.pump.budget import Budget

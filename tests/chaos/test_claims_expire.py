@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.kafka.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.replication.claims import claim
 from mmtool.testing.batches import PlainRecord, batch_of
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.wire import NOW_MS, Wire, on_loop

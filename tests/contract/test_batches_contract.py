@@ -163,3 +163,16 @@ def test_whoever_was_replaced_appends_no_more(broker, topic_name):
     second.append(broker.place, ready(1, 1))
     with pytest.raises(Exception, match="somebody else goes on"):
         first.append(broker.place, ready(2, 1))
+
+
+def test_what_was_sent_by_whoever_was_replaced_does_not_arrive_behind_the_look(broker, topic_name):
+    """As out of the buffers of a broker that hung: it would be there twice, since it was not counted."""
+    broker.create(topic_name("batches"))
+    name = topic_name("op")
+    first, second = broker.appender(name), broker.appender(name)
+    first.append(broker.place, ready(0, 1))
+    assert second.appended(broker.place, 0) == 1
+    with pytest.raises(Exception, match="somebody else goes on"):
+        first.append(broker.place, ready(1, 1))
+    second.append(broker.place, ready(1, 1))
+    assert broker.appender(name).appended(broker.place, 0) == 2

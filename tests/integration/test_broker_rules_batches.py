@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, rebuild, view_of
+from mmtool.kafka.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.lab.cleaning import quick_cleaner
@@ -15,7 +16,6 @@ from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.lab.waiting import wait_until
-from mmtool.replication.claims import claim
 from mmtool.testing.batches import (
     CODECS,
     CONTROL,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from mmtool.kafka.claims import claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic
-from mmtool.replication.claims import claim
 from mmtool.testing.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
 
 LAST = (1 << 31) - 1

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 
 from mmtool.config import ClusterSettings
+from mmtool.kafka.claims import Claim
 from mmtool.kafka.numbered_append import KafkaAppender
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
-from mmtool.kafka.wire.transactions import ProducerIdentity
 from mmtool.testing.batches import ABORT, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import TARGET_ID, fetched
 from mmtool.translation.types import TopicPartition
@@ -51,7 +51,7 @@ class Log:
 
 def appended(monkeypatch, log):
     appender = KafkaAppender(ClusterSettings(alias="target", bootstrap_servers="nowhere:1"), "mmtool.x", 1.0)
-    monkeypatch.setattr(appender, "_claim", lambda: ProducerIdentity(Code.NONE, OURS, 2))
+    monkeypatch.setattr(appender, "_claim", lambda: Claim(OURS, 0))
     monkeypatch.setattr(appender, "_asked", lambda _wire, question, _what: asyncio.run(question(log)))
     return appender.appended(PLACE, 0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from mmtool.kafka.claims import Claim, fence
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, ProducerIdentity
-from mmtool.replication.claims import Claim, fence
 from mmtool.testing.mirror import TARGET_ID
 from mmtool.translation.types import TopicPartition
 

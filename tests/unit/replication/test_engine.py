@@ -11,10 +11,10 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.changes import compare
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import engine as driver
 from mmtool.replication import latecomers, regaining
-from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.engine import Engine
 from mmtool.replication.mirror_topics import TopicsView
 from mmtool.replication.pump.errors import FencedError, InDoubtError

@@ -11,10 +11,10 @@ import confluent_kafka
 import pytest
 
 from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.kafka.claims import all_or_none
 from mmtool.kafka.membership import Seat
 from mmtool.plan.status import FlowMember
 from mmtool.replication import ownership
-from mmtool.replication.claims import all_or_none
 from mmtool.replication.ownership import Ownership
 
 DENIED = NotAuthorisedError("READ on group g is denied")

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
+from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import regaining
-from mmtool.replication.claims import ClaimLostError
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.regaining import Regaining
 from mmtool.replication.standing import Standing

@@ -11,12 +11,12 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.claims import Claim
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication import resuming
-from mmtool.replication.claims import Claim
 from mmtool.replication.standing import Standing
 from mmtool.testing.mirror import SHARD, SOURCE_ID, TARGET_ID, assigned, fetched
 from mmtool.testing.paired_flow import PairedFlow
