@@ -45,6 +45,10 @@ class TakenUpError(OwnedElsewhereError):
     """Another process has gone on with this operation: what it has prepared, and its words, are that one's by now."""
 
 
+def nobody_else() -> None:
+    """What `Journalist.still_ours` is to who writes without a journal: nobody can have come between."""
+
+
 class StepLog(Protocol):
     """Who is told of each step, before it is done and after: the person watching, the journal.
 

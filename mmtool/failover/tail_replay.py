@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover.diverged import records_from
+from mmtool.failover.operation import nobody_else
 from mmtool.failover.tail_file import own_batches_of
 from mmtool.kafka.batches import coalesce, raw_records
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -77,10 +78,6 @@ def before_replay(
     return BeforeReplay(ends, tails.diverged_records)
 
 
-def _still_ours() -> None:
-    """Nobody else can have come."""
-
-
 def replay_tail(
     source: BatchesPort,
     target: AppendPort,
@@ -89,7 +86,7 @@ def replay_tail(
     to: Callable[[TopicPartition], TopicPartition],
     *,
     max_batch_bytes: int = _BATCH_BYTES,
-    still_ours: Callable[[], None] = _still_ours,
+    still_ours: Callable[[], None] = nobody_else,
 ) -> dict[TopicPartition, int]:
     """Write the tail, and go on where an earlier process of the same operation was stopped: nothing is there twice.
 

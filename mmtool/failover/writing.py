@@ -22,6 +22,7 @@ from mmtool.errors import (
     RefusedError,
     UnreachableError,
 )
+from mmtool.failover.operation import nobody_else
 from mmtool.kafka.ports import Problem
 from mmtool.translation.refusals import Reason
 
@@ -128,16 +129,12 @@ def may_come(
     return _unanswered(sent).difference(stands)
 
 
-def _still_ours() -> None:
-    """Nobody else can have come."""
-
-
 def commit_all(
     groups: GroupsPort,
     plans: Collection[GroupPlan],
     *,
     looked_at: float | None = None,
-    still_ours: Callable[[], None] = _still_ours,
+    still_ours: Callable[[], None] = nobody_else,
 ) -> dict[str, Written]:
     """One request for each group; what is settled by that, by group: where a part was refused, it is put back.
 

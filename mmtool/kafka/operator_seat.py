@@ -72,8 +72,9 @@ class KafkaOperatorSeat:
         Raises:
             OwnedElsewhereError, UnreachableError: somebody who lives, or nobody for long: the wait is over.
         """
-        holder = holder_now(self._target, self._group)
-        if not waiting.is_over(holder, time.monotonic()):
+        holder, now = holder_now(self._target, self._group), time.monotonic()
+        waiting.saw(holder, now)
+        if not waiting.is_over(now):
             return
         if holder is None:
             raise not_let_in(self._target.alias, self._group)

@@ -25,19 +25,26 @@ class SeatWait:
 
     Attributes:
         began: When, in seconds, by the clock that is asked later.
+        holder: Who had the seat at the last look; None where nobody did.
     """
 
     began: float
-    _holder: str = ""
+    holder: FlowMember | None = None
+    _lasting: str = ""
     _since: float = 0.0
 
-    def is_over(self, holder: FlowMember | None, now: float) -> bool:
-        """Whether it makes no sense to wait on, where the seat is somebody else's, or nobody's yet."""
-        if holder is None:
-            return now - self.began >= NOBODY_WAITS_SECONDS
-        if holder.client_id != self._holder:
-            self._holder, self._since = holder.client_id, now
-        return now - self.began >= NEWCOMER_WAITS_SECONDS and now - self._since >= _OUTLIVED_SECONDS
+    def saw(self, holder: FlowMember | None, now: float) -> None:
+        """That one has the seat now. While members come and go nobody does for a moment, and nobody has lost it."""
+        self.holder = holder
+        if holder is not None and holder.client_id != self._lasting:
+            self._lasting, self._since = holder.client_id, now
+
+    def is_over(self, now: float) -> bool:
+        """Whether it makes no sense to wait on, since the seat is somebody else's, or nobody's still."""
+        waited = now - self.began
+        if self.holder is None:
+            return waited >= NOBODY_WAITS_SECONDS
+        return waited >= NEWCOMER_WAITS_SECONDS and now - self._since >= _OUTLIVED_SECONDS
 
 
 def waits(holder: FlowMember | None) -> str:

@@ -77,10 +77,11 @@ class MirrorLog:
         behind = Behind([], [])
         async for view in self._read(last, self.bounds.log_end):
             header = view.header
-            if header.next_offset > known_to and header.producer_id not in self.ours:
+            is_new = header.next_offset > known_to
+            if is_new and header.producer_id not in self.ours:
                 _add(behind.others, max(header.base_offset, known_to), header.next_offset)
             if self._is_ours(view):
-                if header.next_offset > known_to:
+                if is_new:
                     behind.ours.append(view)
             elif header.base_offset <= last < min(known_to, header.next_offset):
                 at = await self.cut_at(DownstreamOffset(header.next_offset))

@@ -63,9 +63,8 @@ class Ownership:
             UnreachableError, NotAuthorisedError: the group cannot be joined.
         """
         waiting = SeatWait(self._loop.time())
-        waiting.is_over(
-            await self._holder(), waiting.began
-        )  # before our own joining hides it for some seconds
+        # before our own joining hides it for some seconds
+        waiting.saw(await self._holder(), waiting.began)
         self._seat.start()
         with suppress(TimeoutError):
             await self._wait(_SILENT_SECONDS)
@@ -76,9 +75,8 @@ class Ownership:
         if standby:
             await self._wait(None)
         elif not await self._held_by(waiting, self._holder):
-            owner = await self._holder()
             await self.release()
-            raise self._refusal(owner)
+            raise self._refusal(waiting.holder)
 
     def _refusal(self, owner: FlowMember | None) -> MmtoolError:
         if owner is None:
@@ -98,9 +96,9 @@ class Ownership:
         waiting = SeatWait(self._loop.time())
         self._seat.start()
         while not await self._held_by(waiting, self._other):
-            if (owner := await self._other()) is not None:
+            if waiting.holder is not None:
                 raise OwnedElsewhereError(
-                    f"flow {self._identity.name} was lost to {owner}",
+                    f"flow {self._identity.name} was lost to {waiting.holder}",
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
                 )
             self._seat.start()
@@ -111,7 +109,9 @@ class Ownership:
             with suppress(TimeoutError):
                 await self._wait(_LOOK_AT_HOLDER_SECONDS)
                 return True
-            if waiting.is_over(await holder(), self._loop.time()):
+            has_it, now = await holder(), self._loop.time()
+            waiting.saw(has_it, now)
+            if waiting.is_over(now):
                 return False
 
     async def _wait(self, seconds: float | None) -> None:
