@@ -6,13 +6,13 @@ import asyncio
 import threading
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.kafka.errors import unreachable
 from mmtool.threads import LookUps
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from mmtool.kafka.wire.cluster import WireCluster
 
@@ -33,6 +33,26 @@ def _the_loop() -> asyncio.AbstractEventLoop:
     loop.set_default_executor(LookUps())
     threading.Thread(target=loop.run_forever, name="wire", daemon=True).start()
     return loop
+
+
+class _Errand:
+    """A question on its way, on the loop's thread: an interrupt may come before the caller has anything to cancel."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+        self._given_up = False
+
+    async def run(self, question: Coroutine[Any, Any, T]) -> T:
+        if self._given_up:
+            question.close()
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await question
+
+    def give_up(self) -> None:
+        self._given_up = True
+        if self._task is not None:
+            self._task.cancel()
 
 
 class WireBeside:
@@ -60,11 +80,13 @@ class WireBeside:
             UnreachableError: the cluster does not answer in time.
             Exception: whatever the question raises.
         """
-        asked = asyncio.run_coroutine_threadsafe(self._asked(question, what), _loop())
+        loop, errand = _loop(), _Errand()
         try:
-            return asked.result()
-        finally:
-            asked.cancel()  # whoever is interrupted goes on with something else, maybe the contrary
+            return asyncio.run_coroutine_threadsafe(errand.run(self._asked(question, what)), loop).result()
+        except BaseException:
+            # whoever is interrupted goes on with something else, maybe the contrary
+            loop.call_soon_threadsafe(errand.give_up)
+            raise
 
     async def _asked(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
         try:

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.beside import WireBeside, _Errand
 
 
 class HungOnce:
@@ -58,3 +58,16 @@ def test_who_is_interrupted_does_not_go_on_asking_behind_what_takes_it_back():
         wire.ask(again_and_again, "changing ACLs")
     wire.ask(taken_back, "changing ACLs")
     assert asked[-1] == "remove"
+
+
+def test_a_question_that_is_given_up_before_it_began_is_never_asked():
+    """An interrupt may come between its being handed over and its first step."""
+    asked, errand = [], _Errand()
+
+    async def ask():
+        asked.append("deny")
+
+    errand.give_up()
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(errand.run(ask()))
+    assert asked == []
