@@ -13,6 +13,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import State
 from mmtool.plan.words import counted
 from mmtool.replication.lost_state import REBUILD
+from mmtool.replication.pump.presence import gone_for_good
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -36,17 +38,21 @@ async def refuse_lost_runs(
         blocks: The partitions whose offset runs are there.
 
     Raises:
-        RefusedError: some are not, though the target has their topic.
+        RefusedError: some are not, though both clusters have their topic; whether the file matches it or not, for it
+            may match it again.
     """
-    without = [
-        position
-        for place, position in positions.items()
-        if place not in blocks and position.downstream_position > 0 and position.state is not State.STARTING
-    ]
+    without = [p for place, p in positions.items() if place not in blocks and was_mirrored(p)]
     if not without:
         return
     there = await flow.target.refresh({position.target_topic for position in without})
-    lost = [p for p in without if p.target_topic in there and there[p.target_topic].error_code == Code.NONE]
+    gone = await gone_for_good(flow.source, {(p.topic, TopicId(p.topic_id)) for p in without})
+    lost = [
+        p
+        for p in without
+        if p.target_topic in there
+        and there[p.target_topic].error_code == Code.NONE
+        and (p.topic, p.topic_id) not in gone
+    ]
     if lost:
         first = min(lost, key=lambda position: (position.topic, position.partition))
         raise RefusedError(
@@ -56,3 +62,8 @@ async def refuse_lost_runs(
             remedy=REBUILD,
             code="runs_lost",
         )
+
+
+def was_mirrored(position: PositionRecord) -> bool:
+    """Whether records of it are on the target, as far as its pump has told."""
+    return position.downstream_position > 0 and position.state is not State.STARTING

@@ -26,10 +26,12 @@ from mmtool.plan.words import counted
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
 from mmtool.replication.establish import claim_blindly, doubtful
+from mmtool.replication.lost_runs import was_mirrored
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.stateful import (
     closed_records,
     flow_record,
@@ -193,7 +195,10 @@ async def _derive(
     origins = Origins.of(context.settings, context.identity, context.source)
     anew = control.flow is None
     rebuilt = Rebuilt(flow, named, anew, strays=sum(map(len, log.strays.values())))
-    for about in _partitions(flow):
+    past = _past(flow, control)
+    gone = await gone_for_good(context.source, {(about.source_topic, about.topic_id) for about in past})
+    here = [about for about in past if (about.source_topic, about.topic_id) not in gone]
+    for about in [*_partitions(flow), *here]:
         place = (about.topic_id, about.partition)
         healthy = place in log.keys and place not in log.broken
         if anew or about.source_topic in named or (not named and not healthy):
@@ -217,6 +222,29 @@ def _partitions(flow: FlowNow) -> list[MirroredPartition]:
         )
         for topic in flow.topics.values()
         for number in range(topic.partitions)
+    ]
+
+
+def _past(flow: FlowNow, control: ControlView) -> list[MirroredPartition]:
+    """What was mirrored and the file does not match any more; none where topics were named.
+
+    It may match them again, and without their maps all of their records would come a second time.
+    """
+    if flow.narrowed:
+        return []
+    identity, now = flow.identity, {(about.topic_id, about.partition) for about in _partitions(flow)}
+    return [
+        MirroredPartition(
+            identity.source_id,
+            identity.target_id,
+            TopicId(place[0]),
+            place[1],
+            position.topic,
+            position.target_topic,
+            flow.target_ids[position.target_topic],
+        )
+        for place, position in control.positions.items()
+        if place not in now and was_mirrored(position) and position.target_topic in flow.target_ids
     ]
 
 
@@ -263,7 +291,7 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
     doubt = doubtful(control) if control.flow is not None else set(range(count))
     topic = flow.identity.control_topic
     await write_documents(context, topic, [owner_record(owner)], tombstones=control.controls)
-    shards = await claim_blindly(context, _writable(flow, doubt, count), count, owner)
+    shards = await claim_blindly(context, _writable(flow, control, doubt, count), count, owner)
     found, log = await _derive(context, flow, rebuilt.named, control)
     if found.refusal is not None:
         raise found.refusal
@@ -288,10 +316,12 @@ def _pause() -> PauseRecord:
     return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
 
 
-def _writable(flow: FlowNow, doubt: Collection[int], count: int) -> dict[int, set[TopicPartition]]:
+def _writable(
+    flow: FlowNow, control: ControlView, doubt: Collection[int], count: int
+) -> dict[int, set[TopicPartition]]:
     """Where the last owner of a doubtful shard may still append: the books that would say it cannot be read."""
     places: dict[int, set[TopicPartition]] = {shard: set() for shard in doubt}
-    for about in _partitions(flow):
+    for about in [*_partitions(flow), *_past(flow, control)]:
         shard = shard_of(about.topic_id, about.partition, count)
         if shard in doubt and about.target_topic in flow.target_ids:
             places[shard].add(about.downstream)

@@ -19,6 +19,7 @@ from mmtool.kafka import own_records
 from mmtool.kafka.runs_log import read_runs_log
 from mmtool.kafka.state_log import read_control
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.group_facts import Commit
 from mmtool.replication import deriving, flow_moves
@@ -308,6 +309,33 @@ def test_runs_that_are_lost_or_damaged_are_derived_from_both_logs(made, fleet, s
     made.produce(plain)
     mirror(made.settings)
     assert [made.target(name) for name in (plain, holed)] == [made.source(name) for name in (plain, holed)]
+
+
+def test_lost_runs_of_what_the_file_does_not_match_any_more_are_derived_as_well_and_of_deleted_topics_not_asked_for(
+    made, fleet, settings, tmp_path, mmtool
+):
+    """A file may match them again, and their records must not come twice then."""
+    kept, left, gone = (f"{settings[2]}-{what}" for what in ("kept", "left", "gone"))
+    for topic in (kept, left, gone):
+        create_topic(made.up, topic)
+        made.produce(topic)
+    mirror(made.settings)
+    topic, records = runs_records(made)
+    for key, record in records.items():
+        if decode_block(record.value).about.source_topic in (left, gone):
+            write(made.down, topic, record.partition, key, None)
+    delete_topic(made.up, gone)
+    narrow = flow_of(fleet, tmp_path, FROM, TO, kept)
+    file = tmp_path / f"{FROM}-{TO}.properties"
+    narrowed = Flow(narrow, file, made.up, made.down, mmtool)
+
+    assert f"the offset runs of 1 partition are lost, as of {left}-0" in lost_runs(narrowed)
+    (row,) = narrowed.run("rebuild", "--execute", "--yes").rows
+    assert (row["topic"], row["action"], row["records_mapped"]) == (left, "rebuild", RECORDS)
+    assert lost_runs(narrowed) is None
+    made.produce(left)
+    mirror(made.settings)
+    assert made.target(left) == made.source(left)
 
 
 # --- cut off in the middle --------------------------------------------------------------------------------
