@@ -319,9 +319,9 @@ class Engine:
         await came_within(_IDLE_SECONDS, self.stop.wait())
 
     def _regain_lost(self) -> None:
-        """A seat is lost by a target that hangs, as well: whose it is now is asked before anything is given up."""
+        """What somebody else has by now, if they let it go again."""
         for run in self._present():
-            if run.ownership.lost.is_set():
+            if run.ownership.given_up.is_set():
                 self._regaining.begin(run)
 
     async def _round_once(self) -> None:
@@ -354,8 +354,8 @@ class Engine:
             raise
 
     def _must_stop(self) -> bool:
-        lost = any(run.ownership.lost.is_set() for run in self._present())
-        return self.stop.is_set() or self._is_done() or lost or self._regaining.has_failed
+        given_up = any(run.ownership.given_up.is_set() for run in self._present())
+        return self.stop.is_set() or self._is_done() or given_up or self._regaining.has_failed
 
     def _show(self) -> None:
         self.tick(self.runs)
@@ -370,7 +370,7 @@ class Engine:
         for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
             told = {row.told for row in mine}
-            if not told & {FENCED, AWAY} and not run.ownership.lost.is_set():
+            if not told & {FENCED, AWAY} and not run.ownership.given_up.is_set():
                 run.fold(mine, seconds)
             elif self.stop.is_set():
                 run.is_away = True

@@ -163,8 +163,8 @@ class FlowRun:
         await self.refresh()
 
     async def renew_claims(self) -> None:
-        """Claims every shard again once a day, between rounds."""
-        if time.monotonic() - self._claimed_at < _RENEW_SECONDS:
+        """Claims every shard again once a day, between rounds, while the flow is ours."""
+        if self.ownership.lost.is_set() or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
             return
         self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
         self._sequences.clear()

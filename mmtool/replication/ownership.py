@@ -11,17 +11,18 @@ from contextlib import suppress
 from os import getpid
 from typing import TYPE_CHECKING
 
-from mmtool.errors import OwnedElsewhereError
+from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, not_let_in, seat_holder
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import owner_client
-from mmtool.plan.seat_wait import SeatWait, waits
+from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
 from mmtool.threads import in_thread
+from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from mmtool.errors import MmtoolError
     from mmtool.plan.status import FlowMember
     from mmtool.replication.context import FlowContext
 
@@ -36,6 +37,10 @@ class Ownership:
     Attributes:
         held: Set while this process owns the flow.
         lost: Set when it stopped owning it, until it owns it again.
+        given_up: Set when what it runs has to end: the flow is somebody else's, or it was let in by nobody for long.
+
+    A. A seat that is lost ends nothing by itself: its coordinator may have died. Whoever takes it fences before it
+       writes, so that what goes on meanwhile is mirrored once or refused.
     """
 
     def __init__(self, flow: FlowContext) -> None:
@@ -52,6 +57,9 @@ class Ownership:
         )
         self.held = asyncio.Event()
         self.lost = asyncio.Event()
+        self.given_up = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self._is_left = False
 
     async def acquire(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Joins, and waits until this process owns the flow, as long as `SeatWait` says, or for ever as a standby.
@@ -102,6 +110,20 @@ class Ownership:
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
                 )
             self._seat.start()
+        self.given_up.clear()
+
+    async def _keep(self) -> None:
+        """Asks for the seat again; gives up where another has it, or nobody lets us in for a minute."""
+        until = self._loop.time() + NOBODY_WAITS_SECONDS
+        while self._loop.time() < until:
+            self._seat.start()
+            if await came_within(_LOOK_AT_HOLDER_SECONDS, self.held.wait()):
+                return
+            with suppress(MmtoolError, ConnectionLostError):  # who cannot be asked has told of nobody else
+                if await self._other() is not None:
+                    break
+        if self.lost.is_set():
+            self.given_up.set()
 
     async def _held_by(self, waiting: SeatWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
         """Whether the seat is ours before the wait is over, given who has it meanwhile."""
@@ -135,6 +157,9 @@ class Ownership:
 
     async def release(self) -> None:
         """Leaves the group."""
+        self._is_left = True
+        if self._keeping is not None:
+            self._keeping.cancel()
         await in_thread(self._seat.leave)
 
     def _changed(self, held: bool) -> None:
@@ -144,6 +169,8 @@ class Ownership:
     def _now(self, held: bool) -> None:
         (self.held.set if held else self.held.clear)()
         (self.lost.clear if held else self.lost.set)()
+        if not held and not self._is_left and (self._keeping is None or self._keeping.done()):
+            self._keeping = self._loop.create_task(self._keep())
 
 
 def _client_id() -> str:

@@ -18,6 +18,7 @@ from mmtool.testing.replicating import Bench, Stage
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 60
+HANGS_SECONDS = 15  # a session has 10, the controllers take 9
 NOBODY = -1  # Kafka's leader of what has none
 
 
@@ -68,6 +69,34 @@ def test_a_broker_of_either_side_that_dies_and_comes_back_loses_nothing_and_repe
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         asked = stage.prove_exact(process)
         measured(f"{asked} offsets translated after brokers of both sides had died")
+
+
+def coordinator_of_owners(cluster):
+    """The broker that knows who runs the only flow there."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    names = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
+    (owners,) = [name for name in names if re.fullmatch(r"mmtool\.[^.]+", name)]
+    return admin.describe_consumer_groups([owners])[owners].result(30).coordinator.id
+
+
+def test_a_coordinator_that_hangs_for_longer_than_a_session_takes_the_flow_from_nobody(
+    threes, tmp_path, measured
+):
+    """Until the controllers know of it nobody answers the owner's heartbeats. No round ends, no mirror is fenced."""
+    target = threes["target"]
+    with Stage(Bench(threes, tmp_path), f"seat-{os.getpid()}", replicas=3) as stage:
+        process = stage.start()
+        stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+        for _ in range(2):
+            hung = coordinator_of_owners(target)
+            target.pause_broker(hung)
+            time.sleep(HANGS_SECONDS)
+            target.resume_broker(hung)
+            seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
+            measured(f"the owners' coordinator hung for {HANGS_SECONDS} s: all moved {seconds:.1f} s after")
+        asked = stage.prove_exact(process)
+        assert "lost its claim" not in process.stderr
+    measured(f"{asked} offsets exact")
 
 
 def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(threes, tmp_path, measured):

@@ -49,7 +49,7 @@ class Run:
     def __init__(self, settings):
         self.name, self.answers = settings.name, True
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
-        self.ownership = SimpleNamespace(lost=asyncio.Event(), again=self._again)
+        self.ownership = SimpleNamespace(lost=asyncio.Event(), given_up=asyncio.Event(), again=self._again)
         self.standing = Standing({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
@@ -73,6 +73,7 @@ class Run:
     async def _again(self):
         await self._done("again")()
         self.ownership.lost.clear()
+        self.ownership.given_up.clear()
 
     async def _answers(self):
         return self.answers
@@ -358,6 +359,21 @@ def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_st
         return run.did.count("take"), run.closed, scene.said[-1]
 
     assert played(play) == (2, True, "c->b: owner of the flow; 0 partitions to mirror")
+
+
+def test_a_seat_that_is_lost_ends_nothing_until_it_is_given_up(played):
+    async def play(scene):
+        run = scene.runs["c->b"]
+        async with scene.running():
+            await until(scene.engine.ready.is_set)
+            run.ownership.lost.set()
+            await asyncio.sleep(0.05)
+            kept = scene.engine._must_stop(), "again" in run.did
+            run.ownership.given_up.set()
+            await until(lambda: "take in doubt" in run.did)
+        return kept, scene.said[-1]
+
+    assert played(play) == ((False, False), "c->b: lost its claim; waiting to own the flow again")
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 import confluent_kafka
 import pytest
 
-from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.claims import all_or_none
 from mmtool.kafka.membership import Seat
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.status import FlowMember
 from mmtool.replication import ownership
 from mmtool.replication.ownership import Ownership
@@ -71,6 +72,51 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_seat(monkeypa
         return mine.held.is_set()
 
     assert asyncio.run(scene())
+
+
+ANOTHER = FlowMember("host-1-pid-7", "10.0.0.8", holds=True)
+
+
+def given_up(monkeypatch, answers, back_after=None):
+    """Whether an owner that lost its seat gives up, told by each answer who has it meanwhile; and its tasks left."""
+    told = iter(answers)
+
+    async def seat_holder(*_):
+        if isinstance(answer := next(told), Exception):
+            raise answer
+        return answer
+
+    async def scene():
+        mine = Ownership(FLOW)
+        mine._now(True)
+        mine._now(False)
+        if back_after is not None:
+            asyncio.get_running_loop().call_later(back_after, mine._now, True)
+        await asyncio.sleep(0.5)
+        had = mine.given_up.is_set()
+        mine._seat.leave = lambda: mine._now(False)  # as a consumer that is closed says once more
+        await mine.release()
+        await asyncio.sleep(0)
+        return had, len(asyncio.all_tasks()) - 1
+
+    monkeypatch.setattr(ownership, "Seat", QuietSeat)
+    monkeypatch.setattr(ownership, "seat_holder", seat_holder)
+    monkeypatch.setattr(ownership, "_LOOK_AT_HOLDER_SECONDS", 0.02)
+    monkeypatch.setattr(ownership, "NOBODY_WAITS_SECONDS", 0.3)
+    return asyncio.run(scene())
+
+
+@pytest.mark.parametrize("answer", [None, UnreachableError("no answer"), ConnectionLostError("closed")])
+def test_an_owner_whose_seat_is_lost_gives_up_nothing_while_nobody_else_is_seen_to_have_it(
+    monkeypatch, answer
+):
+    """As when the coordinator's broker dies: until the controllers know it, no heartbeat is answered."""
+    assert given_up(monkeypatch, repeat(answer), back_after=0.2) == (False, 0)
+
+
+@pytest.mark.parametrize("answers", [[None, ANOTHER], repeat(None)])
+def test_it_gives_up_where_another_has_the_seat_or_nobody_lets_it_in(monkeypatch, answers):
+    assert given_up(monkeypatch, answers) == (True, 0)
 
 
 def newcomer(monkeypatch, holders):
