@@ -203,6 +203,8 @@ def _do(
     yes: bool,
 ) -> None:
     """Rehearsed, and executed when that was asked for, is possible, and changes anything."""
+    from mmtool.plan.words import counted
+
     columns = REBUILT if command == "flow rebuild" else COLUMNS
 
     def shown() -> Result:
@@ -215,7 +217,9 @@ def _do(
         talk("nothing was changed; add --execute to do it" if found.is_needed else "there is nothing to do")
         return
     rows = [row for row in found.rows if row.action != "keep"]
-    question = f"{command}: change what {found.flow.identity.name} has stored of {len(rows)} partitions"
+    question = (
+        f"{command}: change what {found.flow.identity.name} has stored of {counted(len(rows), 'partition')}"
+    )
     consent(question, yes=yes, about=shown)
     finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")

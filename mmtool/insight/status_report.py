@@ -9,7 +9,7 @@ from mmtool.errors import GateError
 from mmtool.output import human
 from mmtool.plan.documents import State
 from mmtool.plan.status import client_words, nobody
-from mmtool.plan.words import moment
+from mmtool.plan.words import counted, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -35,7 +35,7 @@ def headline(status: FlowStatus) -> str:
     """One flow in one line: who runs it, its partitions by state, the worst lag."""
     if all(row.topic is None for row in status.rows):
         return f"{status.name}: {'; '.join(row.reason for row in status.rows)}"
-    states = f"{len(status.rows)} partitions: {_states(status.rows)}"
+    states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows)}"
     said = [_run_by(status.facts), states, _lag(status.rows)]
     if status.groups:
         said.append(f"{status.groups} groups with checkpoints")

@@ -25,6 +25,7 @@ from mmtool.plan.topics import (
     source_denied,
     target_denied,
 )
+from mmtool.plan.words import counted
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
@@ -350,7 +351,7 @@ class MirrorTopics:
             if have < want:
                 reason = failed.get(remote, "no answer")
                 view.refused[name] = (
-                    f"target topic {remote} has {have} partitions, {want} are needed: {reason}"
+                    f"target topic {remote} has {counted(have, 'partition')}, {want} are needed: {reason}"
                 )
                 continue
             view.topics[name] = MirroredTopic(

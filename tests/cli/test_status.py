@@ -328,7 +328,7 @@ def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason
     for topic in ("new", "old"):
         scene.has(f"orders-{topic}", 0)
     for word in (
-        RefusedRecord("me", "orders", "target topic east.orders has 1 partitions, 2 are needed"),
+        RefusedRecord("me", "orders", "target topic east.orders has 1 partition, 2 are needed"),
         RefusedRecord("me", "orders-new", "target topic east.orders-new cannot be created"),
         RefusedRecord("an earlier one", "orders-old", "it could not be created"),
     ):

@@ -109,7 +109,7 @@ def test_a_topic_that_cannot_grow_is_halted_and_the_others_are_mirrored(bench, s
     ends = end_offsets(bench.fleet["target"].bootstrap, f"source.{other}")
     assert (answer.code, sum(ends.values())) == (6, 60)
     assert [(row["topic"], row["target_topic"]) for row in halted] == [(stubborn, f"source.{stubborn}")]
-    assert "has 1 partitions, 3 are needed" in halted[0]["reason"]
+    assert "has 1 partition, 3 are needed" in halted[0]["reason"]
     assert "AUTHORIZATION" in halted[0]["reason"]
     assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
 
