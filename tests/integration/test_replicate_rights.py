@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from confluent_kafka.admin import (
@@ -20,7 +21,7 @@ from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
@@ -36,6 +37,7 @@ GUARDED = Shape(
     }
 )
 ANY = AclOperation.ALL
+AWAY_SECONDS = 20  # a session has 10
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +139,44 @@ def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_
         measured(f"a right that came back: records {seconds:.1f} s later")
         answer = process.stop()
     assert (answer.code, answer.stderr.count("is halted:"), seconds < patience(30)) == (143, 1, True), (
+        answer.stderr
+    )
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("kind", "prefix", "operation"),
+    [
+        (ResourceType.GROUP, "mmtool.", AclOperation.READ),
+        (ResourceType.TRANSACTIONAL_ID, "mmtool.", AclOperation.WRITE),
+        (ResourceType.TOPIC, "mmtool-", AclOperation.WRITE),
+        (ResourceType.TOPIC, "mmtool-", AclOperation.DESCRIBE),
+        (ResourceType.TOPIC, "source.rights-", AclOperation.DESCRIBE),
+    ],
+    ids=["owners", "claims", "books", "own-topics", "mirrors"],
+)
+def test_what_the_flow_itself_needs_may_be_away_for_longer_than_a_session(
+    bench, deny, measured, kind, prefix, operation
+):
+    topic = written_topic(bench, f"away-{kind.name.lower()}-{operation.name.lower()}-{len(prefix)}", 1)
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+
+    def comes(count):
+        """As a consumer counts: a flow that could not write its books is fenced by itself, which leaves a marker."""
+        return wait_until(lambda: len(read_topic(target, f"source.{topic}")) == count, f"{count} records", 60)
+
+    with bench.start(bench.properties(topic)) as process:
+        comes(30)
+        deny(kind, prefix, operation)
+        produce(source, Load(topic, 10, 1, 200, first_sequence=30))
+        time.sleep(AWAY_SECONDS)
+        assert process.alive, process.wait(5).stderr
+        deny.give_back()
+        produce(source, Load(topic, 10, 1, 200, first_sequence=40))
+        seconds = comes(50)
+        measured(f"{operation.name} on {prefix} was away for {AWAY_SECONDS} s: records {seconds:.1f} s after")
+        answer = process.stop()
+    assert (answer.code, "Traceback" in answer.stderr, seconds < patience(30)) == (143, False, True), (
         answer.stderr
     )
 
