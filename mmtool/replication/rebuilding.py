@@ -195,17 +195,23 @@ async def _derive(
     origins = Origins.of(context.settings, context.identity, context.source)
     anew = control.flow is None
     rebuilt = Rebuilt(flow, named, anew, strays=sum(map(len, log.strays.values())))
-    past = _past(flow, control)
-    gone = await gone_for_good(context.source, {(about.source_topic, about.topic_id) for about in past})
-    here = [about for about in past if (about.source_topic, about.topic_id) not in gone]
-    for about in [*_partitions(flow), *here]:
+    meant = [
+        about
+        for about in [*_partitions(flow), *_past(flow, control)]
+        if anew or about.source_topic in named or not (named or _is_healthy(log, about))
+    ]
+    gone = await gone_for_good(context.source, {(about.source_topic, about.topic_id) for about in meant})
+    for about in [about for about in meant if (about.source_topic, about.topic_id) not in gone]:
         place = (about.topic_id, about.partition)
-        healthy = place in log.keys and place not in log.broken
-        if anew or about.source_topic in named or (not named and not healthy):
-            before = _frontier(log, place) if healthy else None
-            told = _told(control.positions.get(place))
-            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
+        before = _frontier(log, place) if _is_healthy(log, about) else None
+        told = _told(control.positions.get(place))
+        rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
     return rebuilt, log
+
+
+def _is_healthy(log: RunsLog, about: MirroredPartition) -> bool:
+    place = (about.topic_id, about.partition)
+    return place in log.keys and place not in log.broken
 
 
 def _partitions(flow: FlowNow) -> list[MirroredPartition]:
