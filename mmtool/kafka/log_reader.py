@@ -174,15 +174,16 @@ class _Ends:
         return {p for p in self._told if max(self.shown[p], self.read_to.get(p, 0)) >= self._told[p]}
 
     def _ask(self, partition: int) -> None:
-        """Who cannot tell yet is asked again."""
-        from confluent_kafka import KafkaException, TopicPartition
+        """Who cannot tell yet is asked again; so is librdkafka, which knows no leader once connections were cut."""
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         try:
             place = TopicPartition(self._topic, partition)
             _, end = self._consumer.get_watermark_offsets(place, timeout=_END_SECONDS, cached=False)
             self._told[partition] = end
         except KafkaException as error:
-            if kind_of(error.args[0].code()) is not Kind.AWAY:
+            code = error.args[0].code()
+            if kind_of(code) is not Kind.AWAY and code != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  as above
                 raise
 
 

@@ -36,8 +36,8 @@ START_SECONDS = 60.0
 PATIENCE_SECONDS = 90.0
 """From the last fault's end until it is done: a hang in the middle of a write is told of after 40 to 60 s."""
 
-_SAID = frozenset({3, 4, 6, 7, 9, 10})
-"""Ends that the contract knows of for what the faults do."""
+_SAID = frozenset({0, 3, 4, 6, 7, 9, 10})
+"""Ends that the contract knows of for what the faults do; a rollback that ends well is followed by the line again."""
 _ON = re.compile(r"mmtool failover (resume|rollback) (?:\(or cancel\) )?([\w-]*\d[\w-]*)")
 
 

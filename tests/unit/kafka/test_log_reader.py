@@ -93,9 +93,12 @@ def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to(mon
 
 
 CANNOT_TELL = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
+CUT_OFF = KafkaError(
+    KafkaError._UNKNOWN_PARTITION
+)  # what librdkafka says while no broker has told it the leader
 
 
-@pytest.mark.parametrize("told", [(8,), (CANNOT_TELL, CANNOT_TELL, 8)])
+@pytest.mark.parametrize("told", [(8,), (CANNOT_TELL, CANNOT_TELL, 8), (CUT_OFF, CUT_OFF, 8)])
 def test_what_a_leader_that_was_elected_a_moment_ago_does_not_show_yet_is_read_all_the_same(told):
     """Else an operation that is past its return would seem to be before it (KIP-207)."""
     seems_to_end = [Message(0, 5), end_of(0, 6)]
