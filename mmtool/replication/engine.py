@@ -321,7 +321,7 @@ class Engine:
     def _regain_lost(self) -> None:
         """What somebody else has by now, if they let it go again."""
         for run in self._present():
-            if run.ownership.given_up.is_set():
+            if run.ownership.is_given_up:
                 self._regaining.begin(run)
 
     async def _round_once(self) -> None:
@@ -354,7 +354,7 @@ class Engine:
             raise
 
     def _must_stop(self) -> bool:
-        given_up = any(run.ownership.given_up.is_set() for run in self._present())
+        given_up = any(run.ownership.is_given_up for run in self._present())
         return self.stop.is_set() or self._is_done() or given_up or self._regaining.has_failed
 
     def _show(self) -> None:
@@ -370,7 +370,7 @@ class Engine:
         for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
             told = {row.told for row in mine}
-            if not told & {FENCED, AWAY} and not run.ownership.given_up.is_set():
+            if not told & {FENCED, AWAY} and not run.ownership.is_given_up:
                 run.fold(mine, seconds)
             elif self.stop.is_set():
                 run.is_away = True

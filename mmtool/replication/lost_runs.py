@@ -28,33 +28,13 @@ async def refuse_lost_runs(
     positions: Mapping[tuple[str, int], PositionRecord],
     blocks: Collection[tuple[str, int]],
 ) -> None:
-    """Refuses to mirror what is mirrored already, and not known any more.
-
-    A pump stores a partition's first block before its first position, and ``flow forget`` strikes out both.
-
-    Args:
-        flow: Whose.
-        positions: What the flow has on record, by topic id and partition.
-        blocks: The partitions whose offset runs are there.
+    """Refuses to mirror what is mirrored already, and not known any more: as `lost_runs`.
 
     Raises:
-        RefusedError: some are not, though both clusters have their topic; whether the file matches it or not, for it
-            may match it again.
+        RefusedError: there are some.
     """
-    without = [p for place, p in positions.items() if place not in blocks and was_mirrored(p)]
-    if not without:
-        return
-    there = await flow.target.refresh({position.target_topic for position in without})
-    gone = await gone_for_good(flow.source, {(p.topic, TopicId(p.topic_id)) for p in without})
-    lost = [
-        p
-        for p in without
-        if p.target_topic in there
-        and there[p.target_topic].error_code == Code.NONE
-        and (p.topic, p.topic_id) not in gone
-    ]
-    if lost:
-        first = min(lost, key=lambda position: (position.topic, position.partition))
+    if lost := await lost_runs(flow, positions, blocks):
+        first = min(lost.values(), key=lambda position: (position.topic, position.partition))
         raise RefusedError(
             f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, as of"
             f" {first.topic}-{first.partition}, which was mirrored up to offset {first.upstream_position}:"
@@ -62,6 +42,35 @@ async def refuse_lost_runs(
             remedy=REBUILD,
             code="runs_lost",
         )
+
+
+async def lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> dict[tuple[str, int], PositionRecord]:
+    """What was mirrored, and is not known any more, though both clusters have its topic.
+
+    Whether the file matches it or not: it may match it again. A pump stores a partition's first block before its first
+    position, and ``flow forget`` strikes out both.
+
+    Args:
+        flow: Whose.
+        positions: What the flow has on record, by topic id and partition.
+        blocks: The partitions whose offset runs are there.
+    """
+    without = {place: p for place, p in positions.items() if place not in blocks and was_mirrored(p)}
+    if not without:
+        return {}
+    there = await flow.target.refresh({p.target_topic for p in without.values()})
+    gone = await gone_for_good(flow.source, {(p.topic, TopicId(p.topic_id)) for p in without.values()})
+    return {
+        place: p
+        for place, p in without.items()
+        if p.target_topic in there
+        and there[p.target_topic].error_code == Code.NONE
+        and (p.topic, p.topic_id) not in gone
+    }
 
 
 def was_mirrored(position: PositionRecord) -> bool:

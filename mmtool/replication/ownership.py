@@ -37,7 +37,6 @@ class Ownership:
     Attributes:
         held: Set while this process owns the flow.
         lost: Set when it stopped owning it, until it owns it again.
-        given_up: Set when what it runs has to end: the flow is somebody else's, or it was let in by nobody for long.
 
     A. A seat that is lost ends nothing by itself: its coordinator may have died. Whoever takes it fences before it
        writes, so that what goes on meanwhile is mirrored once or refused.
@@ -57,7 +56,6 @@ class Ownership:
         )
         self.held = asyncio.Event()
         self.lost = asyncio.Event()
-        self.given_up = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._is_left = False
 
@@ -110,10 +108,14 @@ class Ownership:
                     remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
                 )
             self._seat.start()
-        self.given_up.clear()
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether what it runs has to end: the flow is somebody else's, or it was let in by nobody for long."""
+        return self.lost.is_set() and self._keeping is not None and self._keeping.done()
 
     async def _keep(self) -> None:
-        """Asks for the seat again; gives up where another has it, or nobody lets us in for a minute."""
+        """Asks for the seat again; ends where we have it, where another has it, or nobody lets us in for a minute."""
         until = self._loop.time() + NOBODY_WAITS_SECONDS
         while self._loop.time() < until:
             self._seat.start()
@@ -121,9 +123,7 @@ class Ownership:
                 return
             with suppress(MmtoolError, ConnectionLostError):  # who cannot be asked has told of nobody else
                 if await self._other() is not None:
-                    break
-        if self.lost.is_set():
-            self.given_up.set()
+                    return
 
     async def _held_by(self, waiting: SeatWait, holder: Callable[[], Awaitable[FlowMember | None]]) -> bool:
         """Whether the seat is ours before the wait is over, given who has it meanwhile."""

@@ -26,12 +26,11 @@ from mmtool.plan.words import counted
 from mmtool.replication.context import connect
 from mmtool.replication.deriving import derive_partition
 from mmtool.replication.establish import claim_blindly, doubtful
-from mmtool.replication.lost_runs import was_mirrored
+from mmtool.replication.lost_runs import lost_runs, was_mirrored
 from mmtool.replication.origins import Origins
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.pump.books import store_records
 from mmtool.replication.pump.errors import FencedError, InDoubtError
-from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.stateful import (
     closed_records,
     flow_record,
@@ -46,7 +45,7 @@ from mmtool.translation.derive import NOTHING_TOLD, Told
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.runs_log import RunsLog
@@ -195,63 +194,36 @@ async def _derive(
     origins = Origins.of(context.settings, context.identity, context.source)
     anew = control.flow is None
     rebuilt = Rebuilt(flow, named, anew, strays=sum(map(len, log.strays.values())))
-    meant = [
-        about
-        for about in [*_partitions(flow), *_past(flow, control)]
-        if anew or about.source_topic in named or not (named or _is_healthy(log, about))
-    ]
-    gone = await gone_for_good(context.source, {(about.source_topic, about.topic_id) for about in meant})
-    for about in [about for about in meant if (about.source_topic, about.topic_id) not in gone]:
-        place = (about.topic_id, about.partition)
-        before = _frontier(log, place) if _is_healthy(log, about) else None
-        told = _told(control.positions.get(place))
-        rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
+    healthy = log.keys.keys() - log.broken
+    lost = {} if flow.narrowed else await lost_runs(context, control.positions, healthy)
+    for place, about in _partitions(flow, lost).items():
+        if anew or about.source_topic in named or not (named or place in healthy):
+            before = _frontier(log, place) if place in healthy else None
+            told = _told(control.positions.get(place))
+            rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
     return rebuilt, log
 
 
-def _is_healthy(log: RunsLog, about: MirroredPartition) -> bool:
-    place = (about.topic_id, about.partition)
-    return place in log.keys and place not in log.broken
-
-
-def _partitions(flow: FlowNow) -> list[MirroredPartition]:
+def _partitions(
+    flow: FlowNow, past: Mapping[tuple[str, int], PositionRecord]
+) -> dict[Place, MirroredPartition]:
+    """The flow's present partitions, and those of ``past``, of topics that its file may not match any more."""
     identity = flow.identity
-    return [
-        MirroredPartition(
+    names = {(TopicId(topic_id), n): (p.topic, p.target_topic) for (topic_id, n), p in past.items()}
+    for topic in flow.topics.values():
+        present = topic.name, flow.remote(topic.name)
+        names |= {(topic.topic_id, number): present for number in range(topic.partitions)}
+    return {
+        place: MirroredPartition(
             identity.source_id,
             identity.target_id,
-            topic.topic_id,
-            number,
-            topic.name,
-            flow.remote(topic.name),
-            flow.target_ids.get(flow.remote(topic.name), TopicId("")),
+            *place,
+            source,
+            target,
+            flow.target_ids.get(target, TopicId("")),
         )
-        for topic in flow.topics.values()
-        for number in range(topic.partitions)
-    ]
-
-
-def _past(flow: FlowNow, control: ControlView) -> list[MirroredPartition]:
-    """What was mirrored and the file does not match any more; none where topics were named.
-
-    It may match them again, and without their maps all of their records would come a second time.
-    """
-    if flow.narrowed:
-        return []
-    identity, now = flow.identity, {(about.topic_id, about.partition) for about in _partitions(flow)}
-    return [
-        MirroredPartition(
-            identity.source_id,
-            identity.target_id,
-            TopicId(place[0]),
-            place[1],
-            position.topic,
-            position.target_topic,
-            flow.target_ids[position.target_topic],
-        )
-        for place, position in control.positions.items()
-        if place not in now and was_mirrored(position) and position.target_topic in flow.target_ids
-    ]
+        for place, (source, target) in names.items()
+    }
 
 
 def _told(position: PositionRecord | None) -> Told:
@@ -327,8 +299,9 @@ def _writable(
 ) -> dict[int, set[TopicPartition]]:
     """Where the last owner of a doubtful shard may still append: the books that would say it cannot be read."""
     places: dict[int, set[TopicPartition]] = {shard: set() for shard in doubt}
-    for about in [*_partitions(flow), *_past(flow, control)]:
-        shard = shard_of(about.topic_id, about.partition, count)
+    past = {} if flow.narrowed else {place: p for place, p in control.positions.items() if was_mirrored(p)}
+    for place, about in _partitions(flow, past).items():
+        shard = shard_of(*place, count)
         if shard in doubt and about.target_topic in flow.target_ids:
             places[shard].add(about.downstream)
     return places

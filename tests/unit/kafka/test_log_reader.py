@@ -93,9 +93,8 @@ def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to(mon
 
 
 CANNOT_TELL = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
-CUT_OFF = KafkaError(
-    KafkaError._UNKNOWN_PARTITION
-)  # what librdkafka says while no broker has told it the leader
+# librdkafka's word while no broker has told it the leader
+CUT_OFF = KafkaError(KafkaError._UNKNOWN_PARTITION)
 
 
 @pytest.mark.parametrize("told", [(8,), (CANNOT_TELL, CANNOT_TELL, 8), (CUT_OFF, CUT_OFF, 8)])

@@ -49,7 +49,7 @@ class Run:
     def __init__(self, settings):
         self.name, self.answers = settings.name, True
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
-        self.ownership = SimpleNamespace(lost=asyncio.Event(), given_up=asyncio.Event(), again=self._again)
+        self.ownership = SimpleNamespace(lost=asyncio.Event(), is_given_up=False, again=self._again)
         self.standing = Standing({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
@@ -73,7 +73,7 @@ class Run:
     async def _again(self):
         await self._done("again")()
         self.ownership.lost.clear()
-        self.ownership.given_up.clear()
+        self.ownership.is_given_up = False
 
     async def _answers(self):
         return self.answers
@@ -369,7 +369,7 @@ def test_a_seat_that_is_lost_ends_nothing_until_it_is_given_up(played):
             run.ownership.lost.set()
             await asyncio.sleep(0.05)
             kept = scene.engine._must_stop(), "again" in run.did
-            run.ownership.given_up.set()
+            run.ownership.is_given_up = True
             await until(lambda: "take in doubt" in run.did)
         return kept, scene.said[-1]
 

@@ -93,7 +93,7 @@ def given_up(monkeypatch, answers, back_after=None):
         if back_after is not None:
             asyncio.get_running_loop().call_later(back_after, mine._now, True)
         await asyncio.sleep(0.5)
-        had = mine.given_up.is_set()
+        had = mine.is_given_up
         mine._seat.leave = lambda: mine._now(False)  # as a consumer that is closed says once more
         await mine.release()
         await asyncio.sleep(0)
