@@ -38,7 +38,7 @@ def headline(status: FlowStatus) -> str:
     states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows)}"
     said = [_run_by(status.facts), states, _lag(status.rows)]
     if status.groups:
-        said.append(f"{status.groups} groups with checkpoints")
+        said.append(f"{counted(status.groups, 'group')} with checkpoints")
     return f"{status.name}: {'; '.join(said)}"
 
 
