@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.kafka.synced import KafkaSynced
-from mmtool.lab.artifacts import KAFKA_VERSION
+from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
@@ -274,7 +274,7 @@ def _show(topic: str, results: Results) -> None:
     print(f"\n{topic.removeprefix('rereads-')}: {results.written[topic]}\n")
     heads = (
         "lag of the group",
-        f"MirrorMaker 2 {KAFKA_VERSION}",
+        f"MirrorMaker 2 {MIRROR_MAKER_VERSION}",
         "age of its checkpoint",
         "mmtool, by MirrorMaker 2's topics",
         "(its bound)",

@@ -37,7 +37,7 @@ Brokers = Annotated[
 KafkaVersion = Annotated[
     str | None,
     typer.Option(
-        "--kafka-version", metavar="VERSION", help="Which Kafka to run. As before here, else 4.3.1."
+        "--kafka-version", metavar="VERSION", help="Which Kafka to run. As before here, else 4.4.0."
     ),
 ]
 PrintConfig = Annotated[

@@ -21,7 +21,12 @@ from mmtool.errors import MmtoolError
 from mmtool.folders import cache_root, one_at_a_time
 from mmtool.lab.java import java_binary
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = "4.4.0"
+"""Brokers and tools, where nobody asks for another version."""
+
+MIRROR_MAKER_VERSION = "4.3.1"
+"""The newest `connect-mirror` that is published: there is none of 4.4.0."""
+
 RESOLVE_SECONDS = 600
 _MANIFEST = "manifest.json"
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")  # the slf4j-api generation that Kafka 3.x and 4.x bring
@@ -58,7 +63,7 @@ def is_cached(version: str = KAFKA_VERSION) -> bool:
     return bool(_cached(_broker_bundle(version).folder))
 
 
-def mirror_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+def mirror_classpath(version: str = MIRROR_MAKER_VERSION) -> list[Path]:
     """The jars that run ``org.apache.kafka.connect.mirror.MirrorMaker``.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.artifacts import KAFKA_VERSION, mirror_classpath
+from mmtool.lab.artifacts import MIRROR_MAKER_VERSION, mirror_classpath
 from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import LeashedProcess, java_command
 from mmtool.lab.waiting import wait_until
@@ -35,7 +35,7 @@ class MirrorMaker:
         properties: str,
         directory: Path,
         *,
-        version: str = KAFKA_VERSION,
+        version: str = MIRROR_MAKER_VERSION,
         jvm: Sequence[str] = JVM,
     ) -> None:
         self.file = directory / "connect-mirror-maker.properties"

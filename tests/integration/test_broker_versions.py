@@ -1,0 +1,43 @@
+"""Other versions of Kafka than the lab's own, on either side: what is mirrored and translated is the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.lab.checker import compare_topics
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic
+from mmtool.testing.exactness import wrong_translations
+from mmtool.testing.replicating import Bench
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PAIRS = (("3.9.1", "4.3.1"), ("4.3.1", "3.9.1"))
+_LOAD = Load("orders", 2_000, 2, 200, transactions=Transactions("orders", records=50, abort_every=3))
+
+
+@pytest.fixture(params=PAIRS, ids="-to-".join)
+def bench(request, tmp_path):
+    clusters = zip(("source", "target"), request.param, strict=True)
+    fleet = Fleet([Cluster(name, tmp_path / name, Shape(version=version)) for name, version in clusters])
+    with fleet:
+        yield Bench(fleet, tmp_path)
+
+
+def test_each_pair_of_versions_mirrors_every_record_and_translates_every_offset(bench):
+    source, target = bench.fleet["source"], bench.fleet["target"]
+    create_topic(source.bootstrap, _LOAD.topic, _LOAD.partitions)
+    produce(source.bootstrap, _LOAD)
+    properties = bench.properties(_LOAD.topic)
+    flow = bench.flow(properties)
+
+    answer = bench.catch_up(properties)
+
+    assert answer.code == 0, answer.stderr
+    remote = flow.remote_topic(_LOAD.topic)
+    verdicts = compare_topics(source.bootstrap, _LOAD.topic, target.bootstrap, remote)
+    assert [verdict.is_identical for verdict in verdicts.values()] == [True, True]
+    asked, wrong = wrong_translations(flow, source, target, [_LOAD.topic])
+    assert (asked > 2_000, list(wrong)) == (True, [])
