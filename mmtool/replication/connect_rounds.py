@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Self
 
+from mmtool.errors import UsageError
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_rounds import attempt_number
 from mmtool.replication.task import run_task
@@ -32,6 +34,17 @@ class ConnectRounds:
 
     @classmethod
     def open(cls, master: str) -> Self:
+        """Connects to ``sc://host:port``.
+
+        Raises:
+            UsageError: What Spark Connect needs beside plain pyspark is not installed.
+        """
+        missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
+        if missing:
+            raise UsageError(
+                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, not installed here",
+                remedy="pip install 'mmtool[connect]'",
+            )
         from pyspark.sql import SparkSession
 
         return cls(SparkSession.builder.appName("mmtool").remote(master).getOrCreate())

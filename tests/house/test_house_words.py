@@ -74,9 +74,14 @@ def test_every_dependency_is_pinned_to_one_version(root):
 
 def test_every_declared_dependency_has_its_pin(root):
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"].values()
+    declared = {
+        normal(re.match(r"[\w.-]+", name)[0])
+        for names in (project["dependencies"], *extras)
+        for name in names
+    }
     pinned = {normal(pin.split("==")[0]) for pin in (root / "constraints.txt").read_text().splitlines()}
-    assert {normal(re.match(r"[\w.-]+", name)[0]) for name in declared} <= pinned
+    assert declared - pinned == {"mmtool"}  # an extra that holds another
 
 
 def normal(name):
