@@ -1,7 +1,9 @@
 # The whole house in a few words. Every target builds .venv first, from constraints.txt.
 #
 #   make demo              two embedded clusters, real data, replication, failover, proof
-#   make test              the standard test suite, real brokers included
+#   make unit              what needs neither Java nor brokers: under a minute
+#   make test              the standard test suite: unit tests, and the promises on real brokers, MirrorMaker 2 and Spark
+#   make test-all          the rest, but for chaos
 #   make lint              ruff, formatting, mypy
 #   make test-chaos        seeded faults, and the laws tried on many more examples: two hours
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
@@ -12,7 +14,7 @@
 #   make clean             everything that can be built again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint test-chaos chaos-seeds bench bench-rereads completions docs clean
+.PHONY: help demo unit test test-all lint test-chaos chaos-seeds bench bench-rereads completions docs clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -24,12 +26,23 @@ help:
 demo: .venv/.stamp
 	$(BIN)/mmtool demo
 
+# The markers of pyproject.toml make the tiers. What starts a JVM is real; of that, a promise is tested by `make test`.
+REAL := (kafka or spark or java)
+
+unit: .venv/.stamp
+	$(PYTEST) -m "not chaos and not $(REAL)" -n 2 --hypothesis-profile=quick -q
+
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting.
-test: .venv/.stamp
-	@$(BIN)/python -m mmtool.replication.spark_archive > /dev/null & \
-	  $(PYTEST) -m "not chaos" -n 3 --dist loadfile --no-loadscope-reorder --durations=15; \
+BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark_archive > /dev/null & \
+	  $(PYTEST) -m "$(1)" -n 3 --dist loadfile --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
+
+test: .venv/.stamp
+	$(call BESIDE_ARCHIVE,not chaos and (promise or not $(REAL)))
+
+test-all: .venv/.stamp
+	$(call BESIDE_ARCHIVE,not chaos and not promise and $(REAL))
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 _CLUSTERS = pytest.StashKey[Fleet]()
 _MEASURED = pytest.StashKey[list[str]]()
 _SLOW = ("chaos", "integration", "contract")
+_REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
 _HERE = Path(__file__).parent
 _counter = itertools.count(1)
 
 
+settings.register_profile("quick", max_examples=15, deadline=None)
 settings.register_profile("standard", max_examples=60, deadline=None)
 settings.register_profile("deep", max_examples=500, deadline=None)
 settings.load_profile("standard")
@@ -42,8 +44,9 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "fleet" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.kafka)
+        for fixture, marker in _REAL.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
     items.sort(key=_slowness)
 
 

@@ -44,6 +44,7 @@ def test_status_looks_and_warns_of_a_dead_broker(mmtool, half_dead):
     )
 
 
+@pytest.mark.java
 def test_a_directory_that_cannot_be_made_is_a_usage_error(mmtool, tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "lab"
@@ -64,6 +65,7 @@ def test_where_no_directory_can_be_no_lab_runs(mmtool, tmp_path, verb):
     assert (ended.code, "no lab runs in" in ended.stderr) == (0, True)
 
 
+@pytest.mark.java
 def test_a_cache_that_cannot_be_written_is_a_usage_error(mmtool, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

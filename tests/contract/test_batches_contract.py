@@ -88,7 +88,7 @@ def broker(fleet):
     return OnBroker(fleet["source"])
 
 
-@pytest.fixture(params=["fake", "broker"])
+@pytest.fixture(params=["fake", pytest.param("broker", marks=pytest.mark.kafka)])
 def side(request):
     return request.getfixturevalue(request.param)
 

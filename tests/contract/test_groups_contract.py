@@ -89,7 +89,7 @@ def broker(fleet):
     return OnBroker(fleet["source"])
 
 
-@pytest.fixture(params=["fake", "broker"])
+@pytest.fixture(params=["fake", pytest.param("broker", marks=pytest.mark.kafka)])
 def side(request):
     return request.getfixturevalue(request.param)
 
@@ -349,7 +349,7 @@ def test_a_commit_under_an_open_transaction_is_not_called_stable(broker, topic_n
     assert groups.commits([group], stable=True)[group] == {at(topic): Commit(5)}
 
 
-@pytest.mark.parametrize("side", ["broker"], indirect=True)
+@pytest.mark.parametrize("side", [pytest.param("broker", marks=pytest.mark.kafka)], indirect=True)
 def test_what_is_written_carries_no_leader_epoch(broker, side, topic, group):
     """Written offsets carry none: a consumer would wait for ever for an epoch of another cluster."""
     broker.cluster.groups.alter(group, {at(topic): Commit(1)})

@@ -88,7 +88,7 @@ def broker(fleet, topic_name):
     return OnBroker(fleet["target"], topic_name("east"))
 
 
-@pytest.fixture(params=["fake", "broker"])
+@pytest.fixture(params=["fake", pytest.param("broker", marks=pytest.mark.kafka)])
 def side(request):
     return OnFake() if request.param == "fake" else request.getfixturevalue("broker")
 

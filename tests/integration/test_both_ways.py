@@ -10,7 +10,7 @@ from mmtool.testing.lookups import flow_facts
 from mmtool.translation.answers import Exact
 from mmtool.translation.types import UpstreamOffset
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 WAYS = (SIDES, SIDES[::-1])
 PATIENCE_SECONDS = 60.0

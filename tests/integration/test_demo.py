@@ -12,7 +12,7 @@ import pytest
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.processes import MmtoolProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 SECONDS = 400.0  # 40 s on two idle cores
 GROUPS = ["billing", "shipping", "reporting"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mmtool.testing.replicating import Bench
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PATIENCE_SECONDS = 60
 PARTITIONS, FIRST, BURST = 3, 300, 1_200

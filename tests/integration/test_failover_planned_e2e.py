@@ -21,7 +21,7 @@ from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import run_mmtool
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PARTITIONS = 3
 GROUPS = {"fresh": 0, "slow": 137, "quick": 555, "done": None}

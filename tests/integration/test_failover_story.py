@@ -22,7 +22,7 @@ from mmtool.testing.processes import run_mmtool
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PARTITIONS, FIRST, TAIL, BORN = 3, 300, 40, 120
 """Records at home, that diverged, and that were born away; by topic."""

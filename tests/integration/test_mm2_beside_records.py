@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PATIENCE_SECONDS = 30
 EVERY_SECOND = {

@@ -26,7 +26,7 @@ from mmtool.testing.segments import data_batches, stored_batches
 if TYPE_CHECKING:
     from mmtool.testing.processes import Answer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 YEAR_MS = 365 * 24 * 3_600_000
 SINGLES = 400

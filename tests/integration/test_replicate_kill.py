@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.testing.replicating import Stage
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 FIRST_RECORD_SECONDS = 30.0
 

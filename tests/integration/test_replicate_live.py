@@ -16,7 +16,7 @@ from mmtool.lab.watching import wait_for_new_records
 from mmtool.testing.replicating import Stage
 from mmtool.testing.segments import stored_bytes
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PATIENCE_SECONDS = 60
 APPLIED_SECONDS = 5

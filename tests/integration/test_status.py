@@ -15,7 +15,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PATIENCE_SECONDS = 60
 SESSION_SECONDS = 10

@@ -12,7 +12,7 @@ from mmtool.lab.topics import end_offsets, topics_of
 from mmtool.testing.exactness import stored_maps
 from mmtool.testing.replicating import Stage
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 PATIENCE_SECONDS = 60
 COPIED = 150  # records in every partition of a topic, before anybody takes over

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from mmtool.testing.processes import Answer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 SECONDS = 30.0
 

@@ -15,6 +15,8 @@ from mmtool.lab.artifacts import broker_classpath, cache_folder, is_cached
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.java
+
 VERSION = "0.0.1"
 _SETTINGS = """<ivysettings><settings defaultResolver="files"/><resolvers>
 <filesystem name="files" m2compatible="true">

@@ -63,11 +63,13 @@ def drained(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.java
 def test_where_mirror_maker_runs_the_flow_it_is_refused_and_not_tried_for_ever(drained):
     with pytest.raises(OwnedElsewhereError, match="somebody has the flow"):
         drained("mirror_maker")
 
 
+@pytest.mark.java
 def test_an_owner_that_comes_in_between_is_watched_in_the_end(drained):
     assert len(drained("owned_elsewhere")) > 1
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire import cluster, scan
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
+from mmtool.kafka.wire.cluster import (
+    PATIENCE_SECONDS,
+    ConnectionLostError,
+    OutOfRangeError,
+    UnreadableLogError,
+)
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.offsets import LATEST, ListedOffset
@@ -150,10 +154,10 @@ def test_what_no_asking_brings_back_is_told_at_once(code, error):
     assert read(refused(code), LOG) == (error, f"orders-0 of west: {code.name}")
 
 
-def listed(*codes):
+def listed(*codes, seconds=PATIENCE_SECONDS):
     """What is listed of the log's end where the leader answers with these codes in turn."""
     leader = Leader(*(ListedOffset(code, 42 if code == Code.NONE else -1) for code in codes))
-    return asyncio.run(scan.list_offsets(leader, {PLACE: LATEST}, read_committed=False))
+    return asyncio.run(scan.list_offsets(leader, {PLACE: LATEST}, read_committed=False, seconds=seconds))
 
 
 @pytest.mark.parametrize(
@@ -171,10 +175,9 @@ def test_an_offset_that_is_not_known_yet_is_waited_for(code):
     assert listed(code, code, Code.NONE) == {PLACE: 42}
 
 
-def test_an_offset_that_stays_unknown_is_no_partition_that_is_gone(monkeypatch):
-    monkeypatch.setattr(scan, "retrying", partial(cluster.retrying, seconds=0))
+def test_an_offset_that_stays_unknown_is_no_partition_that_is_gone():
     with pytest.raises(UnreachableError, match=r"orders-0 of west: OFFSET_NOT_AVAILABLE$"):
-        listed(Code.OFFSET_NOT_AVAILABLE)
+        listed(Code.OFFSET_NOT_AVAILABLE, seconds=0)
 
 
 @pytest.mark.parametrize("code", [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNSUPPORTED_FOR_MESSAGE_FORMAT])
