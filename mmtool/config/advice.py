@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.clientkeys import SECURITY_KEYS, UNUSED_SECURITY_KEYS, client_keys, librdkafka_name
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
-from mmtool.config.scopes import ROLES
+from mmtool.config.scopes import ROLES, part_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,11 @@ _ARROW = re.compile(r"(.+?)->(.+)")
 _UNIT = re.compile(r".+\.(topics|groups)")
 
 
+def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
+    """Whether mmtool reads a key's value."""
+    return any(_is_known(scope, name, prefix) for scope, name, prefix in _readings(key, aliases))
+
+
 def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
     """A warning for every key that does nothing, a problem for what must not be ignored."""
     adviser = _Adviser(scopes, aliases, report)
@@ -69,7 +74,7 @@ class _Adviser:
 
     def look_at(self, entry: Entry) -> None:
         """A key is fine when one reading of it is: an alias may look like the start of another key."""
-        readings = list(self._readings(entry.key))
+        readings = list(_readings(entry.key, self.aliases))
         if any(_is_known(scope, name, prefix) for scope, name, prefix in readings):
             self._note_client_key(entry, readings)
             return
@@ -86,15 +91,6 @@ class _Adviser:
         if self.no_effect:
             self.report.note(f"client settings without effect here: {', '.join(self.no_effect)}")
 
-    def _readings(self, key: str) -> Iterator[tuple[str, str, str]]:
-        """(scope, name, prefix) for each way to read a key, longest prefix first."""
-        flows = [(f"{source}->{target}.", "flow") for source, target in permutations(self.aliases, 2)]
-        prefixes = flows + [(f"{alias}.", "alias") for alias in self.aliases]
-        for prefix, scope in sorted(prefixes, key=lambda pair: -len(pair[0])):
-            if key.startswith(prefix):
-                yield scope, key[len(prefix) :], prefix
-        yield "global", key, ""
-
     def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         for scope, name, _ in readings:
             role, property_name = _client_property(scope, name)
@@ -110,13 +106,15 @@ class _Adviser:
     def _connect(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         """Not needed, unless it changes which records arrive or what is in them."""
         name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
+        part = part_of_key(entry.key, self.aliases)
+        report = self.report if part is None else self.report.of(part)
         if name == "transforms" and entry.value.strip():
-            self.report.refused(
+            report.refused(
                 entry,
                 "mmtool copies records as they are and runs no transformations: take the key out to go on",
             )
         elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
-            self.report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
+            report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
         else:
             self.not_needed.append(entry.key)
 
@@ -162,6 +160,16 @@ class _Adviser:
 
     def _flow_name(self) -> str:
         return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
+
+
+def _readings(key: str, aliases: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """(scope, name, prefix) for each way to read a key, longest prefix first."""
+    flows = [(f"{source}->{target}.", "flow") for source, target in permutations(aliases, 2)]
+    prefixes = flows + [(f"{alias}.", "alias") for alias in aliases]
+    for prefix, scope in sorted(prefixes, key=lambda pair: -len(pair[0])):
+        if key.startswith(prefix):
+            yield scope, key[len(prefix) :], prefix
+    yield "global", key, ""
 
 
 def _ends(text: str) -> Iterator[str]:

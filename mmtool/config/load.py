@@ -7,25 +7,26 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmtool.config.advice import advise
+from mmtool.config.advice import advise, has_meaning
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import PropertiesFile, read_properties
 from mmtool.config.report import Report
-from mmtool.config.scopes import ROLES, Clients, Scopes, Side
-from mmtool.config.security import read_security
+from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key
+from mmtool.config.security import PROTOCOLS, read_security
+from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
+from mmtool.config.templates import looks_like_variable, unsubstituted
 from mmtool.config.values import parse_list
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config.properties import Entry
-    from mmtool.config.report import Finding
-
-_PORTS = 1 << 16
+    from mmtool.config.report import Finding, Part
+    from mmtool.config.settings import Security
 
 
 def load_settings(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -62,6 +63,7 @@ def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
         report.warn(entry, "stands more than once: the last one counts")
     scopes = Scopes(_resolved(file, environ, report))
     settings = _settings(scopes, report)
+    report.keep_errors_of(_needed(settings.flows))
     report.raise_problems()
     return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)
 
@@ -84,30 +86,59 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
 
 
 def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
+    """The entries with their placeholders replaced; a value that is none is said before anything else about it."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
     resolver = Resolver.declared_in(raw, environ)
+    aliases = tuple(filter(None, parse_list(raw.get("clusters", ""))))
     entries = {}
     for key, entry in file.entries.items():
-        try:
-            entries[key] = replace(entry, value=resolver.resolve(entry.raw))
-        except UnresolvedError as error:
-            report.refused(entry, str(error))
-            entries[key] = entry
+        part = part_of_key(key, aliases)
+        there = report if part is None else report.of(part)
+        entries[key] = _resolved_entry(entry, resolver, there, needed=has_meaning(key, aliases))
     return entries
+
+
+def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed: bool) -> Entry:
+    sentence = unsubstituted(entry.key, entry.raw)
+    if sentence and needed:
+        report.unusable(entry, sentence)
+    elif sentence:
+        report.warn_only(entry, sentence)
+    elif looks_like_variable(entry.key, entry.raw):
+        report.warn(entry, "begins with $ and is used as it stands; `${env:NAME}` reads the environment")
+    if sentence:
+        return entry
+    try:
+        return replace(entry, value=resolver.resolve(entry.raw))
+    except UnresolvedError as error:
+        report.unusable(entry, str(error))
+    return entry
 
 
 def _settings(scopes: Scopes, report: Report) -> Settings:
     aliases = _aliases(scopes, report)
-    clusters = {alias: _cluster(alias, scopes, scopes.cluster(alias), report) for alias in aliases}
+    clusters = {
+        alias: _cluster(alias, scopes, scopes.cluster(alias), report.of((alias,))) for alias in aliases
+    }
     flows = {
-        f"{source}->{target}": _flow(source, target, scopes, report)
+        f"{source}->{target}": _flow(source, target, scopes, report.of((source, target)))
         for source, target in permutations(aliases, 2)
     }
     flows = {name: _paired(flow, flows) for name, flow in flows.items()}
     advise(scopes, aliases, report)
     return Settings(
-        path=report.path, clusters=clusters, flows=_enabled(flows, scopes), all_flows=tuple(flows.values())
+        path=report.path,
+        clusters=clusters,
+        flows=_enabled(flows, scopes),
+        all_flows=tuple(flows.values()),
+        faults={name: faults for name, flow in flows.items() if (faults := report.faults(_needed((flow,))))},
     )
+
+
+def _needed(flows: Iterable[FlowSettings]) -> frozenset[Part]:
+    """The flows and their clusters, as a report knows them."""
+    pairs = [(flow.source.alias, flow.target.alias) for flow in flows]
+    return frozenset(pairs) | frozenset((alias,) for pair in pairs for alias in pair)
 
 
 def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
@@ -143,7 +174,8 @@ def _cluster(alias: str, scopes: Scopes, clients: Clients, report: Report) -> Cl
     common = read_security(clients.common, report)
     securities = {role: read_security(clients.roles[role], report) for role in ROLES}
     bootstrap = _bootstrap(alias, clients, report)
-    servers = {role: _servers(clients.roles[role].get("bootstrap.servers")) for role in ROLES}
+    servers = {role: _servers(clients.roles[role].get("bootstrap.servers"), report) for role in ROLES}
+    _compare_protocols(clients, {"": common} | securities, report)
     cluster_id = scopes.entries.get(f"{alias}.{CLUSTER_ID}")
     return ClusterSettings(
         alias=alias,
@@ -160,25 +192,40 @@ def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
     """``A.bootstrap.servers``, or a role's own when only those are there."""
     found = [properties.get("bootstrap.servers") for properties in (clients.common, *clients.roles.values())]
     for entry in found:
-        if entry is not None and not all(map(_is_server, filter(None, parse_list(entry.value)))):
-            report.expected(entry, "a comma list of host:port")
-    for entry in found:
-        servers = _servers(entry)
+        servers = _servers(entry, report)
         if servers:
             return servers
-    report.problem(f"{alias}.bootstrap.servers: expected a comma list of host:port")
+    if not any(found):
+        report.problem(f"{alias}.bootstrap.servers: expected a comma list of host:port")
     return ""
 
 
-def _is_server(server: str) -> bool:
-    """Whether it names a port: librdkafka would take 9092 for one that is missing, Java's clients refuse it.
+def _servers(entry: Entry | None, report: Report) -> str:
+    """What Kafka's clients make of it; empty when it is not there, or cannot be used."""
+    if entry is None:
+        return ""
+    try:
+        servers = parse_servers(entry.value).text
+    except ValueError as error:
+        report.expected(entry, "a comma list of host:port" if entry.has_placeholder else str(error))
+        return ""
+    if not servers:
+        report.expected(entry, "a comma list of host:port")
+    return servers
 
-    Of a placeholder that leads nowhere that is said already.
-    """
-    host, _, port = server.rpartition(":")
-    return "${" in server or (bool(host) and port.isascii() and port.isdecimal() and 0 < int(port) < _PORTS)
 
-
-def _servers(entry: Entry | None) -> str:
-    """What Kafka's clients make of it: nothing between two commas is no server."""
-    return ",".join(filter(None, parse_list(entry.value))) if entry else ""
+def _compare_protocols(clients: Clients, securities: Mapping[str, Security], report: Report) -> None:
+    """A protocol in front of a server is passed over, as by Java's clients; one that says otherwise is told of."""
+    sides = [(clients.common, securities[""]), *((clients.roles[role], securities[role]) for role in ROLES)]
+    for properties, security in sides:
+        entry = properties.get("bootstrap.servers")
+        try:
+            named = parse_servers(entry.value).protocols if entry else ()
+        except ValueError:
+            continue
+        other = [protocol for protocol in named if protocol in PROTOCOLS and protocol != security.protocol]
+        if entry is not None and other:
+            report.warn(
+                entry,
+                f"says {other[0]}, but security.protocol is {security.protocol}, which holds, as in MirrorMaker 2",
+            )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from mmtool.config.properties import Entry
+
+Part = tuple[str] | tuple[str, str]
+"""What reads a key: one cluster by its alias, or one flow by its two aliases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +62,31 @@ class InvalidConfigError(ConfigError):
         self.findings = findings
 
 
+@dataclass(slots=True)
+class _Store:
+    """Findings with the parts of the file that they concern (None: the whole file), and the keys that are settled."""
+
+    found: dict[Finding, frozenset[Part] | None] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+
+
 class Report:
     """Findings, each once: a global key is read again for every flow."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, part: Part | None = None, store: _Store | None = None) -> None:
+        """Start a report; ``part`` and ``store`` are for `of`."""
         self.path = path
-        self._findings: dict[Finding, None] = {}
+        self._part = part
+        self._store = store or _Store()
+
+    def of(self, part: Part) -> Report:
+        """The same report, for findings that concern one cluster or one flow."""
+        return Report(self.path, part, self._store)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """By line; those about the whole file come last."""
-        return tuple(sorted(self._findings, key=lambda f: float("inf") if f.line is None else f.line))
+        return tuple(sorted(self._store.found, key=lambda f: float("inf") if f.line is None else f.line))
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,16 +105,43 @@ class Report:
         """A key that cannot be honoured; its value is not quoted."""
         self._add("error", entry, f": {sentence}")
 
+    def unusable(self, entry: Entry, sentence: str) -> None:
+        """A value that is not one at all; nothing else is said about its key."""
+        self.refused(entry, sentence)
+        self._store.settled.add(entry.key)
+
     def problem(self, sentence: str) -> None:
-        """A problem of the file as a whole."""
-        self._findings[Finding("error", self.path, None, None, sentence)] = None
+        """A problem of the file as a whole, or of this report's part."""
+        self._put(Finding("error", self.path, None, None, sentence))
 
     def warn(self, entry: Entry, sentence: str) -> None:
         self._add("warning", entry, f": {sentence}")
 
+    def warn_only(self, entry: Entry, sentence: str) -> None:
+        """A warning after which nothing else is said about the key."""
+        self.warn(entry, sentence)
+        self._store.settled.add(entry.key)
+
     def note(self, sentence: str, *, usual: bool = False) -> None:
         """A warning about the file as a whole."""
-        self._findings[Finding("warning", self.path, None, None, sentence, usual)] = None
+        self._put(Finding("warning", self.path, None, None, sentence, usual))
+
+    def faults(self, parts: Collection[Part]) -> tuple[str, ...]:
+        """The errors that concern one of these parts, as sentences."""
+        return tuple(
+            finding.sentence
+            for finding in self.findings
+            if finding.severity == "error" and _concerns(self._store.found[finding], parts)
+        )
+
+    def keep_errors_of(self, needed: Collection[Part]) -> None:
+        """Make warnings of the errors that concern none of these parts, nor the whole file."""
+        found = self._store.found
+        for finding, parts in list(found.items()):
+            if finding.severity == "error" and not _concerns(parts, needed):
+                del found[finding]
+                message = f"{finding.message} (no enabled flow needs it)"
+                found[replace(finding, severity="warning", message=message)] = parts
 
     def raise_problems(self) -> None:
         """Stop here if there are problems.
@@ -104,8 +149,23 @@ class Report:
         Raises:
             InvalidConfigError: There are some.
         """
-        if any(finding.severity == "error" for finding in self._findings):
+        if any(finding.severity == "error" for finding in self._store.found):
             raise InvalidConfigError(self.findings)
 
     def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str) -> None:
-        self._findings[Finding(severity, self.path, entry.line, entry.key, message)] = None
+        if entry.key not in self._store.settled:
+            self._put(Finding(severity, self.path, entry.line, entry.key, visible(message)))
+
+    def _put(self, finding: Finding) -> None:
+        found = self._store.found
+        known = found.get(finding, frozenset())
+        found[finding] = None if known is None or self._part is None else known | {self._part}
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters spelled out: a carriage return as ``\r``."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _concerns(parts: frozenset[Part] | None, needed: Collection[Part]) -> bool:
+    return parts is None or not parts.isdisjoint(needed)

@@ -6,10 +6,11 @@ Matching is by plain prefix, as in MM2: an alias may contain anything, dots and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
 from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config.properties import Entry
 
@@ -28,6 +29,19 @@ def is_security_key(name: str) -> bool:
 def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
     """The entries under a prefix, without it."""
     return {key[len(prefix) :]: entry for key, entry in entries.items() if key.startswith(prefix)}
+
+
+def part_of_key(key: str, aliases: Iterable[str]) -> tuple[str] | tuple[str, str] | None:
+    """The flow or the cluster that alone needs a key, by the longest prefix.
+
+    None for a global key, and for ``S->T.enabled``: which flows run is a matter of the whole file.
+    """
+    known = tuple(aliases)
+    prefixes: dict[str, tuple[str] | tuple[str, str]] = {f"{alias}.": (alias,) for alias in known}
+    prefixes |= {f"{source}->{target}.": (source, target) for source, target in permutations(known, 2)}
+    held = [prefix for prefix in prefixes if key.startswith(prefix)]
+    longest = max(held, key=len, default="")
+    return None if key == f"{longest}enabled" else prefixes.get(longest)
 
 
 @dataclass(frozen=True, slots=True)

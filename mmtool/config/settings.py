@@ -14,7 +14,7 @@ from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
 from mmtool.config.values import Start
-from mmtool.errors import UsageError
+from mmtool.errors import ConfigError, UsageError
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX, DefaultPolicy, IdentityPolicy, RenamePolicy
 
 OWN_TOPIC_PREFIX = "mmtool-"
@@ -279,6 +279,7 @@ class Settings(_Frozen):
         clusters: By alias, in the order of ``clusters``.
         flows: The enabled ones, in the order in which the file enables them.
         all_flows: Every ordered pair of aliases, enabled or not.
+        faults: Why pairs that are not enabled cannot be used, by ``A->B``: an error only when such a pair is named.
         warnings: Sentences for stderr; they name keys, never values of unknown keys.
     """
 
@@ -286,6 +287,7 @@ class Settings(_Frozen):
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[FlowSettings, ...]
     all_flows: tuple[FlowSettings, ...]
+    faults: Mapping[str, tuple[str, ...]] = {}
     warnings: tuple[str, ...] = ()
 
     def secrets(self) -> frozenset[str]:
@@ -298,7 +300,11 @@ class Settings(_Frozen):
     @property
     def heartbeats_only(self) -> tuple[FlowSettings, ...]:
         """Pairs that are not enabled and whose heartbeats are on, which is their default: MM2 beats for them too."""
-        return tuple(flow for flow in self.all_flows if not flow.enabled and flow.emit_heartbeats)
+        return tuple(
+            flow
+            for flow in self.all_flows
+            if not flow.enabled and flow.emit_heartbeats and flow.name not in self.faults
+        )
 
     def one(self, source: str | None, target: str | None) -> FlowSettings:
         """The flow that ``-s`` and ``-t`` mean, for commands that work on one.
@@ -338,7 +344,8 @@ class Settings(_Frozen):
         runs can be read and failed over. Naming one, or none, gives enabled flows only.
 
         Raises:
-            UsageError: An alias is unknown, both are the same, or no flow is left.
+            UsageError: An alias is unknown, both are the same, or no flow is left; or one is named whose settings
+                cannot be used.
         """
         for option, alias in (("--source", source), ("--target", target)):
             if alias is not None and alias not in self.clusters:
@@ -357,6 +364,11 @@ class Settings(_Frozen):
         if not chosen:
             raise UsageError(
                 self._nothing_enabled(source, target), remedy=self._how_to_enable(source, target)
+            )
+        faults = [fault for flow in chosen for fault in self.faults.get(flow.name, ())]
+        if faults:
+            raise ConfigError(
+                "\n".join(dict.fromkeys(faults)), remedy="`mmtool config check` lists everything"
             )
         return chosen
 

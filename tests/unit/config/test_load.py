@@ -396,16 +396,6 @@ def test_an_example_of_kafkas_own_kind_loads_without_a_warning(load):
     assert isinstance(settings.path, Path)
 
 
-@pytest.mark.parametrize("servers", ["a", "a:1,b", "a:", ":1", "a:kafka", "a:0", "a:99999"])
-def test_a_server_without_a_port_is_refused_by_its_line(load, servers):
-    head = f"clusters = A, B\nA.bootstrap.servers = {servers}\nB.bootstrap.servers = [::1]:65535\n"
-    with pytest.raises(ConfigError) as refused:
-        load("A->B.enabled = true\n", head=head)
-    said = f":2: A.bootstrap.servers = {servers}: expected a comma list of host:port"
-    assert refused.value.message.endswith(said)
-    assert "\n" not in refused.value.message
-
-
 def test_nothing_between_two_commas_is_no_server(load):
     head = "clusters = A, B\nA.bootstrap.servers = a:1, ,a:2,\nB.bootstrap.servers = b:1\n"
     assert only_flow(load("A->B.enabled = true\n", head=head)).source.bootstrap_servers == "a:1,a:2"

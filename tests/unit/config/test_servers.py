@@ -1,0 +1,86 @@
+"""``bootstrap.servers`` means what it means to Java's clients (the answers are those of kafka-clients 4.3.1)."""
+
+import pytest
+
+from mmtool.config.servers import parse_servers
+from mmtool.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("a:1", "a:1"),
+        (" a:1 , b:2,", "a:1,b:2"),
+        ("a:1, ,b:2", "a:1,b:2"),
+        ("PLAINTEXT://a:1", "a:1"),
+        ("sasl_ssl://a:1,b:2", "a:1,b:2"),
+        ("FOO-BAR://a:1", "a:1"),
+        ("MY_LISTENER://a:1", "a:1"),
+        ("://a:1", "a:1"),
+        ("[::1]:1", "[::1]:1"),
+        ("::1:1", "[::1]:1"),
+        ("SSL://[fe80::1%eth0]:1", "[fe80::1%eth0]:1"),
+        ("a_b.c-d:09092", "a_b.c-d:9092"),
+    ],
+)
+def test_servers_are_read_as_java_reads_them(text, servers):
+    assert parse_servers(text).text == servers
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("=a:1", "take the second = out"),
+        ("a:1;b:2", "not by ;"),
+        ("a:1 b:2", "blank"),
+        ("a :1", "blank"),
+        ("PLAINTEXT:// a:1", "blank"),
+        ("'a:1'", "quotes"),
+        ("a", "no port"),
+        ("a:", "no port"),
+        ("a:1,b", "b is none: it has no port"),
+        ("a:kafka", "no port"),
+        ("a:0", "a:0 has no port from 1"),
+        ("a:65536", "no port from 1 to 65535"),
+        (":1", "host:port"),
+        ("http://a:1/", "http://a:1/ is none"),
+        ("a:+1", "a:+1 is none"),
+        ("user@a:1", "user@a:1 is none"),
+        ("foo://bar://a:1", "is none"),
+        ("a:\uff11", "is none"),
+    ],
+)
+def test_what_java_refuses_is_refused_by_its_line(text, reason, load):
+    with pytest.raises(ConfigError) as refused:
+        load(
+            head=f"clusters = A, B\nA.bootstrap.servers = {text}\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+        )
+    assert f":2: A.bootstrap.servers = {text}: expected a comma list of host:port" in refused.value.message
+    assert reason in refused.value.message
+    assert "\n" not in refused.value.message
+
+
+def test_a_doubled_equals_sign_is_named_with_its_line(load):
+    with pytest.raises(ConfigError, match=r":3: B\.bootstrap\.servers = =b:1.*take the second = out"):
+        load(head="clusters = A, B\nA.bootstrap.servers=a:1\nB.bootstrap.servers==b:1\nA->B.enabled=true\n")
+
+
+HEAD = "clusters = A, B\nB.bootstrap.servers = b:1\nA->B.enabled = true\nA.bootstrap.servers = "
+LOGIN = "A.sasl.mechanism = PLAIN\nA.sasl.username = u\nA.sasl.password = p\n"
+
+
+def test_a_protocol_that_contradicts_the_security_protocol_is_said(load):
+    (warning,) = load(head=f"{HEAD}SASL_SSL://a:1\n").warnings
+    assert "A.bootstrap.servers: says SASL_SSL, but security.protocol is PLAINTEXT" in warning
+
+
+@pytest.mark.parametrize("server", ["SASL_PLAINTEXT://a:1", "sasl_plaintext://a:1", "MINE://a:1", "a:1"])
+def test_a_protocol_that_agrees_or_is_a_listeners_name_is_not_mentioned(server, load):
+    settings = load(head=f"{HEAD}{server}\nA.security.protocol = SASL_PLAINTEXT\n{LOGIN}")
+    assert (settings.warnings, settings.flows[0].source.bootstrap_servers) == ((), "a:1")
+
+
+def test_every_role_of_a_client_loses_the_protocol(load):
+    flow = load(head=f"{HEAD}PLAINTEXT://a:1\nA.consumer.bootstrap.servers = PLAINTEXT://c:1\n").flows[0]
+    assert flow.source.bootstrap_servers_for("consumer") == "c:1"
+    assert flow.source.bootstrap_servers_for("admin") == "a:1"
