@@ -8,7 +8,14 @@ from difflib import get_close_matches
 from itertools import permutations
 from typing import TYPE_CHECKING
 
-from mmtool.config.clientkeys import SECURITY_KEYS, UNUSED_SECURITY_KEYS, client_keys, librdkafka_name
+from mmtool.config.clientkeys import (
+    CLIENT_KEYS,
+    SECURITY_KEYS,
+    UNUSED_SECURITY_KEYS,
+    client_keys,
+    has_effect,
+    librdkafka_value,
+)
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.scopes import ROLES, part_of_key
 
@@ -43,6 +50,15 @@ _CONNECT = re.compile(
 )
 """What only Kafka Connect, or its classes, would read."""
 
+_COPIED_WHOLE = (
+    "client settings without effect, because mmtool's own reader and writer copy record batches whole"
+)
+_JAVA_ONLY = "settings of Java's TLS and SASL, without effect here"
+_WITHOUT_ROLE = (
+    "without effect in MirrorMaker 2 as well, which under an alias reads bootstrap.servers, security.protocol, "
+    "ssl.*, sasl.* and what begins with consumer., producer. or admin."
+)
+
 _DEFAULT_FILTERS = {
     f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
     for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
@@ -71,6 +87,8 @@ class _Adviser:
     report: Report
     not_needed: list[str] = field(default_factory=list)
     no_effect: list[str] = field(default_factory=list)
+    java_only: list[str] = field(default_factory=list)
+    without_role: list[str] = field(default_factory=list)
 
     def look_at(self, entry: Entry) -> None:
         """A key is fine when one reading of it is: an alias may look like the start of another key."""
@@ -81,33 +99,59 @@ class _Adviser:
         if any(_CONNECT.fullmatch(name) for _, name, _ in readings):
             self._connect(entry, readings)
             return
-        self.report.warn(entry, self._misplaced(readings) or self._unknown(entry.key))
+        misplaced = self._misplaced(readings)
+        if misplaced is None and self._lacks_role(entry.key, readings):
+            self.without_role.append(entry.key)
+            return
+        self.report.warn(entry, misplaced or self._unknown(entry.key))
 
     def sum_up(self) -> None:
         """One line each: a usual file has a dozen of these, and none is a mistake."""
         if self.not_needed:
             names = ", ".join(self.not_needed)
             self.report.note(f"not needed, mmtool has no Connect workers: {names}", usual=True)
-        if self.no_effect:
-            self.report.note(f"client settings without effect here: {', '.join(self.no_effect)}")
+        for reason, keys in (
+            (_COPIED_WHOLE, self.no_effect),
+            (_JAVA_ONLY, self.java_only),
+            (_WITHOUT_ROLE, self.without_role),
+        ):
+            if keys:
+                self.report.note(f"{reason}: {', '.join(keys)}")
 
     def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         for scope, name, _ in readings:
             role, property_name = _client_property(scope, name)
-            if role is not None and property_name not in SECURITY_KEYS:
-                unused = property_name in UNUSED_SECURITY_KEYS or librdkafka_name(role, property_name) is None
-                if unused:
-                    self.no_effect.append(entry.key)
+            if name in UNUSED_SECURITY_KEYS or property_name in UNUSED_SECURITY_KEYS:
+                self.java_only.append(entry.key)
                 return
-            if name in UNUSED_SECURITY_KEYS:
-                self.no_effect.append(entry.key)
+            if role is not None:
+                if property_name in CLIENT_KEYS:
+                    self._note_value(entry, role, property_name)
                 return
+
+    def _note_value(self, entry: Entry, role: Role, name: str) -> None:
+        """Refuse what Java's clients refuse; say what has no effect, and what is used in its place."""
+        report = self._report_of(entry)
+        try:
+            CLIENT_KEYS[name].check(entry.value)
+        except ValueError as error:
+            report.expected(entry, str(error))
+            return
+        if not has_effect(role, name):
+            self.no_effect.append(entry.key)
+            return
+        passed = librdkafka_value(name, entry.value)
+        if passed is not None and passed.note:
+            report.warn(entry, passed.note)
+
+    def _report_of(self, entry: Entry) -> Report:
+        part = part_of_key(entry.key, self.aliases)
+        return self.report if part is None else self.report.of(part)
 
     def _connect(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         """Not needed, unless it changes which records arrive or what is in them."""
         name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
-        part = part_of_key(entry.key, self.aliases)
-        report = self.report if part is None else self.report.of(part)
+        report = self._report_of(entry)
         if name == "transforms" and entry.value.strip():
             report.refused(
                 entry,
@@ -135,15 +179,34 @@ class _Adviser:
                 return f"has no effect without a cluster, as in MM2: write {self._alias()}.{name}"
         return None
 
+    def _lacks_role(self, key: str, readings: list[tuple[str, str, str]]) -> bool:
+        """Whether it stands under an alias and is no misspelling of a key that may stand there."""
+        names = [name for scope, name, _ in readings if scope == "alias"]
+        if any(name in CLIENT_KEYS for name in names):
+            return True
+        says_role = any(get_close_matches(name.partition(".")[0], ROLES, n=1) for name in names)
+        return bool(names) and not (says_role and self._closest(key)) and not self._is_misspelt_own(key)
+
+    def _is_misspelt_own(self, key: str) -> bool:
+        """Whether the nearest key is one that stands under an alias itself."""
+        close = self._closest(key)
+        under_alias = any(close.startswith(f"{alias}.") for alias in self.aliases)
+        return under_alias and not any(
+            close.startswith(f"{a}.{role}.") for a in self.aliases for role in ROLES
+        )
+
+    def _closest(self, key: str) -> str:
+        """The known key that a misspelt one most likely is; empty when none is near."""
+        return next(iter(get_close_matches(key, list(self._known_keys()), n=1, cutoff=0.75)), "")
+
     def _unknown(self, key: str) -> str:
         arrow = _ARROW.fullmatch(key)
         if arrow is not None and any(
             name in FLOW_KEYS or name == "enabled" for name in _ends(arrow.group(2))
         ):
             return f"has no effect: clusters names {', '.join(self.aliases)}, and this is no pair of them"
-        known = list(self._known_keys())
-        close = get_close_matches(key, known, n=1, cutoff=0.75)
-        return f"unknown key: did you mean {close[0]}?" if close else "unknown key: it has no effect"
+        close = self._closest(key)
+        return f"unknown key: did you mean {close}?" if close else "unknown key: it has no effect"
 
     def _known_keys(self) -> Iterator[str]:
         yield from ("clusters", *FLOW_KEYS, *SECURITY_KEYS)

@@ -1,8 +1,11 @@
-"""Java client properties: which there are, and what librdkafka calls the ones it has too."""
+"""Java client properties: which there are, which values they take, and what librdkafka makes of them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from mmtool.config.values import parse_boolean, parse_integer
 
 if TYPE_CHECKING:
     from mmtool.config.scopes import Role
@@ -12,43 +15,122 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SAME_NAME = {
-    "admin": _words("""
-        client.dns.lookup client.rack connections.max.idle.ms metadata.max.age.ms reconnect.backoff.max.ms
-        reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms socket.connection.setup.timeout.ms
-    """),
-    "consumer": _words("""
-        auto.offset.reset check.crcs fetch.max.bytes fetch.min.bytes heartbeat.interval.ms isolation.level
-        max.partition.fetch.bytes max.poll.interval.ms session.timeout.ms
-    """),
-    "producer": _words("""
-        acks batch.size compression.type delivery.timeout.ms enable.idempotence linger.ms
-        max.in.flight.requests.per.connection request.timeout.ms retries
-    """),
-}
-"""The same name and meaning in librdkafka; the admin's are common to all roles."""
+_TABLE = """
+    allow.auto.create.topics                  c    boolean
+    auto.commit.interval.ms                   c    int 0
+    auto.include.jmx.reporter                 acp  boolean
+    auto.offset.reset                         c    text
+    batch.size                                p    int 0
+    bootstrap.controllers                     a    text
+    buffer.memory                             p    long 0
+    check.crcs                                c    boolean
+    client.dns.lookup                         acp  word use_all_dns_ips resolve_canonical_bootstrap_servers_only default
+    client.id                                 acp  text
+    client.rack                               acp  text
+    compression.gzip.level                    p    int -1 9
+    compression.lz4.level                     p    int 1 17
+    compression.type                          p    word none gzip snappy lz4 zstd
+    compression.zstd.level                    p    int -131072 22
+    acks                                      p    word all -1 0 1
+    connections.max.idle.ms                   acp  long
+    default.api.timeout.ms                    ac   int 0
+    delivery.timeout.ms                       p    int 0
+    enable.auto.commit                        c    boolean
+    enable.idempotence                        p    boolean
+    enable.metrics.push                       acp  boolean
+    exclude.internal.topics                   c    boolean
+    fetch.max.bytes                           c    int 0
+    fetch.max.wait.ms                         c    int 0
+    fetch.min.bytes                           c    int 0
+    group.id                                  c    text
+    group.instance.id                         c    text
+    group.protocol                            c    text
+    group.remote.assignor                     c    text
+    heartbeat.interval.ms                     c    int
+    interceptor.classes                       cp   text
+    isolation.level                           c    word read_uncommitted read_committed
+    key.deserializer                          c    text
+    key.serializer                            p    text
+    linger.ms                                 p    long 0
+    max.block.ms                              p    long 0
+    max.in.flight.requests.per.connection     p    int 1
+    max.partition.fetch.bytes                 c    int 0
+    max.poll.interval.ms                      c    int 1
+    max.poll.records                          c    int 1
+    max.request.size                          p    int 0
+    metadata.max.age.ms                       acp  long 0
+    metadata.max.idle.ms                      p    long 5000
+    metadata.recovery.rebootstrap.trigger.ms  acp  long 0
+    metadata.recovery.strategy                acp  text
+    metric.reporters                          acp  text
+    metrics.num.samples                       acp  int 1
+    metrics.recording.level                   acp  text
+    metrics.sample.window.ms                  acp  long 0
+    partition.assignment.strategy             c    text
+    partitioner.adaptive.partitioning.enable  p    boolean
+    partitioner.availability.timeout.ms       p    long 0
+    partitioner.class                         p    text
+    partitioner.ignore.keys                   p    boolean
+    receive.buffer.bytes                      acp  int -1
+    reconnect.backoff.max.ms                  acp  long 0
+    reconnect.backoff.ms                      acp  long 0
+    request.timeout.ms                        acp  int 0
+    retries                                   ap   int 0
+    retry.backoff.max.ms                      acp  long 0
+    retry.backoff.ms                          acp  long 0
+    security.providers                        acp  text
+    send.buffer.bytes                         acp  int -1
+    session.timeout.ms                        c    int
+    socket.connection.setup.timeout.max.ms    acp  long
+    socket.connection.setup.timeout.ms        acp  long
+    transaction.timeout.ms                    p    int
+    transaction.two.phase.commit.enable       p    boolean
+    transactional.id                          p    text
+    value.deserializer                        c    text
+    value.serializer                          p    text
+"""
+"""Java's client properties without those of security: name, roles by their first letters, type, least and greatest.
 
-_OTHER_NAME = {
-    "admin": {
-        "receive.buffer.bytes": "socket.receive.buffer.bytes",
-        "send.buffer.bytes": "socket.send.buffer.bytes",
-    },
-    "consumer": {"fetch.max.wait.ms": "fetch.wait.max.ms"},
-    "producer": {"max.request.size": "message.max.bytes"},
-}
+From ``ConsumerConfig``, ``ProducerConfig`` and ``AdminClientConfig`` of kafka-clients 4.3.1, and older words.
+"""
 
-_JAVA_ONLY = _words("""
-    allow.auto.create.topics auto.commit.interval.ms auto.include.jmx.reporter bootstrap.controllers
-    buffer.memory client.id compression.gzip.level compression.lz4.level compression.zstd.level
-    default.api.timeout.ms enable.auto.commit enable.metrics.push exclude.internal.topics group.id
-    group.instance.id group.protocol group.remote.assignor interceptor.classes key.deserializer key.serializer
-    max.block.ms max.poll.records metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms
-    metadata.recovery.strategy metric.reporters metrics.num.samples metrics.recording.level
-    metrics.sample.window.ms partition.assignment.strategy partitioner.adaptive.partitioning.enable
-    partitioner.availability.timeout.ms partitioner.class partitioner.ignore.keys request.timeout.ms
-    retries security.providers socket.connection.setup.timeout.max.ms transaction.timeout.ms
-    transaction.two.phase.commit.enable transactional.id value.deserializer value.serializer
-""")
+_LARGEST = {"int": 2**31 - 1, "long": 2**63 - 1}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientKey:
+    """One property of Java's clients.
+
+    Attributes:
+        name: Without scope.
+        roles: Whose clients have it, by first letters.
+        kind: int, long, boolean, word or text.
+        words: The limits of a number, or the words that are taken.
+    """
+
+    name: str
+    roles: str
+    kind: str
+    words: tuple[str, ...]
+
+    def check(self, text: str) -> None:
+        """Raises: ValueError: Java's clients refuse the value; says what they expect."""
+        if self.kind in _LARGEST:
+            greatest = _LARGEST[self.kind]
+            least, most = (*map(int, self.words), *(-greatest - 1, greatest)[len(self.words) :])
+            parse_integer(text, least, most)
+        elif self.kind == "boolean":
+            parse_boolean(text)
+        elif self.kind == "word" and text.strip().lower() not in self.words:
+            raise ValueError(" or ".join(self.words))
+
+
+def _key(line: str) -> ClientKey:
+    name, roles, kind, *words = line.split()
+    return ClientKey(name, roles, kind, tuple(words))
+
+
+CLIENT_KEYS = {key.name: key for key in map(_key, _TABLE.strip().splitlines())}
 
 SECURITY_KEYS = _words("""
     bootstrap.servers security.protocol sasl.jaas.config sasl.mechanism
@@ -77,19 +159,87 @@ UNUSED_SECURITY_KEYS = _words("""
 """Java's other ones: known, and without effect (or refused where ignoring them would be wrong)."""
 
 
-def librdkafka_name(role: Role, java_name: str) -> str | None:
-    """What librdkafka calls a Java client property in that role, or None when it has no such thing."""
-    for table in dict.fromkeys(("admin", role)):
-        if java_name in _SAME_NAME[table]:
-            return java_name
-        if java_name in _OTHER_NAME[table]:
-            return _OTHER_NAME[table][java_name]
-    return None
+@dataclass(frozen=True, slots=True)
+class _Equal:
+    """What librdkafka calls a property of Java's clients, and the values that it takes."""
+
+    name: str
+    least: int
+    greatest: int
+
+
+_INT = _LARGEST["int"]
+_CONNECTING = {
+    "connections.max.idle.ms": _Equal("connections.max.idle.ms", 0, _INT),
+    "metadata.max.age.ms": _Equal("metadata.max.age.ms", 1, 86_400_000),
+    "receive.buffer.bytes": _Equal("socket.receive.buffer.bytes", 0, 100_000_000),
+    "reconnect.backoff.max.ms": _Equal("reconnect.backoff.max.ms", 0, 3_600_000),
+    "reconnect.backoff.ms": _Equal("reconnect.backoff.ms", 0, 3_600_000),
+    "retry.backoff.max.ms": _Equal("retry.backoff.max.ms", 1, 300_000),
+    "retry.backoff.ms": _Equal("retry.backoff.ms", 1, 300_000),
+    "send.buffer.bytes": _Equal("socket.send.buffer.bytes", 0, 100_000_000),
+    "socket.connection.setup.timeout.ms": _Equal("socket.connection.setup.timeout.ms", 1000, _INT),
+}
+"""The properties that reach a client: how librdkafka connects. Fetching and writing are mmtool's own."""
+
+_OFF = {"connections.max.idle.ms", "receive.buffer.bytes", "send.buffer.bytes"}
+"""Where Java's -1 is librdkafka's 0: never, or the system's own size."""
+
+_DNS = "client.dns.lookup"
+_READ_BY_FLOWS = {"isolation.level", "auto.offset.reset"}
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a librdkafka client is given for a property.
+
+    Attributes:
+        name: librdkafka's.
+        value: Within its bounds; None: left out.
+        note: What is done otherwise than the file says; empty when nothing is.
+    """
+
+    name: str
+    value: str | None
+    note: str = ""
+
+
+def librdkafka_value(java_name: str, text: str) -> Passed | None:
+    """What becomes of a property of Java's clients, or None when it does not reach a client.
+
+    Args:
+        java_name: Without scope.
+        text: A value that Java's clients take.
+    """
+    if java_name == _DNS:
+        word = text.strip().lower()
+        gone = word == "default"
+        return Passed(
+            _DNS, None if gone else word, "default is gone since Kafka 4.0: left out" if gone else ""
+        )
+    equal = _CONNECTING.get(java_name)
+    if equal is None:
+        return None
+    asked = int(text)
+    if asked < 0 and java_name in _OFF:
+        return Passed(equal.name, "0")
+    used = min(max(asked, equal.least), equal.greatest)
+    bounds = f"librdkafka takes {equal.least} to {equal.greatest}: {used} is used"
+    return Passed(equal.name, str(used), "" if used == asked else bounds)
+
+
+def java_names(librdkafka_name: str) -> tuple[str, ...]:
+    """What Java calls a property of librdkafka's."""
+    return tuple(name for name, equal in _CONNECTING.items() if equal.name == librdkafka_name)
+
+
+def has_effect(role: Role, name: str) -> bool:
+    """Whether a property of that role's clients changes anything: mmtool has no producer but its own."""
+    if role == "consumer" and name in _READ_BY_FLOWS:
+        return True
+    return role != "producer" and (name in _CONNECTING or name == _DNS)
 
 
 def client_keys(role: Role) -> frozenset[str]:
     """Every property that a Java client of that role may have, security keys excepted."""
-    named = {
-        name for table in dict.fromkeys(("admin", role)) for name in (*_SAME_NAME[table], *_OTHER_NAME[table])
-    }
-    return _JAVA_ONLY | named
+    return frozenset(name for name, key in CLIENT_KEYS.items() if role[0] in key.roles)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.config.clientkeys import SECURITY_KEYS, librdkafka_name
+from mmtool.config.clientkeys import SECURITY_KEYS, has_effect
 from mmtool.config.flows import FlowReader
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.redaction import HIDDEN, may_show_client_key, may_show_spark_key
@@ -87,7 +87,7 @@ class _Explainer:
                 yield self._row(f"{side}.{name}", entry, None, hidden=not may_show_client_key(name))
         for role in ROLES:
             for name, entry in clients.roles[role].items():
-                used = name in SECURITY_KEYS or librdkafka_name(role, name) is not None
+                used = name in SECURITY_KEYS or has_effect(role, name)
                 if used and clients.common.get(name) != entry:
                     yield self._row(
                         f"{side}.{role}.{name}", entry, None, hidden=not may_show_client_key(name)

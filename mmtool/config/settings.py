@@ -118,6 +118,11 @@ class ClusterSettings(_Frozen):
     def security_for(self, role: Role) -> Security:
         return self.role_security.get(role, self.security)
 
+    def all_secrets(self) -> frozenset[str]:
+        """Passwords in plain text, of every role."""
+        securities = (self.security, *self.role_security.values())
+        return frozenset().union(*(security.secrets() for security in securities))
+
     def extras(self, role: Role) -> Mapping[str, str]:
         """``producer``, ``consumer`` or ``admin``."""
         return {"producer": self.producer, "consumer": self.consumer, "admin": self.admin}[role]
@@ -293,9 +298,7 @@ class Settings(_Frozen):
     def secrets(self) -> frozenset[str]:
         """Every password of the file in plain text, for ``mmtool.output.hide``."""
         sides = (side for flow in self.all_flows for side in (flow.source, flow.target))
-        clusters = (*self.clusters.values(), *sides)
-        securities = (s for cluster in clusters for s in (cluster.security, *cluster.role_security.values()))
-        return frozenset().union(*(security.secrets() for security in securities))
+        return frozenset().union(*(cluster.all_secrets() for cluster in (*self.clusters.values(), *sides)))
 
     @property
     def heartbeats_only(self) -> tuple[FlowSettings, ...]:

@@ -22,10 +22,11 @@ class AclAdmin:
     def __init__(self, cluster: ClusterSettings) -> None:
         from confluent_kafka.admin import AdminClient
 
-        from mmtool.kafka.clients import librdkafka_config
+        from mmtool.kafka.clients import librdkafka_config, new_client
 
         self._cluster = cluster
-        self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-acls"))
+        config = librdkafka_config(cluster, role="admin", client_id_suffix="-acls")
+        self._client = new_client(AdminClient, config, cluster)
 
     def topic_acls(self) -> list[TopicAcl] | Unknown:
         """Every rule about a topic by its whole name; UNKNOWN where the cluster has no authorizer.

@@ -24,10 +24,11 @@ class TopicAdmin:
     def __init__(self, cluster: ClusterSettings) -> None:
         from confluent_kafka.admin import AdminClient
 
-        from mmtool.kafka.clients import librdkafka_config
+        from mmtool.kafka.clients import librdkafka_config, new_client
 
         self._cluster = cluster
-        self._client = AdminClient(librdkafka_config(cluster, role="admin", client_id_suffix="-topics"))
+        config = librdkafka_config(cluster, role="admin", client_id_suffix="-topics")
+        self._client = new_client(AdminClient, config, cluster)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Each topic's properties by name; topics that are gone, or may not be described, are left out.

@@ -6,20 +6,29 @@ Both are the last place where a secret is plain text; what they return is handed
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import sys
 import tempfile
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool import __version__
-from mmtool.config.clientkeys import librdkafka_name
+from mmtool.config.clientkeys import java_names, librdkafka_value
+from mmtool.config.redaction import HIDDEN
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from mmtool.config.scopes import Role
     from mmtool.config.settings import ClusterSettings, Pem, Security
     from mmtool.kafka.wire.cluster import WireCluster
+
+C = TypeVar("C")
+
+_FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
+_QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id: brokers' request logs and quotas tell mmtool's traffic by it."""
@@ -28,8 +37,8 @@ CLIENT_ID = f"mmtool/{__version__}"
 def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
     """A configuration for confluent-kafka's Producer, Consumer or AdminClient.
 
-    Extra properties of the file are passed on where librdkafka has an equal and left out where it has none;
-    the caller adds what its use demands (group.id, acks). Contains secrets.
+    Of the file's other properties those about connecting are passed on, within librdkafka's bounds;
+    the caller adds what its use demands (group.id, acks), and `new_client` builds the client. Contains secrets.
     """
     config: dict[str, Any] = {
         "bootstrap.servers": cluster.bootstrap_servers_for(role),
@@ -37,11 +46,44 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
         # its own lines would reach stderr around our console; errors come back through the API anyway
         "log_level": 2,
     }
-    for name, value in cluster.extras(role).items():
-        known = librdkafka_name(role, name)
-        if known is not None:
-            config[known] = value.strip()
-    return config | _librdkafka_security(cluster.security_for(role))
+    return config | _connecting(cluster.extras(role)) | _librdkafka_security(cluster.security_for(role))
+
+
+def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
+    """How to connect, within librdkafka's bounds; a first wait above the longest one is kept, as by Java's clients."""
+    passed = filter(None, (librdkafka_value(name, value) for name, value in extras.items()))
+    config: dict[str, Any] = {one.name: one.value for one in passed if one.value is not None}
+    first, longest = (
+        int(config.get(name, default)) for name, default in ((_FIRST_WAIT, 100), (_LONGEST_WAIT, 10_000))
+    )
+    return config | ({_LONGEST_WAIT: str(first)} if first > longest else {})
+
+
+def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], cluster: ClusterSettings) -> C:
+    """One of confluent-kafka's clients.
+
+    Args:
+        factory: ``AdminClient``, ``Consumer`` or ``Producer``.
+        config: From `librdkafka_config`, with what the use demands.
+        cluster: For the message.
+
+    Raises:
+        ConfigError: librdkafka refuses a setting; names the key.
+    """
+    from confluent_kafka import KafkaException
+
+    try:
+        return factory(config)
+    except KafkaException as error:
+        reason = str(error.args[0].str()).strip()
+        for secret in cluster.all_secrets():
+            reason = reason.replace(secret, HIDDEN)
+        keys = [key for name in _QUOTED.findall(reason) for key in (java_names(name) or (name,))]
+        named = ", ".join(f"{cluster.alias}.{key}" for key in dict.fromkeys(keys)) or f"{cluster.alias}.*"
+        raise ConfigError(
+            f"cluster {cluster.alias}: librdkafka refuses the settings: {reason}",
+            remedy=f"check {named}; `mmtool config show` names the line",
+        ) from None
 
 
 def wire_options(

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import librdkafka_config
+from mmtool.kafka.clients import librdkafka_config, new_client
 from mmtool.kafka.commit_log import partition_of, read_commit_times
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.groups import KafkaGroups
@@ -59,7 +59,7 @@ class KafkaCluster:
 
     def _new_client(self) -> AdminClient:
         config = librdkafka_config(self._settings, role="admin", client_id_suffix="facts")
-        return AdminClient(config | {"error_cb": self._said.append})
+        return new_client(AdminClient, config | {"error_cb": self._said.append}, self._settings)
 
     @property
     def alias(self) -> str:

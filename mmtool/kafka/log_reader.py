@@ -67,7 +67,9 @@ def read_log(
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
-    consumer = Consumer(reader_config(cluster, committed=committed))
+    from mmtool.kafka.clients import new_client
+
+    consumer = new_client(Consumer, reader_config(cluster, committed=committed), cluster)
     try:
         # asked in any case: it also tells the client the leaders
         there = _partitions(consumer, cluster, topic, patience_seconds)

@@ -73,8 +73,10 @@ class Seat:
         """A member until told to leave; one that fails has no seat any more, whatever it was told last."""
         from confluent_kafka import Consumer, KafkaException
 
+        from mmtool.kafka.clients import new_client
+
         try:
-            consumer = Consumer(self._config())
+            consumer = new_client(Consumer, self._config(), self._cluster)
             consumer.subscribe(
                 [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
             )

@@ -15,7 +15,7 @@ from mmtool import __version__
 from mmtool.config.redaction import RawProperties
 from mmtool.config.settings import ClusterSettings, Pem, Sasl, Security
 from mmtool.errors import ConfigError
-from mmtool.kafka.clients import librdkafka_config, wire_cluster, wire_options
+from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster, wire_options
 
 SASL = Sasl(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"))
 
@@ -72,13 +72,10 @@ def test_the_client_id_names_mmtool_and_its_version():
     assert wire_options(cluster(), client_id_suffix="pump")["client_id"] == f"mmtool/{__version__}-pump"
 
 
-def test_java_properties_become_librdkafkas_and_the_others_are_left_out():
+def test_java_properties_about_connecting_become_librdkafkas_and_the_others_are_left_out():
     settings = cluster(
-        consumer=RawProperties(
-            {"fetch.max.wait.ms": "100", "max.poll.records": "5", "isolation.level": "read_committed "}
-        ),
-        producer=RawProperties({"max.request.size": "2000000", "linger.ms": "5", "buffer.memory": "1"}),
-        admin=RawProperties({"reconnect.backoff.ms": "50", "retries": "3"}),
+        consumer=RawProperties({"fetch.max.wait.ms": "100", "receive.buffer.bytes": " 5 "}),
+        admin=RawProperties({"reconnect.backoff.ms": "50", "retries": "3", "send.buffer.bytes": "134217728"}),
     )
     base = set(librdkafka_config(cluster(), role="admin"))
     seen = {
@@ -86,11 +83,25 @@ def test_java_properties_become_librdkafkas_and_the_others_are_left_out():
         for role in ("consumer", "producer", "admin")
     }
     assert seen == {
-        "consumer": {"fetch.wait.max.ms": "100", "isolation.level": "read_committed"},
-        "producer": {"message.max.bytes": "2000000", "linger.ms": "5"},
-        "admin": {"reconnect.backoff.ms": "50"},
+        "consumer": {"socket.receive.buffer.bytes": "5"},
+        "producer": {},
+        "admin": {"reconnect.backoff.ms": "50", "socket.send.buffer.bytes": "100000000"},
     }
-    Producer(librdkafka_config(settings, role="producer"))
+
+
+def test_a_setting_that_librdkafka_refuses_is_a_configuration_error_that_names_the_key():
+    config = librdkafka_config(cluster(), role="admin") | {"socket.receive.buffer.bytes": "-5"}
+    with pytest.raises(ConfigError, match=r"socket\.receive\.buffer\.bytes") as refused:
+        new_client(AdminClient, config, cluster())
+    assert (refused.value.exit_code, "A.receive.buffer.bytes" in refused.value.remedy) == (2, True)
+
+
+def test_a_refused_setting_shows_no_secret():
+    with pytest.raises(ConfigError) as refused:
+        new_client(
+            AdminClient, {"client.dns.lookup": "canary"}, cluster(Security(protocol="SASL_SSL", sasl=SASL))
+        )
+    assert "canary" not in refused.value.message
 
 
 def test_a_roles_own_security_and_servers_are_used():
