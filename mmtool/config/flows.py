@@ -18,8 +18,10 @@ from mmtool.config.values import (
     parse_boolean,
     parse_choice,
     parse_integer,
+    parse_interval,
     parse_list,
     parse_replication_factor,
+    parse_reset,
     parse_start,
     split_list,
 )
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties, Scopes
     from mmtool.config.settings import ClusterSettings
-    from mmtool.config.values import Start
+    from mmtool.config.values import RelativeStart, Start
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Word = TypeVar("Word")
@@ -57,6 +59,8 @@ def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per k
             return parse_boolean(text)
         case "integer":
             return parse_integer(text, key.minimum, key.maximum)
+        case "interval":
+            return parse_interval(text, key.maximum)
         case "replicas":
             return parse_replication_factor(text)
         case "list":
@@ -152,11 +156,14 @@ class FlowReader:
         return NameFilter(self._patterns(name), self._patterns(f"{name}.exclude"))
 
     def _switches_with_intervals(self) -> dict[str, Any]:
+        """A negative interval means never, as in MM2, whatever the switch says."""
         values = {}
         for name in _INTERVALS:
             field = name.replace(".", "_")
-            values[field] = self.value(f"{name}.enabled")
-            values[f"{field}_interval_seconds"] = self.value(f"{name}.interval.seconds")
+            seconds: int = self.value(f"{name}.interval.seconds")
+            values[field] = self.value(f"{name}.enabled") and seconds > 0
+            default = FLOW_KEYS[f"{name}.interval.seconds"].default
+            values[f"{field}_interval_seconds"] = seconds if seconds > 0 else int(default or 1)
         return values
 
     def _isolation(self) -> Isolation:
@@ -164,14 +171,18 @@ class FlowReader:
         entry = self.consumer_property("isolation.level")
         return self._word(entry, {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"})
 
-    def _start(self) -> Start:
+    def _start(self) -> RelativeStart:
         """``mmtool.start``; not set: an explicit ``auto.offset.reset`` of the source consumer, as in MM2."""
         if self.find("mmtool.start") is not None:
             start: Start = self.value("mmtool.start")
             return start
-        return self._word(
-            self.consumer_property("auto.offset.reset"), {"earliest": "earliest", "latest": "latest"}
-        )
+        entry = self.consumer_property("auto.offset.reset")
+        try:
+            return "earliest" if entry is None else parse_reset(entry.value)
+        except ValueError as error:
+            assert entry is not None
+            self.report.expected(entry, str(error))
+        return "earliest"
 
     def _mm2_exactly_once(self) -> bool:
         """A worker's setting, so it is taken from the target's scope alone."""

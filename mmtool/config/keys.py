@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["boolean", "integer", "replicas", "list", "text", "choice", "start", "class"]
+Kind = Literal["boolean", "integer", "interval", "replicas", "list", "text", "choice", "start", "class"]
 
 LARGEST_LONG = 2**63 - 1
 LARGEST_INT = 2**31 - 1
@@ -48,7 +48,7 @@ class Key:
 
 
 def _seconds(name: str, default: str, meaning: str, mm2: str | None = None) -> Key:
-    return Key(name, "integer", default, meaning, mm2, minimum=1, maximum=LARGEST_INT)
+    return Key(name, "interval", default, meaning, mm2, minimum=1, maximum=LARGEST_INT)
 
 
 def _switch(name: str, default: str, meaning: str) -> Key:

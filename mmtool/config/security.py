@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 from pydantic import SecretStr
 
 from mmtool.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
+from mmtool.config.pem import pem_document
 from mmtool.config.settings import Mechanism, Pem, Protocol, Sasl, Security
 
 if TYPE_CHECKING:
@@ -125,20 +126,20 @@ class _Reader:
     def _ca(self) -> Pem | None:
         text = self._filled("ssl.truststore.certificates")
         if text is not None:
-            return Pem(origin=text.key, text=SecretStr(text.value))
+            return self._pem_text(text)
         return self._pem_file(self._filled("ssl.ca.location") or self._store("truststore"))
 
     def _certificate(self) -> Pem | None:
         text = self._filled("ssl.keystore.certificate.chain")
         if text is not None:
-            return Pem(origin=text.key, text=SecretStr(text.value))
+            return self._pem_text(text)
         return self._pem_file(self._filled("ssl.certificate.location") or self._store("keystore"))
 
     def _key(self) -> Pem | None:
         """The private key; a PEM key store, as Kafka's, holds the chain and the key in one file."""
         text = self._filled("ssl.keystore.key")
         if text is not None:
-            return Pem(origin=text.key, text=SecretStr(text.value))
+            return self._pem_text(text)
         location = self._filled("ssl.key.location") or self._filled("ssl.certificate.location")
         return self._pem_file(location or self._store("keystore"))
 
@@ -163,10 +164,19 @@ class _Reader:
             reason = getattr(error, "strerror", None) or "not a text file"
             self.report.expected(entry, f"a readable PEM file ({reason})")
             return None
-        if "-----BEGIN " not in text:
-            self.report.expected(entry, "a PEM file: a text with -----BEGIN ...-----")
+        try:
+            return Pem(origin=entry.raw.strip(), text=SecretStr(pem_document(text)))
+        except ValueError as error:
+            self.report.expected(entry, f"a file in {error}")
             return None
-        return Pem(origin=entry.raw.strip(), text=SecretStr(text))
+
+    def _pem_text(self, entry: Entry) -> Pem | None:
+        """A document that the file itself holds; it may be a key, and is never quoted."""
+        try:
+            return Pem(origin=entry.key, text=SecretStr(pem_document(entry.value)))
+        except ValueError as error:
+            self.report.refused(entry, f"expected {error}")
+            return None
 
     def _verify_hostname(self) -> bool:
         entry = self.properties.get("ssl.endpoint.identification.algorithm")

@@ -13,7 +13,7 @@ from mmtool.config.chains import shortest_ways
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
-from mmtool.config.values import Start
+from mmtool.config.values import RelativeStart
 from mmtool.errors import ConfigError, UsageError
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX, DefaultPolicy, IdentityPolicy, RenamePolicy
 
@@ -176,7 +176,7 @@ class FlowSettings(_Frozen):
     sync_topic_acls_interval_seconds: int
     admin_timeout_ms: int
     isolation: Literal["read_committed", "read_uncommitted"]
-    start: Start
+    start: RelativeStart
     mm2_exactly_once: bool = False
     origins: Literal["all", "local"]
     spark_master: str | None

@@ -6,13 +6,20 @@ A parser raises ``ValueError`` whose text is what was expected; the caller knows
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _COMMA = re.compile(r"\s*,\s*")
 
+_DURATION = re.compile(
+    r"([-+]?)P(?:([-+]?\d+)D)?(T(?=[-+\d])(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
 Start = Literal["earliest", "latest"] | datetime
+RelativeStart = Start | timedelta
+"""A start, or how long before the moment at which a partition begins."""
 
 
 def parse_boolean(text: str) -> bool:
@@ -33,6 +40,14 @@ def parse_integer(text: str, minimum: int, maximum: int) -> int:
     trimmed = text.strip()
     if not _INTEGER.fullmatch(trimmed) or not minimum <= int(trimmed) <= maximum:
         raise ValueError(f"a whole number from {minimum} to {maximum}")
+    return int(trimmed)
+
+
+def parse_interval(text: str, maximum: int) -> int:
+    """Seconds between two turns; any negative number means never, as in MM2. 0, which ends MM2, is refused."""
+    trimmed = text.strip()
+    if not _INTEGER.fullmatch(trimmed) or int(trimmed) == 0 or int(trimmed) > maximum:
+        raise ValueError(f"a whole number from 1 to {maximum}, or a negative one for never")
     return int(trimmed)
 
 
@@ -80,3 +95,34 @@ def parse_start(text: str) -> Start:
     if instant is None or instant.tzinfo is None:
         raise ValueError("earliest, latest or a time with its zone, as 2026-01-31T12:00:00Z")
     return instant
+
+
+def parse_reset(text: str) -> RelativeStart:
+    """``auto.offset.reset`` of a consumer that is to begin somewhere: ``none`` would end MM2's task.
+
+    ``by_duration:`` as Kafka takes it (KIP-1106): behind it what ``java.time.Duration.parse`` reads, not negative.
+    """
+    word = text.strip()
+    if word.lower() == "earliest":
+        return "earliest"
+    if word.lower() == "latest":
+        return "latest"
+    name, colon, duration = word.partition(":")
+    if not colon or name != "by_duration":
+        raise ValueError("earliest, latest or by_duration:DURATION, as by_duration:P7D")
+    return _parse_duration(duration)
+
+
+def _parse_duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if match is None or len(text.lstrip("+-")) < len("P1D"):
+        raise ValueError("by_duration: with an ISO-8601 duration, as by_duration:P7D or by_duration:PT12H")
+    sign, days, _, hours, minutes, seconds, fraction = match.groups()
+    whole = int(days or 0) * 86_400 + int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
+    part = int((fraction or "0").ljust(9, "0")) // 1000
+    micros = whole * 1_000_000 + (-part if (seconds or "").startswith("-") else part)
+    micros = -micros if sign == "-" else micros
+    if micros < 0:
+        raise ValueError("by_duration: with a duration that is not negative")
+    longest = timedelta.max // timedelta(microseconds=1)
+    return timedelta(microseconds=min(micros, longest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from mmtool.config.values import Start
+    from mmtool.config.values import RelativeStart
     from mmtool.replication.context import FlowContext
     from mmtool.replication.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
@@ -134,15 +135,24 @@ async def first_blocks(
 
 
 async def starts_at(
-    flow: FlowContext, ups: Collection[TopicPartition], start: Start
+    flow: FlowContext, ups: Collection[TopicPartition], start: RelativeStart
 ) -> dict[TopicPartition, int]:
-    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end."""
+    """The offsets that ``mmtool.start`` would mean; a time that no record has reached yet means the end.
+
+    A duration is counted back from now, as a consumer counts it when it finds no offset.
+    """
     if start == "earliest":
         return await _list(flow, ups, EARLIEST)
     ends = await _list(flow, ups, LATEST)
     if start == "latest":
         return ends
-    return ends | await _list(flow, ups, int(start.timestamp() * 1000))
+    return ends | await _list(flow, ups, _moment_ms(start))
+
+
+def _moment_ms(start: datetime | timedelta) -> int:
+    if isinstance(start, datetime):
+        return int(start.timestamp() * 1000)
+    return max(0, int(time.time() * 1000) - start // timedelta(milliseconds=1))
 
 
 async def _list(flow: FlowContext, ups: Collection[TopicPartition], when: int) -> dict[TopicPartition, int]:

@@ -48,7 +48,7 @@ from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from mmtool.config.values import Start
+    from mmtool.config.values import RelativeStart, Start
     from mmtool.insight.translation import FlowNow
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
@@ -213,7 +213,7 @@ def _past(source: str, target: str, partition: int, known: PartitionMap | None) 
 def _positions(
     flow: FlowNow,
     facts: Mapping[Place, PartitionFacts],
-    to: Start | int | Mapping[TopicPartition, UpstreamOffset],
+    to: RelativeStart | int | Mapping[TopicPartition, UpstreamOffset],
 ) -> dict[TopicPartition, UpstreamOffset | Unknown]:
     places = [of.source for of in facts.values()]
     if isinstance(to, int):
@@ -230,7 +230,9 @@ def _positions(
     return {place: UpstreamOffset(found[place]) if place in found else UNKNOWN for place in places}
 
 
-async def _ask_starts(flow: FlowNow, places: list[TopicPartition], start: Start) -> dict[TopicPartition, int]:
+async def _ask_starts(
+    flow: FlowNow, places: list[TopicPartition], start: RelativeStart
+) -> dict[TopicPartition, int]:
     context = await connect(flow.clusters.settings)
     try:
         return await starts_at(context, places, start)

@@ -1,0 +1,45 @@
+r"""PEM documents with the line breaks that OpenSSL needs: in a properties file they stand in one line.
+
+Java's clients look for header, base64 and footer with any white space between them. OpenSSL wants header and footer
+on lines of their own, and no line of base64 that is too long.
+"""
+
+from __future__ import annotations
+
+import re
+from textwrap import wrap
+
+_BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+?)-{5}(.*?)-{5}END \1-{5}", re.DOTALL)
+_HEADERS = re.compile(r"\s*(Proc-Type:\s*4,ENCRYPTED)\s+(DEK-Info:\s*[A-Z0-9-]+,[0-9A-Fa-f]+)\s+")
+_SPACE = re.compile(r"(?:\s|\\[rn])+")
+_LINE = 64
+
+
+def pem_document(text: str) -> str:
+    """The blocks of a text, each in lines as OpenSSL reads them; what stands between them is left out.
+
+    Args:
+        text: A file's content, or a value; a backslash and an ``n`` that reached it as two characters are a line
+            break as well.
+
+    Raises:
+        ValueError: There is no block in it.
+    """
+    blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(_spaced(text))]
+    if not blocks:
+        raise ValueError("PEM: a text with -----BEGIN ...----- and -----END ...-----")
+    return "".join(blocks)
+
+
+def _spaced(text: str) -> str:
+    """Header and footer words apart by one blank, however the text was broken."""
+    return re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
+
+
+def _block(label: str, body: str) -> str:
+    found = _HEADERS.match(_SPACE.sub(" ", body))
+    headers = [*found.groups(), ""] if found else []
+    content = _SPACE.sub("", _SPACE.sub(" ", body)[found.end() :] if found else body)
+    return "\n".join(
+        [f"-----BEGIN {label}-----", *headers, *wrap(content, _LINE), f"-----END {label}-----", ""]
+    )
