@@ -17,6 +17,17 @@ DEAD_LETTER_SUFFIX = ".mmtool-dlq"
 """Behind the name of the topic that would not take what is in it; such a topic is never mirrored."""
 
 
+@dataclass(frozen=True, slots=True)
+class TopicAliases:
+    """The aliases by which a flow names topics: MM2's ``source.cluster.alias`` and ``target.cluster.alias``.
+
+    They are the file's aliases unless the file overrides them, and may be blank.
+    """
+
+    source: str
+    target: str
+
+
 class InternalRules(Enum):
     """Which release's rule decides what an internal topic is.
 
@@ -38,6 +49,9 @@ class ReplicationPolicy(Protocol):
 
     def upstream_topic(self, topic: str) -> str | None:
         """What the topic is called one hop upstream, or None for a local one."""
+
+    def source_topic(self, source_alias: str, remote: str) -> str | None:
+        """What a topic of the target is called on the source; None where no topic of the source has that name."""
 
     def original_topic(self, topic: str) -> str:
         """What the topic was called where it was born."""
@@ -68,29 +82,46 @@ class ReplicationPolicy(Protocol):
 class DefaultPolicy:
     """``alias + separator + topic``.
 
-    A local name that contains the separator looks remote ("orders.v1" comes from "orders"), as in MM2.
+    A local name that contains the separator looks remote ("orders.v1" comes from "orders"), as in MM2. MM2 splits an
+    alias that contains the separator as well, and so never sees that a topic came from there; here a known alias counts
+    as a whole, the longest first.
 
     Attributes:
         separator: ``replication.policy.separator``.
         internal_separator: Between the parts of internal names: the separator since KIP-690, or "." when
             ``replication.policy.internal.topic.separator.enabled=false`` (KIP-949). None means the separator.
         rules: Which release decides what is internal.
+        known: The aliases by which the flows of the file name topics.
     """
 
     separator: str = "."
     internal_separator: str | None = None
     rules: InternalRules = InternalRules.KAFKA_4_0
+    known: tuple[str, ...] = ()
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
+        whole = max((alias for alias in self.known if self._is_from(alias, topic)), key=len, default=None)
+        if whole is not None:
+            return whole
         parts = _java_split(topic, self.separator)
         return parts[0] if len(parts) > 1 else None
+
+    def _is_from(self, alias: str, topic: str) -> bool:
+        """Whether a topic begins with a whole alias; under a blank separator any name may, so that tells nothing."""
+        prefix = alias + self.separator
+        remote = bool(alias) and bool(self.separator) and topic.startswith(prefix)
+        return remote and bool(_java_split(topic[len(prefix) :], self.separator))
 
     def upstream_topic(self, topic: str) -> str | None:
         source = self.topic_source(topic)
         return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def source_topic(self, source_alias: str, remote: str) -> str | None:
+        prefix = source_alias + self.separator
+        return remote.removeprefix(prefix) if remote.startswith(prefix) and remote != prefix else None
 
     def original_topic(self, topic: str) -> str:
         return _original(self, topic)
@@ -151,6 +182,9 @@ class IdentityPolicy:
 
     def upstream_topic(self, topic: str) -> str | None:
         return self.base.upstream_topic(topic) if _like_heartbeats(topic) else topic
+
+    def source_topic(self, source_alias: str, remote: str) -> str | None:
+        return self.base.source_topic(source_alias, remote) if _like_heartbeats(remote) else remote
 
     def original_topic(self, topic: str) -> str:
         return _original(self, topic)
@@ -223,8 +257,12 @@ class RenamePolicy:
         source = self.topic_source(topic)
         if source is None:
             return None
-        before, after = self._affixes(source)
-        return topic[len(before) : len(topic) - len(after)]
+        return self._without_affixes(source, topic)
+
+    def source_topic(self, source_alias: str, remote: str) -> str | None:
+        if self.base.is_heartbeats_topic(remote):
+            return self.base.source_topic(source_alias, remote)
+        return self._without_affixes(source_alias, remote) if self._is_from(source_alias, remote) else None
 
     def original_topic(self, topic: str) -> str:
         return _original(self, topic)
@@ -254,6 +292,10 @@ class RenamePolicy:
 
     def _affixes(self, alias: str) -> tuple[str, str]:
         return self.before.replace("${source}", alias), self.after.replace("${source}", alias)
+
+    def _without_affixes(self, alias: str, topic: str) -> str:
+        before, after = self._affixes(alias)
+        return topic[len(before) : len(topic) - len(after)]
 
     def _is_from(self, alias: str, topic: str) -> bool:
         before, after = self._affixes(alias)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from itertools import permutations
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import ALIAS_KEYS
 from mmtool.config.clientkeys import (
     CLIENT_KEYS,
     SECURITY_KEYS,
@@ -43,7 +44,7 @@ _CONNECT = re.compile(
     r"|transaction\.boundary(\.interval\.ms)?|offsets\.storage\.topic|dedicated\.mode\.enable\.internal\.rest"
     r"|metric\.(reporters|names\.formats)|consumer\.poll\.timeout\.ms|forwarding\.admin\.class"
     r"|(request\.timeout|retry\.backoff)\.ms|topic\.tracking\..*|response\.http\.headers\.config"
-    r"|(source|target)\.cluster\.alias|(key|value|header)\.converter(\..*)?|transforms(\..*)?|predicates(\..*)?"
+    r"|(key|value|header)\.converter(\..*)?|transforms(\..*)?|predicates(\..*)?"
     r"|(offset|config|status)\.storage\..*|offset\.flush\..*|errors\..*|topic\.creation\..*|worker\..*|task\..*"
     r"|rest\..*|(admin\.)?listeners(\..*)?|access\.control\..*|inter\.worker\..*|internal\.\w+\.converter.*"
     r"|metrics\..*|(topic|group|config\.property)\.filter\.class"
@@ -247,7 +248,9 @@ def _is_known(scope: str, name: str, prefix: str) -> bool:
     if name in SECURITY_KEYS or name in UNUSED_SECURITY_KEYS:
         return scope in {"global", "alias"}
     if scope == "alias":
-        return name == CLUSTER_ID
+        return name in {CLUSTER_ID, "alias"}
+    if name in ALIAS_KEYS:
+        return True
     if name == "enabled" or (name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only)):
         return True
     return not prefix and (name == "clusters" or name.startswith("config.providers"))

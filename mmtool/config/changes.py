@@ -77,6 +77,7 @@ OF_THE_DRIVER = frozenset(
 
 AT_NEXT_START: Mapping[str, str] = {
     "policy": "how topics are named on the target",
+    "topic_aliases": "source.cluster.alias, target.cluster.alias",
     "offset_syncs_location": "offset-syncs.topic.location",
     "isolation": "consumer.isolation.level",
     "origins": "mmtool.origins",

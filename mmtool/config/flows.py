@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from mmtool.config.aliases import topic_aliases
 from mmtool.config.javaregex import PatternRefusedError
 from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
 from mmtool.config.names import NameFilter
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from mmtool.config.scopes import Properties, Scopes
     from mmtool.config.settings import ClusterSettings
     from mmtool.config.values import RelativeStart, Start
+    from mmtool.translation.naming import TopicAliases
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Word = TypeVar("Word")
@@ -87,6 +89,7 @@ class FlowReader:
             target=self.target,
             enabled=self.is_enabled(),
             policy=read_policy(self),
+            topic_aliases=self.topic_aliases,
             topics=self._filter("topics"),
             groups=self._filter("groups"),
             config_properties_exclude=NameFilter((".*",), self._patterns("config.properties.exclude")),
@@ -106,6 +109,10 @@ class FlowReader:
             mm2_exactly_once=self._mm2_exactly_once(),
             **self._own(),
         )
+
+    @property
+    def topic_aliases(self) -> TopicAliases:
+        return topic_aliases(self.scopes, self.source.alias, self.target.alias)
 
     def find(self, name: str) -> Entry | None:
         """The entry that decides a key, or None when its default does."""

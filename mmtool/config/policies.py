@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import known_aliases
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ _TOPIC = "${topic}"
 
 def read_policy(flow: FlowReader) -> AnyPolicy:
     """The flow's policy; a Java class other than Kafka's own two is refused."""
-    base = DefaultPolicy(_separator(flow), _internal_separator(flow))
+    base = DefaultPolicy(_separator(flow), _internal_separator(flow), known=known_aliases(flow.scopes))
     rename = flow.find("mmtool.topic.rename.format")
     if rename is not None:
         return _renaming(flow, base)
     name = flow.value("replication.policy.class").strip()
     if name in _IDENTITY:
-        return IdentityPolicy(flow.source.alias, base)
+        return IdentityPolicy(flow.topic_aliases.source, base)
     entry = flow.find("replication.policy.class")
     if entry is not None and name != f"{_MIRROR_PACKAGE}DefaultReplicationPolicy":
         flow.report.expected(
@@ -61,4 +62,4 @@ def _renaming(flow: FlowReader, base: DefaultPolicy) -> AnyPolicy:
     if not found or not (before or after) or _TOPIC in after or not _LEGAL.fullmatch(literal):
         flow.report.expected(entry, "one ${topic} with legal topic characters around it, as dr-${topic}")
         return base
-    return RenamePolicy(flow.source.alias, flow.target.alias, before, after, base)
+    return RenamePolicy(flow.topic_aliases.source, flow.topic_aliases.target, before, after, base)

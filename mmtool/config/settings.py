@@ -15,7 +15,13 @@ from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart
 from mmtool.errors import ConfigError, UsageError
-from mmtool.translation.naming import DEAD_LETTER_SUFFIX, DefaultPolicy, IdentityPolicy, RenamePolicy
+from mmtool.translation.naming import (
+    DEAD_LETTER_SUFFIX,
+    DefaultPolicy,
+    IdentityPolicy,
+    RenamePolicy,
+    TopicAliases,
+)
 
 OWN_TOPIC_PREFIX = "mmtool-"
 """mmtool's own topics on the target start with it; they are never mirrored."""
@@ -139,6 +145,7 @@ class FlowSettings(_Frozen):
     """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
 
     Attributes:
+        topic_aliases: What topics are named by: the aliases of source and target, unless the file overrides them.
         way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
     """
@@ -148,6 +155,7 @@ class FlowSettings(_Frozen):
     enabled: bool
     way_back: Literal["all", "local"] | None = None
     policy: AnyPolicy
+    topic_aliases: TopicAliases
     topics: Names
     groups: Names
     config_properties_exclude: Names
@@ -211,6 +219,8 @@ class FlowSettings(_Frozen):
     @property
     def keeps_names(self) -> bool:
         """Whether a topic has the same name on both sides."""
+        if isinstance(self.policy, DefaultPolicy):
+            return not (self.topic_aliases.source or self.policy.separator)
         return isinstance(self.policy, IdentityPolicy)
 
     @property
@@ -238,7 +248,7 @@ class FlowSettings(_Frozen):
 
         MM2's decision (filter or heartbeats, not internal, not a cycle), and never mmtool's own topics.
         """
-        return self._wants(name) and not self.policy.is_cycle(self.target.alias, name)
+        return self._wants(name) and not self.policy.is_cycle(self.topic_aliases.target, name)
 
     def unmirrored(self, name: str) -> str:
         """Why a topic of the source is not mirrored, in words; empty when it is."""
@@ -252,7 +262,7 @@ class FlowSettings(_Frozen):
 
     def came_from_target(self, name: str) -> bool:
         """Whether a topic is left out only because it was mirrored here from the target."""
-        return self._wants(name) and self.policy.is_cycle(self.target.alias, name)
+        return self._wants(name) and self.policy.is_cycle(self.topic_aliases.target, name)
 
     def may_be_born_here(self, name: str) -> bool:
         """Whether a topic is left out for a name that a topic born on the source could have as well."""
@@ -273,7 +283,23 @@ class FlowSettings(_Frozen):
 
     def remote_topic(self, name: str) -> str:
         """What a source topic is called on the target."""
-        return self.policy.format_remote_topic(self.source.alias, name)
+        return self.policy.format_remote_topic(self.topic_aliases.source, name)
+
+    def source_topic(self, remote: str) -> str | None:
+        """What a topic of the target is called on the source; None where none of the source has that name."""
+        return self.policy.source_topic(self.topic_aliases.source, remote)
+
+    @property
+    def checkpoints_topic(self) -> str:
+        """MM2's checkpoints topic, on the target."""
+        return self.policy.checkpoints_topic(self.topic_aliases.source)
+
+    @property
+    def offset_syncs_topic(self) -> str:
+        """MM2's offset-syncs topic, on the side that ``offset-syncs.topic.location`` names."""
+        aliases = self.topic_aliases
+        other = aliases.source if self.offset_syncs_location == "target" else aliases.target
+        return self.policy.offset_syncs_topic(other)
 
 
 class Settings(_Frozen):

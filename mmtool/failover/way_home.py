@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
+from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,7 @@ def reverse_flow(settings: FlowSettings, topics: Iterable[str], groups: Iterable
         "topics": ", ".join(map(_pattern, sorted(topics))),
         "groups": ", ".join(map(_pattern, sorted(groups))),
         **_naming(settings),
+        **_aliases(settings),
         "replication.factor": str(settings.replication_factor),
     }
     return [f"{name}.{key} = {value}" for key, value in keys.items()]
@@ -43,6 +44,14 @@ def reverse_flow(settings: FlowSettings, topics: Iterable[str], groups: Iterable
 def _pattern(name: str) -> str:
     """A regular expression for one name, without a backslash, which a properties file would eat, or a comma."""
     return _PLAIN.sub(lambda found: "[.]" if found[0] == "." else ".", name)
+
+
+def _aliases(settings: FlowSettings) -> dict[str, str]:
+    """The overrides by which the reverse flow sees what came along the flow; none where the file's aliases hold."""
+    aliases = settings.topic_aliases
+    if aliases == TopicAliases(settings.source.alias, settings.target.alias):
+        return {}
+    return {"source.cluster.alias": aliases.target, "target.cluster.alias": aliases.source}
 
 
 def _naming(settings: FlowSettings) -> dict[str, str]:

@@ -72,7 +72,7 @@ class KafkaFlowWatch(KafkaFlowState):
         return TopicAdmin(self._flow.source)
 
     def checkpointed_groups(self) -> int:
-        topic = self._flow.policy.checkpoints_topic(self._flow.source.alias)
+        topic = self._flow.checkpoints_topic
         for record in read_log(self._flow.target, topic, start=self._read_to):
             self._read_to[record.partition] = record.offset + 1
             found = decode_checkpoint(record.key, record.value)

@@ -26,25 +26,25 @@ def workers_group(source_alias: str) -> str:
 
 def syncs_place(flow: FlowSettings) -> tuple[ClusterSettings, str]:
     """The cluster and the topic of a flow's offset syncs, by ``offset-syncs.topic.location``."""
-    here, other = flow.source, flow.target
-    if flow.offset_syncs_location == "target":
-        here, other = other, here
-    return here, flow.policy.offset_syncs_topic(other.alias)
+    here = flow.target if flow.offset_syncs_location == "target" else flow.source
+    return here, flow.offset_syncs_topic
 
 
-def read_positions(target: ClusterSettings, source_alias: str) -> dict[TopicPartition, UpstreamOffset]:
+def read_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]:
     """The last replicated record of each partition, by MM2's own account; empty where it has none.
 
     Records that cannot be read are passed over: the partition then has the position before, or none. So are those of a
     transaction that was aborted: with ``exactly.once.source.support`` positions are written in the transaction of the
     records that they are about.
 
+    The topic is named by the file's alias; its keys hold the alias by which topics are named.
+
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    for record in read_log(target, positions_topic(source_alias), committed=True):
-        position = decode_position(record.key, record.value, source_alias)
+    for record in read_log(flow.target, positions_topic(flow.source.alias), committed=True):
+        position = decode_position(record.key, record.value, flow.topic_aliases.source)
         if not isinstance(position, SourcePosition):
             continue
         if position.last is UNKNOWN:

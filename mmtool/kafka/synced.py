@@ -60,7 +60,7 @@ class KafkaSynced:
 
     @property
     def _checkpoints_topic(self) -> str:
-        return self._flow.policy.checkpoints_topic(self._flow.source.alias)
+        return self._flow.checkpoints_topic
 
     def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int]]:
         cluster, topic = syncs_place(self._flow)
@@ -84,9 +84,9 @@ class KafkaSynced:
                 unreadable[self._checkpoints_topic] += 1
 
     def _on_source(self, remote: TopicPartition) -> TopicPartition:
-        """What MM2 calls a topic there: the name before it was mirrored (`ReplicationPolicy.upstreamTopic`)."""
-        upstream = self._flow.policy.upstream_topic(remote.topic)
-        return remote if upstream is None else remote._replace(topic=upstream)
+        """What MM2 calls a topic there: the name before it was mirrored."""
+        topic = self._flow.source_topic(remote.topic)
+        return remote if topic is None else remote._replace(topic=topic)
 
 
 def _of_mm2(cluster: ClusterSettings, topic: str) -> Iterator[LogRecord]:

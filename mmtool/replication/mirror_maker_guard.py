@@ -26,7 +26,7 @@ from mmtool.translation.mm2_records import (
     decode_heartbeat,
     decode_offset_sync,
 )
-from mmtool.translation.naming import RenamePolicy
+from mmtool.translation.naming import RenamePolicy, TopicAliases
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def writes_same_topics(flow: FlowSettings) -> bool:
     policy, probe = flow.policy, "topic"
     if not isinstance(policy, RenamePolicy):
         return True
-    named = {probe, policy.base.format_remote_topic(flow.source.alias, probe)}
+    named = {probe, policy.base.format_remote_topic(flow.topic_aliases.source, probe)}
     return flow.remote_topic(probe) in named
 
 
@@ -234,8 +234,10 @@ async def _written_since(cluster: WireCluster, topic: str, since_ms: int) -> lis
 
 def _beats_for(flow: FlowSettings, record: Record) -> bool:
     beat = decode_heartbeat(record.key, record.value)
-    aliases = (flow.source.alias, flow.target.alias)
-    return isinstance(beat, Heartbeat) and (beat.source_alias, beat.target_alias) == aliases
+    return (
+        isinstance(beat, Heartbeat)
+        and TopicAliases(beat.source_alias, beat.target_alias) == flow.topic_aliases
+    )
 
 
 def _maps_for(flow: FlowSettings, record: Record) -> bool:

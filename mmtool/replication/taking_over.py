@@ -152,7 +152,7 @@ class Predecessor:
     async def _cuts_of(self, written: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Cut]:
         settings = self.flow.settings
         if self._left is None:
-            positions = await in_thread(read_positions, settings.target, settings.source.alias)
+            positions = await in_thread(read_positions, settings)
             self._left = positions, await in_thread(read_syncs, settings)
         last, syncs = self._left
         logs = await self._logs(written)
@@ -245,7 +245,7 @@ class Predecessor:
         if not written:
             return
         with suppress(NotAuthorisedError):
-            positions = await in_thread(read_positions, here.target, here.source.alias)
+            positions = await in_thread(read_positions, here)
             topics = sorted({up.topic for up in written if up in positions})
             if topics:
                 self.warnings.append(

@@ -263,7 +263,7 @@ class BesideMM2:
 
     @property
     def _checkpoints_topic(self) -> str:
-        return self.flow.policy.checkpoints_topic(self.flow.source.alias)
+        return self.flow.checkpoints_topic
 
     # --- the truth ------------------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ class Checkpoints:
             MmtoolError: it could not be done; or some groups are not shown to us, and all others were looked at.
         """
         flow = self.flow()
-        topic = flow.clusters.settings.policy.checkpoints_topic(flow.clusters.settings.source.alias)
+        topic = flow.clusters.settings.checkpoints_topic
         try:
             if not self._is_there:
                 await in_thread(self._prepare, flow, topic)

@@ -43,7 +43,8 @@ class Heartbeats:
             if not self._is_there:
                 await in_thread(self._create, topic)
                 await self.target.refresh([topic])
-            beat = Heartbeat(self.pair.source.alias, self.pair.target.alias, int(time.time() * 1000))
+            aliases = self.pair.topic_aliases
+            beat = Heartbeat(aliases.source, aliases.target, int(time.time() * 1000))
             await append_records(self.target, topic, [(beat.key(), beat.value())], MARK)
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again

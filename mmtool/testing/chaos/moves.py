@@ -165,7 +165,7 @@ class MoveRun:
     def _is_told(self) -> bool:
         """What an emergency goes by."""
         flow = self._flow.settings
-        topic = flow.policy.checkpoints_topic(flow.source.alias)
+        topic = flow.checkpoints_topic
         found = [decode_checkpoint(record.key, record.value) for record in read_log(flow.target, topic)]
         return set(self._journey.groups) <= {one.group for one in found if isinstance(one, Checkpoint)}
 

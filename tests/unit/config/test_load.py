@@ -185,17 +185,20 @@ def test_a_file_that_enables_nothing_says_how(load):
 @pytest.mark.parametrize(
     ("lines", "policy"),
     [
-        ("", DefaultPolicy(".")),
-        ("replication.policy.separator = _", DefaultPolicy("_")),
+        ("", DefaultPolicy(".", known=("A", "B"))),
+        ("replication.policy.separator = _", DefaultPolicy("_", known=("A", "B"))),
         (
             "replication.policy.separator = _\nreplication.policy.internal.topic.separator.enabled = false",
-            DefaultPolicy("_", "."),
+            DefaultPolicy("_", ".", known=("A", "B")),
         ),
         (
             "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-            IdentityPolicy("A"),
+            IdentityPolicy("A", DefaultPolicy(known=("A", "B"))),
         ),
-        ("mmtool.topic.rename.format = dr-${topic}", RenamePolicy("A", "B", "dr-")),
+        (
+            "mmtool.topic.rename.format = dr-${topic}",
+            RenamePolicy("A", "B", "dr-", base=DefaultPolicy(known=("A", "B"))),
+        ),
         ("A->B.mmtool.topic.rename.format = ${source}~${topic}", None),
     ],
 )
