@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.kafka.config_trials import apply_configs
 from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
-from mmtool.plan.topic_configs import ConfigEntry, Origin, SetConfig
+from mmtool.plan.topic_configs import ConfigEntry, Origin, ResetConfig, SetConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.plan.topic_configs import ResetConfig
+    from mmtool.kafka.config_trials import Changes, TrialResult
     from mmtool.plan.topics import CreateTopic, GrowTopic
 
 _TIMEOUT_SECONDS = 30.0
@@ -55,7 +58,18 @@ class TopicAdmin:
                     ) from error
         return found
 
-    def alter(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> dict[str, str]:
+    def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:
+        """As `alter`; a property that the target refuses is adjusted or left out, and keeps no other from being set."""
+
+        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
+            some = {topic: _steps(of) for topic, of in changes.items() if of}
+            return self.alter(some, validate_only=validate_only)
+
+        return apply_configs({topic: _changes(of_topic) for topic, of_topic in steps.items()}, attempt)
+
+    def alter(
+        self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]], *, validate_only: bool = False
+    ) -> dict[str, str]:
         """Sets and resets properties, by topic (KIP-339); a sentence for each topic that could not be altered."""
         from confluent_kafka.admin import AlterConfigOpType, ConfigResource, ResourceType
         from confluent_kafka.admin import ConfigEntry as Change
@@ -75,15 +89,49 @@ class TopicAdmin:
         ]
         if not resources:
             return {}
-        futures = self._client.incremental_alter_configs(resources, request_timeout=_TIMEOUT_SECONDS)
+        futures = self._client.incremental_alter_configs(
+            resources, request_timeout=_TIMEOUT_SECONDS, validate_only=validate_only
+        )
         return self._collect({resource.name: future for resource, future in futures.items()})
 
-    def create(self, topics: Iterable[CreateTopic]) -> dict[str, str]:
+    def create_adjusted(self, topics: Iterable[CreateTopic]) -> TrialResult:
+        """As `create`; a config that the target refuses is adjusted or left out, and keeps no topic away."""
+        by_name = {topic.name: topic for topic in topics}
+
+        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
+            some = [
+                replace(by_name[name], configs={key: value for key, value in of.items() if value is not None})
+                for name, of in changes.items()
+            ]
+            return self.create(some, validate_only=validate_only)
+
+        return apply_configs({name: dict(topic.configs) for name, topic in by_name.items()}, attempt)
+
+    def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, str]:
         """Creates topics; a sentence for each that could not be. One that exists already is as good."""
         from confluent_kafka.admin import NewTopic
 
         new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics]
-        return self._collect(self._client.create_topics(new, request_timeout=_TIMEOUT_SECONDS) if new else {})
+        if not new:
+            return {}
+        return self._collect(
+            self._client.create_topics(new, request_timeout=_TIMEOUT_SECONDS, validate_only=validate_only)
+        )
+
+    def replicas(self, topics: Iterable[str]) -> dict[str, int]:
+        """How many replicas each topic has; topics that are not shown are left out."""
+        from confluent_kafka import KafkaException, TopicCollection
+
+        names = list(topics)
+        if not names:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_SECONDS)
+        found: dict[str, int] = {}
+        for name, future in futures.items():
+            with suppress(KafkaException):
+                partitions = future.result(_TIMEOUT_SECONDS + 5).partitions
+                found[name] = min(len(partition.replicas) for partition in partitions)
+        return found
 
     def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
         """Adds partitions; a sentence for each topic that could not grow."""
@@ -135,6 +183,14 @@ class TopicAdmin:
                 f"cluster {self._cluster.alias} refuses to create {topic}: {reason}",
                 remedy=f"check CREATE on topics {names}, and {factor}",
             )
+
+
+def _changes(steps: Iterable[SetConfig | ResetConfig]) -> Changes:
+    return {step.name: step.value if isinstance(step, SetConfig) else None for step in steps}
+
+
+def _steps(changes: Changes) -> list[SetConfig | ResetConfig]:
+    return [ResetConfig(name) if value is None else SetConfig(name, value) for name, value in changes.items()]
 
 
 def _entry(entry: Any) -> ConfigEntry:

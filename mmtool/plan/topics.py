@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicId
 
+_PASSES = frozenset({"no answer", "_TIMED_OUT", "_TRANSPORT", "REQUEST_TIMED_OUT", "NOT_CONTROLLER"})
+
 BEGIN_AGAIN = (
     "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
 )
@@ -74,6 +76,47 @@ def configs_hidden(names: Sequence[str]) -> str:
 def target_denied(name: str) -> str:
     """That a topic of the target may not be looked at, so that nobody knows whether it is there, and what helps."""
     return f"DESCRIBE on target topic {name} {GRANT_IT}"
+
+
+def too_few_replicas(
+    name: str, replicas: int, in_sync: int, alias: str, key: str = "replication.factor"
+) -> str:
+    """That a new topic has fewer replicas than it asks to be in sync; empty where it has enough.
+
+    Args:
+        name: Of the topic.
+        replicas: Of each partition.
+        in_sync: Its ``min.insync.replicas``, set on the topic or by its brokers.
+        alias: Of the cluster.
+        key: That sets how many replicas a new topic has.
+    """
+    if replicas >= in_sync:
+        return ""
+    return (
+        f"topic {name} on {alias} has {counted(replicas, 'replica')}, fewer than its min.insync.replicas, {in_sync}:"
+        f" brokers before Kafka 3.7 refuse its records, later ones take them with {replicas} in sync; set {key} to"
+        f" {in_sync} or more before topics are made"
+    )
+
+
+def what_helps(reason: str, source_topic: str, partitions: int) -> str:
+    """What an operator can do about a topic that the target does not make, or does not give its partitions.
+
+    Args:
+        reason: The broker's, ``CODE: text``.
+        source_topic: Its name on the source.
+        partitions: How many it needs.
+    """
+    code = reason.partition(":")[0]
+    if code == "TOPIC_EXCEPTION":
+        return f"shorten its name with mmtool.topic.rename.format, or add {source_topic} to topics.exclude"
+    if code == "INVALID_REPLICATION_FACTOR":
+        return "set replication.factor to no more than the target has brokers"
+    if code.endswith("AUTHORIZATION_FAILED"):
+        return "grant CREATE and ALTER on it"
+    if code in _PASSES:
+        return "mmtool tries again at the next look for topics"
+    return f"give it {counted(partitions, 'partition')} on the target by hand, or add {source_topic} to topics.exclude"
 
 
 @dataclass(frozen=True, slots=True)

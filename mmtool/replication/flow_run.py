@@ -18,6 +18,7 @@ from mmtool.plan.vanished import Stored
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import FirstSizes, Led, first_blocks
 from mmtool.replication.checking import check_failed_over, check_identity
+from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.lost_runs import refuse_lost_runs
@@ -60,6 +61,7 @@ class FlowRun:
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
         warnings: Sentences for the operator; each is said once.
+        config_notices: What was said of configs that the target does not take.
         is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
             the target holds is not known.
     """
@@ -79,7 +81,9 @@ class FlowRun:
         self._own = OwnTopics()
         self.is_away = False
         self.shard_count = flow.settings.shards
-        self._topics = MirrorTopics(flow, TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target))
+        self.config_notices = ConfigNotices()
+        source, target = TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target)
+        self._topics = MirrorTopics(flow, source, target, adjusted=self.config_notices)
         self._sequences: dict[Place, int] = {}
         self._tallies: dict[Place, Tally] = {}
         self._fresh: dict[Place, PartitionAssignment] = {}
@@ -222,6 +226,7 @@ class FlowRun:
         refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
+        self.warnings += [f"{self.name}: {notice}" for notice in self.view.notices]
         self.warnings += [f"{self.name}: {why}" for t, why in self.view.deleted.items() if t in before.topics]
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)

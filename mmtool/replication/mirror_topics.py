@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
+from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
+from mmtool.plan.topic_configs import MIN_ISR, ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import (
     BEGIN_AGAIN,
     CreateTopic,
@@ -24,8 +25,11 @@ from mmtool.plan.topics import (
     source_deleted,
     source_denied,
     target_denied,
+    too_few_replicas,
+    what_helps,
 )
 from mmtool.plan.words import counted
+from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits
 from mmtool.threads import in_thread
@@ -75,6 +79,7 @@ class TopicsView:
         set_apart: Topics that have failed over and could not be mirrored either.
         deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
         gone: Those, and such of them as are refused because something of them is missing.
+        notices: Sentences for the operator about topics that were made.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
@@ -84,6 +89,7 @@ class TopicsView:
     set_apart: list[str] = field(default_factory=list)
     deleted: dict[str, str] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
+    notices: list[str] = field(default_factory=list)
 
     def set_aside(self, failed_over: Container[str]) -> None:
         """What has failed over is not refused: nobody wants it mirrored."""
@@ -110,15 +116,22 @@ class MirrorTopics:
         source: Describes them.
         target: Describes, creates and grows their counterparts.
         settle_seconds: For how long a counterpart that was there is looked for before it is called deleted.
+        adjusted: What was said already of configs that the target does not take.
     """
 
     def __init__(
-        self, flow: FlowContext, source: TopicAdmin, target: TopicAdmin, settle_seconds: float = 3.0
+        self,
+        flow: FlowContext,
+        source: TopicAdmin,
+        target: TopicAdmin,
+        settle_seconds: float = 3.0,
+        adjusted: ConfigNotices | None = None,
     ) -> None:
         self._flow = flow
         self._source = source
         self._target = target
         self._settle_seconds = settle_seconds
+        self._adjusted = ConfigNotices() if adjusted is None else adjusted
         self._limits: dict[str, TargetLimits] = {}
         self._hidden: set[str] = set()
         self._known_gone: frozenset[str] = frozenset()
@@ -158,14 +171,16 @@ class MirrorTopics:
             self._flow.settings.remote_topic,
             self._flow.settings.replication_factor,
         )
-        failed: dict[str, str] = {}
+        result, made = TrialResult(), list[str]()
         if steps:
-            failed = await in_thread(self._carry_out, steps)
-            target = await self._appeared(
-                source, {s.name: s.partitions for s in steps if s.name not in failed}
-            )
-        await in_thread(self._learn_limits, self._to_learn(target))
-        view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
+            result = await in_thread(self._carry_out, steps)
+            done = {s.name: s.partitions for s in steps if s.name not in result.failed}
+            target = await self._appeared(source, done)
+            made = [s.name for s in steps if s.name in done and isinstance(s, CreateTopic)]
+        configs = await in_thread(self._learn_limits, self._to_learn(target))
+        view = self._view({n: t for n, t in source.items() if n not in gone}, target, result.failed)
+        view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
+        view.notices += await in_thread(self._short_of_replicas, made, configs)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
         view.gone = self._known_deleted or frozenset()
@@ -263,8 +278,8 @@ class MirrorTopics:
             await asyncio.sleep(0.1)
         return target
 
-    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> dict[str, str]:
-        """Why what could not be done was not, by target topic: one made without its configuration may lose records."""
+    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> TrialResult:
+        """Makes and grows topics; one whose source hides its configuration is not made, for it may lose records."""
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
@@ -283,11 +298,9 @@ class MirrorTopics:
             for step in creates
             if step.name not in blind
         ]
-        return {
-            **blind,
-            **self._target.create(filled),
-            **self._target.grow([step for step in steps if isinstance(step, GrowTopic)]),
-        }
+        created = self._target.create_adjusted(filled)
+        grown = self._target.grow([step for step in steps if isinstance(step, GrowTopic)])
+        return TrialResult({**blind, **created.failed, **grown}, created.adjustments)
 
     def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
         """What a new topic is created with: as if the target had it, with nothing set."""
@@ -314,7 +327,8 @@ class MirrorTopics:
         known = self._limits.get(name)
         return known is None or (self._takes_any_time and bool(known.any_time))
 
-    def _learn_limits(self, names: list[str]) -> None:
+    def _learn_limits(self, names: list[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """The configuration of these topics, as far as it is shown."""
         try:
             configs = self._target.configs(names)
         except UnreachableError:
@@ -324,6 +338,20 @@ class MirrorTopics:
             self._limits[name] = TargetLimits.of(configs[name]) if name in configs else known
         if self._takes_any_time:
             self._raise_limits(names)
+        return configs
+
+    def _short_of_replicas(
+        self, made: Collection[str], configs: Mapping[str, Mapping[str, ConfigEntry]]
+    ) -> list[str]:
+        """What is said of new topics that have fewer replicas than are to be in sync."""
+        in_sync = {
+            name: int(of[MIN_ISR].value or 1)
+            for name, of in configs.items()
+            if name in made and MIN_ISR in of
+        }
+        replicas, alias = self._target.replicas(in_sync), self._flow.settings.target.alias
+        said = (too_few_replicas(name, replicas[name], in_sync[name], alias) for name in sorted(replicas))
+        return [sentence for sentence in said if sentence]
 
     def _raise_limits(self, names: list[str]) -> None:
         """Before the first record goes; where that may not be, its partition halts, and says what is refused."""
@@ -342,17 +370,15 @@ class MirrorTopics:
         for name, topic in source.items():
             remote = self._flow.settings.remote_topic(name)
             there = target.get(remote)
-            if there is None:
-                view.refused[name] = (
-                    f"target topic {remote} cannot be created: {failed.get(remote, 'no answer')}"
-                )
-                continue
-            want, have = len(topic.partitions), len(there.partitions)
-            if have < want:
+            want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
+            if there is None or have < want:
                 reason = failed.get(remote, "no answer")
-                view.refused[name] = (
-                    f"target topic {remote} has {counted(have, 'partition')}, {want} are needed: {reason}"
+                why = (
+                    f"target topic {remote} cannot be created"
+                    if there is None
+                    else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
                 )
+                view.refused[name] = f"{why}: {reason}; {what_helps(reason, name, want)}"
                 continue
             view.topics[name] = MirroredTopic(
                 name,

@@ -51,7 +51,7 @@ def duties_of(
     if here.emit_checkpoints:
         duties += _group_duties(run)
     if here.sync_topic_configs:
-        duties.append(TopicConfigs(here, run.topic_names, say))
+        duties.append(TopicConfigs(here, run.topic_names, say, run.config_notices))
     if here.sync_topic_acls:
         duties.append(TopicAcls(here))
     if writes_same_topics(here):

@@ -17,21 +17,24 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.topic_configs import ResetConfig, SetConfig
+    from mmtool.replication.config_notices import ConfigNotices
 
 
 @dataclass(slots=True)
 class TopicConfigs:
-    """Alters what differs, topic by topic; one that cannot be altered keeps the others from nothing.
+    """Alters what differs; a config or a topic that cannot be altered keeps no other from being altered.
 
     Attributes:
         flow: The flow.
         topics: The source's topics that are mirrored now, and their names on the target.
         say: Called once with each sentence for the operator.
+        adjusted: What was said already of configs that the target does not take.
     """
 
     flow: FlowSettings
     topics: Callable[[], dict[str, str]]
     say: Callable[[str], None]
+    adjusted: ConfigNotices
     name: str = "topic configs"
     closing: bool = False
     _said: set[str] = field(default_factory=set)
@@ -62,8 +65,10 @@ class TopicConfigs:
                     self._say_once(f"{remote}: {step.name} is kept: {step.reason}")
                 else:
                     steps.setdefault(remote, []).append(step)
-        failed = target.alter(steps)
-        if failed:
+        result = target.alter_adjusted(steps)
+        for sentence in self.adjusted.of(self.flow, result.adjustments, there):
+            self.say(f"{self.flow.name}: {sentence}")
+        if failed := result.failed:
             first = next(iter(failed))
             raise MmtoolError(f"{len(failed)} topics could not be altered, {first}: {failed[first]}")
         if unseen:

@@ -10,9 +10,12 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.errors import MmtoolError, NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.config_trials import TrialResult
 from mmtool.plan.topic_configs import ConfigEntry, Origin
 from mmtool.replication.duties import topic_configs
 from mmtool.replication.duties.topic_configs import TopicConfigs
+
+SILENT = SimpleNamespace(of=lambda *_: [])
 
 
 def admin(**errors):
@@ -52,14 +55,14 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
     def fake(cluster):
         return SimpleNamespace(
             configs=lambda names: {name: there[cluster][name] for name in names if name in there[cluster]},
-            alter=lambda steps: altered.update(steps) or {},
+            alter_adjusted=lambda steps: altered.update(steps) or TrialResult(),
         )
 
     monkeypatch.setattr(topic_configs, "TopicAdmin", fake)
     monkeypatch.setattr(
         topic_configs, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from="")
     )
-    duty = TopicConfigs(SimpleNamespace(source="source", target="target"), dict, print)
+    duty = TopicConfigs(SimpleNamespace(source="source", target="target"), dict, print, SILENT)
     with pytest.raises(MmtoolError, match="source topic shy does not show its configuration"):
         duty._perform({"open": "a.open", "shy": "a.shy"})
     assert list(altered) == ["a.open"]

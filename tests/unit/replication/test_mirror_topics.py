@@ -10,6 +10,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.names import NameFilter
 from mmtool.errors import UnreachableError
+from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.identity import PRODUCERS_TOPIC
@@ -47,11 +48,16 @@ class Admin:
     def configs(self, names):
         return {name: {} for name in names}
 
-    def create(self, steps):
+    def create_adjusted(self, steps):
+        self.made += steps
+        return TrialResult()
+
+    def grow(self, steps):
         self.made += steps
         return {}
 
-    grow = create
+    def replicas(self, names):
+        return dict.fromkeys(names, 1)
 
 
 def topic(name, topic_id, error=0):
@@ -204,3 +210,42 @@ def test_of_thousands_of_topics_a_hundred_are_asked_for_their_limits_at_a_look(s
     assert [len(one) for one in asked] == [250, 100, 100, 100, 2]
     assert set(asked[1] + asked[2] + asked[3]) == set(names)
     assert set(topics._limits) == set(names[:2])
+
+
+@pytest.mark.parametrize(
+    ("origin", "in_sync", "said"),
+    [(Origin.OVERRIDE, "2", True), (Origin.DEFAULT, "2", True), (Origin.DEFAULT, "1", False)],
+)
+def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_both_numbers(
+    settings, origin, in_sync, said
+):
+    """Once, when it is made; whether the topic sets ``min.insync.replicas`` or its brokers do."""
+    target = Admin()
+    target.configs = lambda names: {
+        name: {"min.insync.replicas": ConfigEntry(in_sync, origin, on_topic=False)} for name in names
+    }
+    topics = MirrorTopics(FlowContext(settings, None, Answers(LISTED), Answers([], [THERE])), Admin(), target)
+    first, second = (asyncio.run(topics.refresh({})) for _ in range(2))
+    sentence = "topic a.orders on b has 1 replica, fewer than its min.insync.replicas, 2"
+    assert ([sentence in notice for notice in first.notices], second.notices) == ([True] * said, [])
+
+
+@pytest.mark.parametrize(
+    ("reason", "helps"),
+    [
+        ("TOPIC_EXCEPTION: Topic name is too long", "shorten its name with mmtool.topic.rename.format"),
+        ("INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker", "set replication.factor to no more than"),
+        ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on it"),
+        (
+            "POLICY_VIOLATION: no",
+            "give it 1 partition on the target by hand, or add orders to topics.exclude",
+        ),
+        ("_TIMED_OUT: slow", "mmtool tries again"),
+    ],
+)
+def test_the_reason_of_a_topic_that_cannot_be_made_says_what_helps(settings, reason, helps):
+    target = Admin()
+    target.create_adjusted = lambda steps: TrialResult({step.name: reason for step in steps})
+    flow = FlowContext(settings, None, Answers(LISTED), Answers([]))
+    view = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({}))
+    assert view.refused["orders"].startswith(f"target topic a.orders cannot be created: {reason}; {helps}")

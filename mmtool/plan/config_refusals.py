@@ -1,0 +1,120 @@
+"""What becomes of topic configs that the target's brokers refuse: adjusted or left out, each on its own.
+
+A broker names one wrong config at a time, in text only. Which configs it refuses is found by asking again with
+fewer of them (`mmtool.kafka.config_trials`); here its text is read for the value that it would take instead.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.words import few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+ABOUT_CONFIGS = frozenset({"INVALID_CONFIG", "POLICY_VIOLATION", "INVALID_REQUEST", "UNKNOWN"})
+"""The errors behind which a config may stand that the broker or its policy class does not take."""
+
+_NAMED = (
+    re.compile(r"for configuration (?P<name>[\w.\-]+):"),
+    re.compile(r"[Uu]nknown (?:topic )?config(?:uration)?(?: name)?:? '?(?P<name>[\w.\-]+)"),
+)
+_INVALID = re.compile(r"Invalid value (?P<value>.*?) for configuration ")
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+_LOWEST = re.compile(rf"(?:at least|between) {_NUMBER}")
+_HIGHEST = re.compile(rf"(?:no more than|not be more than .*?:|between {_NUMBER} and) {_NUMBER}")
+_NO_LIMIT = "-1"
+_TOPICS_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigAdjustment:
+    """One config of one topic that the target did not take as it is on the source.
+
+    Attributes:
+        topic: Its name on the target.
+        name: Of the config.
+        wanted: The source's value; None where the target's override was to be removed.
+        given: The value that the target took instead; None where the config was left out.
+        reason: The broker's.
+        kept: What the target has where it was left out; None where it has no such config, or does not show it.
+    """
+
+    topic: str
+    name: str
+    wanted: str | None
+    given: str | None
+    reason: str
+    kept: str | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the broker has no config of that name."""
+        return any(found["name"] == self.name for found in _NAMED[1].finditer(self.reason))
+
+
+def named_config(text: str, names: Collection[str]) -> str | None:
+    """The config that a broker's text names as the wrong one, in the words that Kafka uses; else None."""
+    for pattern in _NAMED:
+        for found in pattern.finditer(text):
+            if found["name"] in names:
+                return found["name"]
+    return None
+
+
+def nearest_value(wanted: str, text: str) -> str | None:
+    """The value next to the wanted one that a broker takes, as far as its text tells; None: it takes none.
+
+    A number is raised to the lowest or lowered to the highest that is allowed; -1 is Kafka's "no limit", which the
+    lowest limit would turn into its contrary. Of a list the refused member goes.
+    """
+    if wanted == _NO_LIMIT:
+        return None
+    if _is_number(wanted):
+        low, high = _LOWEST.search(text), _HIGHEST.search(text)
+        if low and float(wanted) < float(low[1]):
+            return low[1]
+        return high[2] if high and float(wanted) > float(high[2]) else None
+    members = [member.strip() for member in wanted.split(",")]
+    refused = _INVALID.search(text)
+    if refused and len(members) > 1 and refused["value"] in members:
+        return ",".join(member for member in members if member != refused["value"]) or None
+    return None
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(_NUMBER, text) is not None
+
+
+def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, target: str) -> list[str]:
+    """One sentence for each config and pair of values, with the topics that share it.
+
+    Args:
+        adjustments: Of any topics.
+        source: The source's alias.
+        target: The target's.
+    """
+    topics: dict[ConfigAdjustment, list[str]] = {}
+    for one in sorted(adjustments, key=lambda one: (one.name, one.topic)):
+        topics.setdefault(replace(one, topic=""), []).append(one.topic)
+    return [f"{_topics(of)}: {_sentence(one, source, target)}" for one, of in topics.items()]
+
+
+def _topics(names: list[str]) -> str:
+    return f"{'topic' if len(names) == 1 else 'topics'} {few(names, _TOPICS_NAMED)}"
+
+
+def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:
+    why = one.reason.rpartition(f"for configuration {one.name}: ")[2]
+    if one.wanted is None:
+        return f"{one.name} stays {one.kept or 'as it is'} on {target}: {why}"
+    said = f"{one.name} is {one.wanted} on {source}"
+    if one.given is not None:
+        return f"{said} and {one.given} on {target}: {why}"
+    if one.is_unknown:
+        return f"{said} and left out on {target}, whose brokers do not know it"
+    kept = f" ({one.kept})" if one.kept is not None else ""
+    return f"{said} and left at its default{kept} on {target}: {why}"

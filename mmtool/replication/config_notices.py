@@ -1,0 +1,44 @@
+"""What a flow says of topic configs that its target does not take: of each once, whoever came upon it first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from mmtool.plan.config_refusals import adjustment_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.config_refusals import ConfigAdjustment
+    from mmtool.plan.topic_configs import ConfigEntry
+
+
+@dataclass(slots=True)
+class ConfigNotices:
+    """The config sync finds what the making of a topic found, and again at every turn."""
+
+    _said: set[tuple[str, str, str | None, str | None]] = field(default_factory=set)
+
+    def of(
+        self,
+        flow: FlowSettings,
+        adjustments: Iterable[ConfigAdjustment],
+        target: Mapping[str, Mapping[str, ConfigEntry]],
+    ) -> list[str]:
+        """Sentences about those adjustments that were not said yet.
+
+        Args:
+            flow: Whose topics.
+            adjustments: What was just done.
+            target: The configuration of topics of the target, as far as it is known.
+        """
+        fresh = []
+        for one in adjustments:
+            about = (one.topic, one.name, one.wanted, one.given)
+            if about not in self._said:
+                self._said.add(about)
+                entry = target.get(one.topic, {}).get(one.name)
+                fresh.append(replace(one, kept=entry.value if entry is not None else None))
+        return adjustment_sentences(fresh, flow.source.alias, flow.target.alias)

@@ -1,0 +1,170 @@
+"""Topic configs that a target refuses are adjusted or left out one by one, and every good one beside them is set."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.kafka.config_trials import apply_configs
+from mmtool.plan.config_refusals import adjustment_sentences, nearest_value
+
+UNKNOWN = "Unknown topic config name: message.format.version"
+TOO_SMALL = "Invalid value 100000 for configuration segment.bytes: Value must be at least 1048576"
+
+
+class Broker:
+    """Refuses a topic by the first rule that its configs break.
+
+    Args:
+        rules: From a topic's configs to the reason, ``CODE: text``; empty where they are taken.
+    """
+
+    def __init__(self, *rules):
+        self.rules = rules
+        self.set = {}
+        self.requests = 0
+
+    def __call__(self, changes, *, validate_only):
+        self.requests += 1
+        failed = {topic: why for topic, of in changes.items() if (why := self.refusal(of))}
+        if not validate_only:
+            self.set |= {topic: dict(of) for topic, of in changes.items() if topic not in failed}
+        return failed
+
+    def refusal(self, configs):
+        return next((why for rule in self.rules if (why := rule(configs))), "")
+
+
+def unknown(configs):
+    return f"INVALID_CONFIG: {UNKNOWN}" if "message.format.version" in configs else ""
+
+
+def too_small(configs):
+    small = int(configs.get("segment.bytes", "1048576")) < 1048576
+    return f"INVALID_CONFIG: {TOO_SMALL}" if small else ""
+
+
+def no_tiers(configs):
+    """Its text names no config."""
+    return (
+        "INVALID_CONFIG: Tiered Storage functionality is disabled"
+        if configs.get("remote.storage.enable") == "true"
+        else ""
+    )
+
+
+def adjusted(result):
+    return {(one.topic, one.name): (one.wanted, one.given) for one in result.adjustments}
+
+
+def test_an_unknown_config_is_left_out_a_small_one_raised_and_a_good_one_kept():
+    broker = Broker(unknown, too_small)
+    wanted = {"retention.ms": "7", "segment.bytes": "100000", "message.format.version": "3.0-IV1"}
+    result = apply_configs({"t": wanted}, broker)
+    assert broker.set == {"t": {"retention.ms": "7", "segment.bytes": "1048576"}}
+    assert adjusted(result) == {
+        ("t", "message.format.version"): ("3.0-IV1", None),
+        ("t", "segment.bytes"): ("100000", "1048576"),
+    }
+    assert result.failed == {}
+
+
+def test_a_config_that_the_text_does_not_name_is_found_by_trying_one_at_a_time():
+    broker = Broker(no_tiers, too_small)
+    wanted = {"a": "1", "remote.storage.enable": "true", "segment.bytes": "100000", "z": "2"}
+    result = apply_configs({"t": wanted}, broker)
+    assert broker.set == {"t": {"a": "1", "segment.bytes": "1048576", "z": "2"}}
+    assert set(adjusted(result)) == {("t", "remote.storage.enable"), ("t", "segment.bytes")}
+
+
+def test_a_policy_that_refuses_two_configs_together_costs_the_later_one_only():
+    def both(configs):
+        return "POLICY_VIOLATION: not these two" if {"a", "b"} <= configs.keys() else ""
+
+    broker = Broker(both)
+    result = apply_configs({"t": {"a": "1", "b": "2", "c": "3"}}, broker)
+    assert (broker.set, set(adjusted(result))) == ({"t": {"a": "1", "c": "3"}}, {("t", "b")})
+
+
+def test_a_topic_that_is_refused_without_any_config_fails_with_the_reason_and_alone():
+    def never(configs):
+        return "POLICY_VIOLATION: replication factor too low" if "marked" in configs else ""
+
+    class Policy(Broker):
+        def __call__(self, changes, *, validate_only):
+            refused = {"bad": "POLICY_VIOLATION: two replicas are needed"} if "bad" in changes else {}
+            rest = {topic: of for topic, of in changes.items() if topic != "bad"}
+            return {**super().__call__(rest, validate_only=validate_only), **refused}
+
+    broker = Policy(unknown, never)
+    result = apply_configs({"bad": {"a": "1"}, "t": {"message.format.version": "3.0-IV1", "a": "1"}}, broker)
+    assert result.failed == {"bad": "POLICY_VIOLATION: two replicas are needed"}
+    assert broker.set == {"t": {"a": "1"}}
+    assert {one.topic for one in result.adjustments} == {"t"}
+
+
+def test_a_request_that_times_out_during_the_trials_loses_no_config():
+    class Slow(Broker):
+        def __call__(self, changes, *, validate_only):
+            failed = super().__call__(changes, validate_only=validate_only)
+            return dict.fromkeys(changes, "_TIMED_OUT: slow") if self.requests == 4 else failed
+
+    broker = Slow(no_tiers)
+    apply_configs({"t": {"a": "1", "b": "2", "remote.storage.enable": "true"}}, broker)
+    assert broker.set == {"t": {"a": "1", "b": "2"}}
+
+
+def test_a_thousand_topics_with_the_same_wrong_configs_cost_as_many_requests_as_one():
+    wanted = {f"t{n}": {"message.format.version": "3.0-IV1", "segment.bytes": "1"} for n in range(1000)}
+    broker = Broker(unknown, too_small)
+    assert len(apply_configs(wanted, broker).adjustments) == 2000
+    assert broker.requests == 3
+
+
+@pytest.mark.parametrize("code", ["TOPIC_AUTHORIZATION_FAILED", "INVALID_REPLICATION_FACTOR", "_TIMED_OUT"])
+def test_a_topic_that_fails_for_another_reason_is_not_tried_again(code):
+    broker = Broker(lambda _: f"{code}: no")
+    assert apply_configs({"t": {"a": "1"}}, broker).failed == {"t": f"{code}: no"}
+    assert broker.requests == 1
+
+
+def test_a_broker_that_refuses_its_own_lowest_value_too_ends_with_the_config_left_out():
+    broker = Broker(lambda configs: f"INVALID_CONFIG: {TOO_SMALL}" if "segment.bytes" in configs else "")
+    result = apply_configs({"t": {"segment.bytes": "5"}}, broker)
+    assert (broker.set, adjusted(result)) == ({"t": {}}, {("t", "segment.bytes"): ("5", None)})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "text", "nearest"),
+    [
+        ("100000", TOO_SMALL, "1048576"),
+        (
+            "2",
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+            "1",
+        ),
+        ("77", "Invalid value 77 for configuration x: Value must be between 1 and 9 or equal to -1", "9"),
+        ("0", "Invalid value 0 for configuration x: Value must be between 1 and 9 or equal to -1", "1"),
+        ("-1", "POLICY: retention.ms must be at least 3600000", None),
+        ("-7", "Invalid value -7 for configuration retention.ms: Value must be at least -1", "-1"),
+        ("9", "Value must not be more than retention.ms property value: 8", "8"),
+        (
+            "compact,foo",
+            "Invalid value foo for configuration cleanup.policy: String must be one of: ...",
+            "compact",
+        ),
+        ("foo", "Invalid value foo for configuration cleanup.policy: String must be one of: ...", None),
+        ("lzma", "Invalid value lzma for configuration compression.type: String must be one of: gzip", None),
+        ("9" * 30, "Invalid value 9 for configuration segment.ms: Not a number of type LONG", None),
+    ],
+)
+def test_the_nearest_value_that_a_broker_takes_is_read_from_its_text(wanted, text, nearest):
+    assert nearest_value(wanted, text) == nearest
+
+
+def test_each_config_is_named_with_its_topics_and_both_values():
+    wanted = {"segment.bytes": "100000", "message.format.version": "3.0-IV1"}
+    result = apply_configs({"x": dict(wanted), "y": dict(wanted)}, Broker(unknown, too_small))
+    assert adjustment_sentences(result.adjustments, "A", "B") == [
+        "topics x, y: message.format.version is 3.0-IV1 on A and left out on B, whose brokers do not know it",
+        "topics x, y: segment.bytes is 100000 on A and 1048576 on B: Value must be at least 1048576",
+    ]
