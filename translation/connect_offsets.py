@@ -15,7 +15,14 @@ from mmtool.translation.mm2_records import MalformedRecord
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 CONNECTOR: Final = "MirrorSourceConnector"
-"""The name that dedicated MirrorMaker 2 gives to the connector that copies records."""
+"""The name that dedicated MirrorMaker 2 gives to the connector that copies records.
+
+Strimzi puts the flow in front, ``A->B.MirrorSourceConnector``; in other Connect clusters it has any name.
+"""
+
+
+_PLACE = {"cluster", "partition", "topic"}
+"""By these names a record is one of the connector that copies records (`MirrorUtils.wrapPartition`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +39,29 @@ class SourcePosition:
 
 
 def decode_position(
-    key: bytes | None, value: bytes | None, source_alias: str
+    key: bytes | None,
+    value: bytes | None,
+    source_alias: str,
+    target_alias: str,
+    *,
+    cluster: str | None = None,
 ) -> SourcePosition | MalformedRecord | None:
-    """A record of Connect's offsets topic; None for one of another connector or another source."""
+    """A record of Connect's offsets topic; None for one of another connector, or of another flow.
+
+    Args:
+        key: Its connector and place.
+        value: Its position.
+        source_alias: Of the flow.
+        target_alias: By which a connector's name tells it from a flow of the same source.
+        cluster: The alias inside the key, where an override names the source's topics otherwise.
+    """
     try:
         name, place = json.loads(key or b"null")
-        if name != CONNECTOR or place["cluster"] != source_alias:
+        if not isinstance(place, dict) or place.keys() != _PLACE:
+            return None
+        if place["cluster"] != (source_alias if cluster is None else cluster) or not _copies_to(
+            name, source_alias, target_alias
+        ):
             return None
         partition = TopicPartition(_text(place["topic"]), _number(place["partition"]))
         stored = json.loads(value or b"null")
@@ -51,6 +75,11 @@ def decode_position(
     except ValueError as wrong:
         return MalformedRecord(str(wrong))
     return SourcePosition(partition, UpstreamOffset(offset) if offset >= 0 else UNKNOWN)
+
+
+def _copies_to(connector: str, source_alias: str, target_alias: str) -> bool:
+    """Whether a connector's name says nothing else than that it copies between these two."""
+    return "->" not in connector or connector.startswith(f"{source_alias}->{target_alias}.")
 
 
 def _text(value: Any) -> str:

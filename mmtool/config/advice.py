@@ -160,8 +160,15 @@ class _Adviser:
             )
         elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
             report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
-        else:
+        elif not self._names_mm2(entry.key):
             self.not_needed.append(entry.key)
+
+    def _names_mm2(self, key: str) -> bool:
+        """Whether it says how MM2's workers are called: a running MM2, and what it left, is found by that."""
+        workers = {
+            f"{alias}.{name}" for alias in self.aliases for name in ("group.id", "offset.storage.topic")
+        }
+        return key in workers | {"offset.storage.topic"}
 
     def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
         """A sentence for a name that is right in another scope, or was right in another release."""

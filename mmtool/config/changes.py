@@ -90,7 +90,16 @@ FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
 """Settings of the flow's very first start."""
 
 NOT_OURS = frozenset(
-    {"enabled", "way_back", "hooks", "units", "mm2_exactly_once", "failover_min_interval_seconds"}
+    {
+        "enabled",
+        "way_back",
+        "hooks",
+        "units",
+        "mm2_exactly_once",
+        "mm2_group",
+        "mm2_offsets_topic",
+        "failover_min_interval_seconds",
+    }
 )
 """Settings that a running flow does not read."""
 

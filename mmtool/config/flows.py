@@ -107,6 +107,8 @@ class FlowReader:
             isolation=self._isolation(),
             start=self._start(),
             mm2_exactly_once=self._mm2_exactly_once(),
+            mm2_group=self._worker_name("group.id", in_all=False),
+            mm2_offsets_topic=self._worker_name("offset.storage.topic", in_all=True),
             **self._own(),
         )
 
@@ -195,6 +197,17 @@ class FlowReader:
         """A worker's setting, so it is taken from the target's scope alone."""
         entry = self.scopes.entries.get(f"{self.target.alias}.exactly.once.source.support")
         return entry is not None and entry.value.strip().lower() == "enabled"
+
+    def _worker_name(self, name: str, *, in_all: bool) -> str | None:
+        """A name that the file gives MM2's workers under ``TARGET.``; None where it gives none.
+
+        Args:
+            name: The key, without its scope.
+            in_all: The global key goes to every worker, and before the target's (`MirrorMakerConfig.workerConfig`).
+        """
+        keys = [name, f"{self.target.alias}.{name}"] if in_all else [f"{self.target.alias}.{name}"]
+        texts = (self.scopes.entries[key].value.strip() for key in keys if key in self.scopes.entries)
+        return next((text for text in texts if text), None)
 
     def _word(self, entry: Entry | None, words: dict[str, Word]) -> Word:
         """One of a client property's words; absent or wrong: the first one."""

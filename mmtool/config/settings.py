@@ -148,6 +148,8 @@ class FlowSettings(_Frozen):
         topic_aliases: What topics are named by: the aliases of source and target, unless the file overrides them.
         way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
+        mm2_group: The file's own name for the group of MM2's workers; None where MM2 names it.
+        mm2_offsets_topic: Likewise for the topic of their stored positions.
     """
 
     source: ClusterSettings
@@ -186,6 +188,8 @@ class FlowSettings(_Frozen):
     isolation: Literal["read_committed", "read_uncommitted"]
     start: RelativeStart
     mm2_exactly_once: bool = False
+    mm2_group: str | None = None
+    mm2_offsets_topic: str | None = None
     origins: Literal["all", "local"]
     spark_master: str | None
     spark_conf: Properties

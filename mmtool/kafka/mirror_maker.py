@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.log_reader import read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.known import UNKNOWN
@@ -14,14 +16,36 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
+STRIMZI_GROUP = "mirrormaker2-cluster"
+"""The group of the Connect workers that Strimzi's operator runs for a KafkaMirrorMaker2 resource, by its default."""
+
+STRIMZI_POSITIONS = "mirrormaker2-cluster-offsets"
+"""Where these keep their positions."""
+
+
+def positions_topics(flow: FlowSettings) -> list[str]:
+    """Where Connect may keep MM2's positions of a flow, on the target; the likeliest first.
+
+    The file's own name, dedicated MM2's (whose dots follow no separator: MirrorMakerConfig), and Strimzi's.
+    """
+    own = [] if flow.mm2_offsets_topic is None else [flow.mm2_offsets_topic]
+    return list(dict.fromkeys([*own, positions_topic(flow.source.alias), STRIMZI_POSITIONS]))
+
+
 def positions_topic(source_alias: str) -> str:
-    """Where Connect keeps MM2's positions, on the target; its dots follow no separator (MirrorMakerConfig)."""
+    """Where dedicated MM2 keeps them when its file says nothing."""
     return f"mm2-offsets.{source_alias}.internal"
 
 
-def workers_group(source_alias: str) -> str:
-    """The group of dedicated MM2's workers for a flow, on its target (MirrorMakerConfig)."""
-    return f"{source_alias}-mm2"
+def workers_groups(flow: FlowSettings) -> list[str]:
+    """The groups that MM2's workers for a flow may be members of, on its target; the likeliest first.
+
+    The file's own name, dedicated MM2's (`MirrorMakerConfig.workerConfig`), the same by the alias of the target,
+    as the other site's file may call this cluster's source, and Strimzi's.
+    """
+    own = [] if flow.mm2_group is None else [flow.mm2_group]
+    names = [f"{flow.source.alias}-mm2", f"{flow.target.alias}-mm2", STRIMZI_GROUP]
+    return list(dict.fromkeys([*own, *names]))
 
 
 def syncs_place(flow: FlowSettings) -> tuple[ClusterSettings, str]:
@@ -30,9 +54,10 @@ def syncs_place(flow: FlowSettings) -> tuple[ClusterSettings, str]:
     return here, flow.offset_syncs_topic
 
 
-def read_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]:
-    """The last replicated record of each partition, by MM2's own account; empty where it has none.
+def read_positions(flow: FlowSettings) -> dict[str, dict[TopicPartition, UpstreamOffset]]:
+    """The last replicated record of each partition, by MM2's own account, in each topic that holds any.
 
+    A topic of a guessed name that may not be read is passed over: a broker denies what is not there as well.
     Records that cannot be read are passed over: the partition then has the position before, or none. So are those of a
     transaction that was aborted: with ``exactly.once.source.support`` positions are written in the transaction of the
     records that they are about.
@@ -40,11 +65,26 @@ def read_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]:
     The topic is named by the file's alias; its keys hold the alias by which topics are named.
 
     Raises:
-        UnreachableError, NotAuthorisedError: as `read_log`.
+        UnreachableError, NotAuthorisedError: as `read_log`, of the likeliest topic.
     """
+    likeliest, *guessed = positions_topics(flow)
+    found = {likeliest: _read_positions(flow, likeliest)}
+    for topic in guessed:
+        with suppress(NotAuthorisedError):
+            found[topic] = _read_positions(flow, topic)
+    return {topic: positions for topic, positions in found.items() if positions}
+
+
+def _read_positions(flow: FlowSettings, topic: str) -> dict[TopicPartition, UpstreamOffset]:
     found: dict[TopicPartition, UpstreamOffset] = {}
-    for record in read_log(flow.target, positions_topic(flow.source.alias), committed=True):
-        position = decode_position(record.key, record.value, flow.topic_aliases.source)
+    for record in read_log(flow.target, topic, committed=True):
+        position = decode_position(
+            record.key,
+            record.value,
+            flow.source.alias,
+            flow.target.alias,
+            cluster=flow.topic_aliases.source,
+        )
         if not isinstance(position, SourcePosition):
             continue
         if position.last is UNKNOWN:

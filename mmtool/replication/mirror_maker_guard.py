@@ -1,8 +1,8 @@
 """MirrorMaker 2 and mmtool never write the same topics at once: whether it is at work on a flow.
 
-Dedicated MM2 shows by its workers' group. MM2 inside a Connect cluster has a group of any name: what shows are the
-records that it writes beside the mirrored ones, heartbeats every second and offset syncs. mmtool writes both as well,
-under a header that tells them apart (docs/decisions/0016).
+Dedicated MM2 and Strimzi's show by their workers' group. In another Connect cluster that has any name: what shows are
+the records that MM2 writes beside the mirrored ones, heartbeats every second and offset syncs. mmtool writes both as
+well, under a header that tells them apart (docs/decisions/0016).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.membership import described
-from mmtool.kafka.mirror_maker import syncs_place, workers_group
+from mmtool.kafka.mirror_maker import syncs_place, workers_groups
 from mmtool.kafka.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
@@ -91,6 +91,7 @@ class MirrorMakerGuard:
             UnreachableError: a cluster does not answer.
         """
         sign = await self.look()
+        self._warn_of_unseen(sign)
         if sign is None or (sign.workers_left and await self._falls_silent(sign, say)):
             return
         name = self.flow.settings.name
@@ -121,13 +122,14 @@ class MirrorMakerGuard:
 
     async def look(self) -> Sign | None:
         """What shows that MM2 runs the flow now, if anything does."""
-        group, lately = await asyncio.gather(self._workers(), self._written_lately())
-        if group is not None and group.members:
-            return Sign(_at_work(group, self.flow.target.alias))
+        groups, lately = await asyncio.gather(self._workers(), self._written_lately())
+        working = [group for group in groups if group.members]
+        if working:
+            return Sign(_at_work(working[0], self.flow.target.alias))
         if not lately:
             return None
         where, offsets = zip(*lately, strict=True)
-        left = group is not None and group.state == "Empty"
+        left = any(group.state == "Empty" for group in groups)
         return Sign(f"it wrote to {' and '.join(where)} in the last {RECENT_SECONDS:g} s", offsets, left)
 
     async def _look_again(self, sayings: Sayings) -> Sign | None:
@@ -154,14 +156,21 @@ class MirrorMakerGuard:
                 return False
         return True
 
-    async def _workers(self) -> DescribedGroup | None:
-        """Dedicated MM2's group; None where we may not see it, which is said once."""
-        target, group = self.flow.target, workers_group(self.flow.settings.source.alias)
+    async def _workers(self) -> list[DescribedGroup]:
+        """The groups that MM2's workers may be members of, as far as they are there."""
+        likeliest, *guessed = workers_groups(self.flow.settings)
+        found = await asyncio.gather(
+            self._described(likeliest), *(self._described(name, guessed=True) for name in guessed)
+        )
+        return [group for group in found if group is not None]
 
+    async def _described(self, group: str, *, guessed: bool = False) -> DescribedGroup | None:
+        """One of them; None where it may not be described: said once, but of a guessed name never."""
         try:
-            return await described(target, group)
+            return await described(self.flow.target, group)
         except NotAuthorisedError as denied:
-            self._warn_of_denied(denied)
+            if not guessed:
+                self._warn_of_denied(denied)
             return None
 
     def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
@@ -190,6 +199,22 @@ class MirrorMakerGuard:
             self._denied.add(str(denied))
             self.warnings.append(
                 f"{self.flow.settings.name}: make sure that MirrorMaker 2 does not run this flow as well: {denied}"
+            )
+
+    def _warn_of_unseen(self, sign: Sign | None) -> None:
+        """Where the file has MM2 write neither heartbeats nor offset syncs, one in a Connect cluster leaves no sign."""
+        here = self.flow.settings
+        if (
+            sign is None
+            and not here.emit_heartbeats
+            and not here.emit_offset_syncs
+            and writes_same_topics(here)
+        ):
+            groups = ", ".join(workers_groups(here))
+            self.warnings.append(
+                f"{here.name}: emit.heartbeats.enabled and emit.offset-syncs.enabled are false: a running MirrorMaker 2"
+                f" is seen only by its workers' group ({groups} on {here.target.alias}); make sure that none with"
+                " another group runs this flow"
             )
 
     def _warn_of_shared_topics(self, sign: Sign) -> None:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.mirror_maker import positions_topic, read_positions, read_syncs
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.mirror_maker import read_positions, read_syncs, syncs_place
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.identity import shard_of
@@ -28,6 +28,7 @@ from mmtool.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN
+from mmtool.translation.naming import DefaultPolicy
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -153,7 +154,7 @@ class Predecessor:
         settings = self.flow.settings
         if self._left is None:
             positions = await in_thread(read_positions, settings)
-            self._left = positions, await in_thread(read_syncs, settings)
+            self._left = _likeliest(positions.values()), await in_thread(read_syncs, settings)
         last, syncs = self._left
         logs = await self._logs(written)
         traces = {up: Traces(last.get(up, UNKNOWN), syncs.get(up, UNKNOWN), *of) for up, of in logs.items()}
@@ -244,13 +245,37 @@ class Predecessor:
         here = self.flow.settings
         if not written:
             return
+        traces: dict[str, Collection[TopicPartition]] = {}
         with suppress(NotAuthorisedError):
-            positions = await in_thread(read_positions, here)
-            topics = sorted({up.topic for up in written if up in positions})
-            if topics:
-                self.warnings.append(
-                    f"{here.name}: MirrorMaker 2 has mirrored {few(topics, 3)} before, and its offsets"
-                    f" ({positions_topic(here.source.alias)}) are ignored: records from mmtool.start = {here.start} on"
-                    " are mirrored again, behind those that it copied; `mmtool replicate --take-over` goes on where it"
-                    " stopped"
-                )
+            traces |= await in_thread(read_positions, here)
+        with suppress(NotAuthorisedError, UnreachableError):
+            traces[syncs_place(here)[1]] = await in_thread(read_syncs, here)
+        told = {where: {up for up in written if up in of} for where, of in traces.items()}
+        topics = {up.topic for of in told.values() for up in of}
+        if topics:
+            where = ", ".join(where for where, of in told.items() if of)
+            self.warnings.append(
+                f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
+                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` goes on where it stopped"
+            )
+        others = sorted({up.topic for up in written} - topics)
+        if others and isinstance(here.policy, DefaultPolicy) and not here.begins_again:
+            names = few([here.remote_topic(topic) for topic in others], 3)
+            self.warnings.append(
+                f"{here.name}: {names} on {here.target.alias} already hold records, of which neither mmtool nor"
+                f" MirrorMaker 2 has stored anything: {self._what_repeats()}"
+            )
+
+    def _what_repeats(self) -> str:
+        start = self.flow.settings.start
+        return f"records from mmtool.start = {start} on are mirrored again, behind those that are there"
+
+
+def _likeliest(
+    positions: Collection[Mapping[TopicPartition, UpstreamOffset]],
+) -> dict[TopicPartition, UpstreamOffset]:
+    """One position for each partition, of the likeliest topic that has one."""
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    for of_topic in positions:
+        found = {**of_topic, **found}
+    return found

@@ -47,11 +47,13 @@ class MirrorMakerByHand:
         bootstrap = self.flow.target.bootstrap_servers
         append_batches(bootstrap, self.flow.remote_topic(topic), partition, [batch_of(copied)])
 
-    def stores_position(self, topic: str, partition: int, last: int) -> None:
-        """What Connect stores at a flush: the last replicated record."""
+    def stores_position(
+        self, topic: str, partition: int, last: int, *, connector: str = CONNECTOR, into: str | None = None
+    ) -> None:
+        """What Connect stores at a flush, in its own topic or another: the last replicated record."""
         place = {"cluster": self.flow.source.alias, "partition": partition, "topic": topic}
-        key, value = json.dumps([CONNECTOR, place]), json.dumps({"offset": last})
-        where = positions_topic(self.flow.source.alias)
+        key, value = json.dumps([connector, place]), json.dumps({"offset": last})
+        where = into or positions_topic(self.flow.source.alias)
         self._write(self.flow.target.bootstrap_servers, where, key.encode(), value.encode())
 
     def syncs(self, topic: str, partition: int, upstream: int, downstream: int) -> None:

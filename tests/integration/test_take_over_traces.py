@@ -16,6 +16,7 @@ from confluent_kafka import Consumer
 
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.kafka.mirror_maker import STRIMZI_POSITIONS
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.lab.checker import Content, compare
@@ -28,6 +29,7 @@ from mmtool.replication.duties.mirror_maker_watch import MirrorMakerWatch
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.testing.mirror_flow import Owner, flow_of
 from mmtool.testing.mirror_maker import MirrorMakerByHand
+from mmtool.translation.connect_offsets import CONNECTOR
 from mmtool.translation.mm2_records import Heartbeat
 
 FROM, TO = "target", "source"
@@ -172,7 +174,19 @@ def test_traces_of_another_log_are_refused_and_nothing_is_mirrored(fleet, tmp_pa
     assert len(read_topic(fleet[TO].bootstrap, settings.remote_topic(topic))) == 50
 
 
-def test_without_a_take_over_it_is_said_that_mm2_s_offsets_are_ignored(fleet, tmp_path, topic_name):
+@pytest.mark.parametrize(
+    ("trace", "words"),
+    [
+        ("position", "--take-over"),
+        ("position of Strimzi's", "mirrormaker2-cluster-offsets"),
+        ("sync", "mm2-offset-syncs.target.internal"),
+        ("none", "already hold records"),
+    ],
+)
+def test_without_a_take_over_it_is_said_that_what_mm2_copied_comes_again(
+    fleet, tmp_path, topic_name, trace, words
+):
+    """Wherever MM2 keeps its positions: a Connect cluster's own topic has any name."""
     topic, fresh = topic_name("ignored"), topic_name("fresh")
     settings = flow_of(fleet, tmp_path, FROM, TO, f"{topic},{fresh}")
     mm2 = MirrorMakerByHand(settings)
@@ -181,7 +195,13 @@ def test_without_a_take_over_it_is_said_that_mm2_s_offsets_are_ignored(fleet, tm
     create_topic(fleet[TO].bootstrap, settings.remote_topic(topic))
     produce(fleet[FROM].bootstrap, Load(topic, 50, 1, 100))
     mm2.copies(read_topic(fleet[FROM].bootstrap, topic), topic, 0)
-    mm2.stores_position(topic, 0, 49)
+    if trace == "position":
+        mm2.stores_position(topic, 0, 49)
+    elif trace == "position of Strimzi's":
+        names = {"connector": f"{settings.name}.{CONNECTOR}", "into": STRIMZI_POSITIONS}
+        mm2.stores_position(topic, 0, 49, **names)
+    elif trace == "sync":
+        mm2.syncs(topic, 0, 49, 49)
 
     async def said():
         owner = await Owner.take(settings)
@@ -193,7 +213,7 @@ def test_without_a_take_over_it_is_said_that_mm2_s_offsets_are_ignored(fleet, tm
         return warnings, later.run.warnings
 
     first, second = asyncio.run(said())
-    assert [topic in line and "--take-over" in line and "earliest" in line for line in first] == [True]
+    assert [topic in line and words in line and "earliest" in line for line in first] == [True], first
     assert (fresh in first[0], second) == (False, [])
     assert len(read_topic(fleet[TO].bootstrap, settings.remote_topic(topic))) == 100
 
@@ -287,6 +307,14 @@ def test_other_topic_names_are_no_reason_to_refuse_but_the_shared_topics_are_war
     assert "emit.offset-syncs.enabled and emit.checkpoints.enabled = false here" in warnings[0]
 
 
+def test_where_the_file_has_mm2_write_no_sign_of_itself_it_is_said_that_it_may_run_unseen(guarded):
+    signs = "emit.heartbeats.enabled = {0}\nemit.offset-syncs.enabled = {1}\nemit.checkpoints.enabled = {1}"
+    answers = [refused(guarded(signs.format(*of))[0]) for of in (("false", "false"), ("true", "false"))]
+    assert [(answer, len(warnings)) for answer, _, warnings in answers] == [(None, 1), (None, 0)]
+    assert "a running MirrorMaker 2 is seen only by its workers' group" in answers[0][2][0]
+    assert "-mm2, there-mm2, mirrormaker2-cluster on there)" in answers[0][2][0]
+
+
 def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
     """Not what one wrote last that was just taken over from; its members count at once, as the group does."""
     flow, _ = guarded()
@@ -310,22 +338,23 @@ def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
     ]
 
 
-def test_a_group_of_mm2_s_name_with_members_is_named_and_waited_for(guarded, fleet):
-    flow, topic = guarded()
+@pytest.mark.parametrize("group", ["{source}-mm2", "workers-of-{source}", "mirrormaker2-cluster"])
+def test_a_group_of_mm2_s_name_with_members_is_named_and_waited_for(guarded, fleet, group):
+    """Dedicated MM2's own, the file's, and that of Strimzi's operator."""
+    flow, topic = guarded("there.group.id = workers-of-here")
+    group = group.format(source=flow.source.alias)
     create_topic(fleet[TO].bootstrap, topic)
     member = Consumer(
         {
             "bootstrap.servers": fleet[TO].bootstrap,
-            "group.id": f"{flow.source.alias}-mm2",
+            "group.id": group,
             "client.id": "worker-1",
             "session.timeout.ms": 6000,
         }
     )
     member.subscribe([topic])
     wait_until(lambda: member.poll(0.1) is None and member.assignment(), "an assignment", 30)
-    assert (
-        f"its group {flow.source.alias}-mm2 on there has members: worker-1 on 127.0.0.1" in refused(flow)[0]
-    )
+    assert f"its group {group} on there has members: worker-1 on 127.0.0.1" in refused(flow)[0]
 
     async def waited(guard, _, say):
         waiting = asyncio.create_task(guard.wait_until_stopped(say))

@@ -160,7 +160,7 @@ def test_a_topic_of_a_newer_source_is_mirrored_to_an_older_target(old, fleet, tm
     """``internal.segment.bytes`` came with 4.1. The one broker of the target cannot keep two replicas."""
     source, alias = fleet["source"], "new"
     name = filled(
-        source, topic_name("newer"), **{"internal.segment.bytes": "100000", "retention.ms": "3600000"}
+        source, topic_name("newer"), **{"internal.segment.bytes": "100000", "min.insync.replicas": "2"}
     )
     config = flow(tmp_path, (alias, source), ("old", old), name, **{"config.properties.exclude": "none"})
     answer = run_mmtool(tmp_path, "replicate", "-c", str(config), "--until-caught-up")
