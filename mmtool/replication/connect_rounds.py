@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from mmtool.errors import UsageError
 from mmtool.replication.pump.report import ReportRow
@@ -12,11 +12,12 @@ from mmtool.replication.spark_rounds import attempt_number
 from mmtool.replication.task import run_task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mmtool.replication.assignment import TaskAssignment
+    from mmtool.replication.spark_slots import SparkSlots
 
-_SLOTS = "2"
+_PARALLELISM, _SLOTS = "spark.default.parallelism", "2"
 _SCHEMA = (
     "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
     " for_good boolean, producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
@@ -28,12 +29,19 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class ConnectRounds:
-    """`Rounds` on a session: one data frame of task numbers, mapped in Arrow batches."""
+    """`Rounds` on a session: one data frame of task numbers, mapped in Arrow batches.
+
+    Attributes:
+        asked: How many slots were asked for.
+    """
+
+    tells_slots: ClassVar[bool] = False
 
     session: Any
+    asked: int = int(_SLOTS)
 
     @classmethod
-    def open(cls, master: str) -> Self:
+    def open(cls, master: str, conf: Mapping[str, str]) -> Self:
         """Connects to ``sc://host:port``.
 
         Raises:
@@ -47,7 +55,8 @@ class ConnectRounds:
             )
         from pyspark.sql import SparkSession
 
-        return cls(SparkSession.builder.appName("mmtool").remote(master).getOrCreate())
+        session = SparkSession.builder.appName("mmtool").remote(master).getOrCreate()
+        return cls(session, int(conf.get(_PARALLELISM) or session.conf.get(_PARALLELISM, _SLOTS)))
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         count = len(tasks)
@@ -57,11 +66,23 @@ class ConnectRounds:
     def cancel(self) -> None:
         self.session.interruptAll()
 
-    def parallelism(self) -> int:
-        return int(self.session.conf.get("spark.default.parallelism", _SLOTS))
+    def slots(self) -> SparkSlots | None:
+        return None
+
+    def asked_slots(self) -> int | None:
+        return self.asked
+
+    def probe(self) -> None:
+        self.session.range(0, 1, 1, 1).mapInArrow(_loading, "id bigint").collect()
 
     def stop(self) -> None:
         self.session.stop()
+
+
+def _loading(batches: Iterator[Any]) -> Iterator[Any]:
+    import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before its first round
+
+    yield from batches
 
 
 def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -24,8 +24,10 @@ from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining, take_first
 from mmtool.replication.round import Round, plan_round
+from mmtool.replication.slot_watch import SlotWatch
 from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
-from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_log, spark_up
+from mmtool.replication.spark_log import spark_log
+from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_up
 from mmtool.replication.stopping import StopAskedError, unless_stopped
 from mmtool.threads import left_behind
 from mmtool.within import came_within
@@ -73,6 +75,7 @@ class Engine:
     _rotas: dict[str, Rota] = field(default_factory=dict)
     _round: int = 0
     _spark: Rounds | None = None
+    _slots: SlotWatch | None = None
     _replan: asyncio.Event = field(default_factory=asyncio.Event)
     _again: TryAgain = field(default_factory=TryAgain)
     _topics: TopicsLook = field(init=False)
@@ -124,17 +127,15 @@ class Engine:
 
     def _open_spark(self) -> Rounds:
         first = self.settings[0]
-        return open_rounds(first.spark_master or local_master(self._slots()), first.spark_conf)
-
-    def _slots(self) -> int:
-        """How many tasks a round may have.
-
-        Where the operator named a master, as many as it runs at once. Locally one per two cores: pumps wait on
-        sockets, and share the machine.
-        """
-        if self._spark is not None and self.settings[0].spark_master:
-            return self._spark.parallelism()
-        return max(1, (os.cpu_count() or 1) // 2)
+        rounds = open_rounds(first.spark_master or local_master(_local_slots()), first.spark_conf)
+        self._slots = SlotWatch(
+            rounds,
+            f"Spark at {first.spark_master}" if first.spark_master else "Spark",
+            None if first.spark_master else _local_slots(),
+            self.say,
+        )
+        rounds.probe()
+        return rounds
 
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""
@@ -332,7 +333,9 @@ class Engine:
             run.retry_halted()
             await self._renew(run)
         assert self._spark is not None
-        tasks = plan_round(runs, self._round, self._slots(), self._round_seconds())
+        assert self._slots is not None
+        slots = self._slots.plan(sum(len(run.loads()) for run in runs))
+        tasks = plan_round(runs, self._round, slots, self._round_seconds())
         this = Round(
             self._round,
             runs,
@@ -343,6 +346,7 @@ class Engine:
             self._show,
             self.say,
             self._again,
+            self._slots,
         )
         self._fold(runs, await this.run(tasks), time.monotonic() - started)
 
@@ -391,3 +395,8 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
+
+
+def _local_slots() -> int:
+    """How many tasks a round has where no master is named: one per two cores, for pumps wait on sockets."""
+    return max(1, (os.cpu_count() or 1) // 2)

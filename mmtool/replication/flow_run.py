@@ -36,7 +36,7 @@ from mmtool.replication.stateful import (
 )
 from mmtool.replication.taking_over import Predecessor
 from mmtool.replication.target_limits import refused_times
-from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all
+from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all, waiting
 from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 
@@ -60,6 +60,7 @@ class FlowRun:
     Attributes:
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
+        slotless: Shards whose task has no Spark slot now, and why.
         warnings: Sentences for the operator; each is said once.
         config_notices: What was said of configs that the target does not take.
         is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
@@ -80,6 +81,7 @@ class FlowRun:
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()
         self.is_away = False
+        self.slotless: dict[int, str] = {}
         self.shard_count = flow.settings.shards
         self.config_notices = ConfigNotices()
         source, target = TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target)
@@ -378,7 +380,12 @@ class FlowRun:
         """Where every mirrored partition stands: as its pump last wrote, or as its books say before that."""
         seen = self.watch.positions
         return [
-            self.watch.holds.shown(seen.get((p.topic_id, p.partition)) or booked_position(p, self.owner))
+            self.watch.holds.shown(
+                waiting(
+                    seen.get((p.topic_id, p.partition)) or booked_position(p, self.owner),
+                    self.slotless.get(p.shard, ""),
+                )
+            )
             for p in self.partitions()
         ]
 

@@ -32,6 +32,10 @@ class Sayings:
             self._said[about] = sentence
             self.say(sentence)
 
+    def is_said(self, about: str) -> bool:
+        """Whether something is the matter with it, as far as was said."""
+        return about in self._said
+
     def is_well(self, about: str) -> None:
         """What was said about it is over: the next time it is said again."""
         self._said.pop(about, None)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mmtool.replication.flow_run import FlowRun
     from mmtool.replication.looking import TopicsLook
     from mmtool.replication.pump.report import ReportRow
+    from mmtool.replication.slot_watch import SlotWatch
     from mmtool.replication.spark_rounds import Rounds
 
 _TICK_SECONDS = 0.25
@@ -86,6 +87,7 @@ class Round:
         show: Called as often.
         say: Called with sentences for the operator.
         again: Says when what is halted is worth another round.
+        slots: Of the Spark that runs it.
     """
 
     number: int
@@ -97,6 +99,7 @@ class Round:
     show: Callable[[], None]
     say: Callable[[str], None]
     again: TryAgain
+    slots: SlotWatch
     _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
     _sayings: Sayings = field(init=False)
 
@@ -112,6 +115,7 @@ class Round:
             Exception: as `Rounds.run`.
         """
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
+        self.slots.begin(tasks, self.runs)
         self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
         look, word, pace = Aside(), Aside(), Aside()
         throttling = Throttling(self.number, self.runs, tasks)
@@ -126,6 +130,8 @@ class Round:
                     wanted = Command.STOP
                     self._ends_within(_STOP_SECONDS, job)
                 if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
+                    self.replan.set()
+                if wanted is None and self.slots.ends_round(self.runs):
                     self.replan.set()
                 differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:

@@ -55,7 +55,9 @@ def _record(options: tuple[str, ...]) -> None:
     from mmtool.replication.spark_rounds import java_options, local_master, open_rounds
 
     java = " ".join((java_options(), *options))
-    open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java}).stop()
+    rounds = open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java})
+    rounds.probe()
+    rounds.stop()
     jvm = SparkContext._gateway.proc  # noqa: SLF001  there is no public way to wait for the JVM
     jvm.stdin.close()
     jvm.wait(_DUMP_SECONDS)

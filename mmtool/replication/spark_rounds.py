@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
-import tempfile
+import uuid
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool.errors import MmtoolError, UsageError
+from mmtool.plan.slots import asked_slots
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_archive import spark_classes
 from mmtool.replication.spark_errors import reason_of
+from mmtool.replication.spark_log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from mmtool.replication.spark_slots import SlotsQuestion, SparkSlots
 from mmtool.replication.stopping import StopAskedError, or_stop
 from mmtool.replication.task import run_task
 from mmtool.threads import in_thread
@@ -48,7 +50,7 @@ def local_master(tasks: int) -> str:
 
 
 def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
-    """Starts Spark (or joins the context that this process has) and warms one Python worker up.
+    """Starts Spark, or joins the context that this process has.
 
     Raises:
         UsageError: ``spark.speculation``: two attempts of one task would fence each other for ever.
@@ -62,12 +64,16 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
     if master.startswith("sc://"):
         from mmtool.replication.connect_rounds import ConnectRounds
 
-        return ConnectRounds.open(master)
+        return ConnectRounds.open(master, conf)
     return ContextRounds(_context({"spark.master": master, "spark.app.name": "mmtool", **_SETTINGS, **conf}))
 
 
 class Rounds(Protocol):
     """A way to run rounds on Spark."""
+
+    @property
+    def tells_slots(self) -> bool:
+        """Whether Spark says how many slots it has, and how many tasks wait for one."""
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """One round: one job, one stage, one task per assignment, one action.
@@ -79,8 +85,14 @@ class Rounds(Protocol):
     def cancel(self) -> None:
         """Kills the running round; its pumps flush nothing."""
 
-    def parallelism(self) -> int:
-        """How many tasks run at once."""
+    def slots(self) -> SparkSlots | None:
+        """What Spark says now of its slots and of the running round; None while it says nothing."""
+
+    def asked_slots(self) -> int | None:
+        """How many slots were asked for; None where that is as many as there are."""
+
+    def probe(self) -> None:
+        """Runs one small task, which loads the pump; returns once there was a slot for it."""
 
     def stop(self) -> None:
         """Ends Spark."""
@@ -89,22 +101,34 @@ class Rounds(Protocol):
 class ContextRounds:
     """Rounds on a Spark context of our own: plain jobs, which need neither Spark SQL nor Arrow (decision 18)."""
 
+    tells_slots = True
+
     def __init__(self, context: Any) -> None:
         self._context = context
-        context.parallelize((0,), 1).foreachPartition(_load_pump)
+        self._question = SlotsQuestion(context)
+        self._asked = asked_slots(context.master, dict(context.getConf().getAll()))
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        count = len(tasks)
+        count, group = len(tasks), f"mmtool-round-{uuid.uuid4().hex}"
+        self._context.setJobGroup(group, "mmtool replicate")  # of this thread alone
+        self._question.follow(group)
         job = self._context.parallelize(range(count), count).mapPartitions(_mirroring(tuple(tasks)))
         return [ReportRow(*row) for row in job.collect()]
 
     def cancel(self) -> None:
         self._context.cancelAllJobs()
 
-    def parallelism(self) -> int:
-        return int(self._context.defaultParallelism)
+    def slots(self) -> SparkSlots | None:
+        return self._question.answer()
+
+    def asked_slots(self) -> int | None:
+        return self._asked
+
+    def probe(self) -> None:
+        self._context.parallelize((0,), 1).foreachPartition(_load_pump)
 
     def stop(self) -> None:
+        self._question.stop()
         self._context.stop()
 
 
@@ -117,33 +141,6 @@ def java_options() -> str:
 
 def _archived() -> str:
     return "".join(f' "{option}"' for option in spark_classes().options())
-
-
-def spark_log() -> Path:
-    """Where the JVM and the Python workers of this process write what they have to say."""
-    return Path(tempfile.gettempdir()) / f"mmtool-spark-{os.getpid()}.log"
-
-
-class _Aside(logging.FileHandler):
-    """A log on a disk that may be full, or read-only by now: then what libraries say is lost, and nothing else."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with suppress(OSError):
-            super().emit(record)
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging calls it so
-        """Says nothing: `logging` itself would print a traceback."""
-
-
-def keep_talk_aside() -> None:
-    """What libraries log goes to `spark_log` unless the program has a place for it.
-
-    py4j tells of a JVM that was lost in the middle of a call with a traceback, by the root logger; the engine tells of
-    it as well, in one line.
-    """
-    root = logging.getLogger()
-    if all(isinstance(handler, logging.NullHandler) for handler in root.handlers):
-        root.addHandler(_Aside(spark_log(), delay=True))
 
 
 def _context(settings: Mapping[str, str]) -> Any:
@@ -163,7 +160,8 @@ def _context(settings: Mapping[str, str]) -> Any:
     java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{_archived()}")
     for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():
         conf.set(name, value)
-    with spark_log().open("ab") as log:
+    drop_old_logs()
+    with log_sink() as log:
         gateway = launch_gateway(conf, popen_kwargs={"stderr": log, "process_group": 0})
     if settings["spark.master"].startswith("local"):  # elsewhere pyspark may be in Spark's zip alone
         conf.setIfMissing(
@@ -207,8 +205,7 @@ async def end_spark(starting: asyncio.Future[Rounds] | None, *, clean: bool) -> 
         except Exception:  # noqa: BLE001, S110  it never came up, or is gone
             pass
     if clean:
-        with suppress(OSError):  # a disk that is read-only by now keeps it
-            spark_log().unlink(missing_ok=True)
+        drop_spark_log()
 
 
 def _kill_jvm() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.holds import Holds, news
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
+from mmtool.plan.partition_rows import STILL
 from mmtool.replication.assignment import Tally
 from mmtool.replication.feed import ControlFeed
 from mmtool.translation.known import UNKNOWN
@@ -55,6 +57,7 @@ class PositionsWatch:
 
     Attributes:
         positions: By partition.
+        heard: When each came, by the monotonic clock.
         uses: What the tasks make of their shares of the throttle, by their numbers.
         holds: What keeps topics from being mirrored.
         moved: Groups whose place is the target now.
@@ -72,6 +75,7 @@ class PositionsWatch:
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
         self.positions: dict[Place, PositionRecord] = {}
+        self.heard: dict[Place, float] = {}
         self.holds = Holds()
         self.moved: dict[str, MovedGroupRecord] = {}
         self.uses: dict[int, UseRecord] = {}
@@ -112,6 +116,7 @@ class PositionsWatch:
                 elif isinstance(document, PositionRecord) and document.owner == self._owner:
                     place = (TopicId(document.topic_id), document.partition)
                     self.positions[place] = document
+                    self.heard[place] = time.monotonic()
                     self._note(place, document)
 
     async def _next(self, feed: ControlFeed) -> list[Document]:
@@ -186,6 +191,13 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
         reason=partition.halted,
         **counted,
     )
+
+
+def waiting(position: PositionRecord, reason: str) -> PositionRecord:
+    """A position as it is while its task has no slot; as it was written where there is no reason to wait."""
+    if not reason or position.state in STILL:
+        return position
+    return replace(position, state=State.WAITING, reason=reason)
 
 
 def position_by_books(block: Block, owner: str = "") -> PositionRecord:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 import subprocess
 import sys
+import time
 
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.replication.spark_rounds import keep_talk_aside, open_rounds
+from mmtool.replication.spark_log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from mmtool.replication.spark_rounds import open_rounds
 
 
 @pytest.mark.parametrize("value", ["true", "TRUE"])
@@ -21,7 +24,7 @@ def test_two_attempts_of_one_task_are_refused_before_spark_is_started(value):
 
 _LOST = """
 import logging
-from mmtool.replication.spark_rounds import keep_talk_aside, spark_log
+from mmtool.replication.spark_log import keep_talk_aside, spark_log
 keep_talk_aside()
 try:
     raise ConnectionError("the JVM is gone")
@@ -45,11 +48,12 @@ def test_a_program_that_has_a_place_for_what_libraries_log_keeps_it():
 
 
 _NO_DISK = """
-import asyncio, logging, os, sys, tempfile
-from mmtool.replication.spark_rounds import end_spark, keep_talk_aside, spark_log
-tempfile.tempdir = sys.argv[1]
+import asyncio, logging, os, sys
+from mmtool.replication.spark_log import keep_talk_aside, spark_log
+from mmtool.replication.spark_rounds import end_spark
+os.environ["XDG_STATE_HOME"] = sys.argv[1]
 keep_talk_aside()
-spark_log().mkdir()  # neither written nor removed, by root either
+spark_log().mkdir(parents=True)  # neither written nor removed, by root either
 
 
 async def main():
@@ -73,9 +77,38 @@ print("well")
 
 def test_a_disk_that_takes_no_log_any_more_ends_nothing_and_is_no_traceback(tmp_path):
     ran = subprocess.run(
-        [sys.executable, "-c", _NO_DISK.replace("keep_talk_aside()\ntempfile", "tempfile"), str(tmp_path)],
+        [sys.executable, "-c", _NO_DISK, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
     )
     assert (ran.stdout, ran.stderr) == ("well\n", "")
+
+
+def test_spark_s_log_is_in_the_state_folder_and_gone_after_a_clean_end(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with log_sink() as sink:
+        sink.write(b"a line")
+    assert [path.name for path in (tmp_path / "mmtool" / "spark").iterdir()] == [f"{os.getpid()}.log"]
+    drop_spark_log()
+    assert not list((tmp_path / "mmtool" / "spark").iterdir())
+
+
+def test_a_state_folder_that_takes_no_file_keeps_nobody_from_mirroring(monkeypatch, tmp_path):
+    (tmp_path / "mmtool").write_text("a file where a folder would have to be")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with log_sink() as sink:
+        assert sink.write(b"a line") == len(b"a line")
+    drop_old_logs()
+
+
+@pytest.mark.parametrize(("days", "pid", "kept"), [(8, 1 << 30, False), (6, 1 << 30, True), (8, 1, True)])
+def test_the_log_of_a_run_that_crashed_is_kept_for_a_week(monkeypatch, tmp_path, days, pid, kept):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    log = spark_log().with_name(f"{pid}.log")
+    log.parent.mkdir(parents=True)
+    log.write_text("why it crashed")
+    then = time.time() - days * 86_400
+    os.utime(log, (then, then))
+    drop_old_logs()
+    assert log.exists() == kept

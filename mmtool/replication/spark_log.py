@@ -1,0 +1,81 @@
+"""Spark's log: one file per run in mmtool's state folder, deleted after a clean end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from mmtool.folders import state_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_KEPT_SECONDS = 7 * 86_400.0
+"""So long the log of a run that did not end cleanly is kept."""
+
+
+def spark_log() -> Path:
+    """Where the JVM and the Python workers of this process write their messages."""
+    return _folder() / f"{os.getpid()}.log"
+
+
+def _folder() -> Path:
+    return state_root() / "spark"
+
+
+def log_sink() -> BinaryIO:
+    """The log, open for appending; the null device where the folder takes no file: mirroring does not need one."""
+    with suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+        return spark_log().open("ab")
+    return Path(os.devnull).open("ab")
+
+
+def drop_spark_log() -> None:
+    """Deletes the log of this process, and what libraries log from now on."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if isinstance(handler, _SparkLogHandler)]:
+        root.removeHandler(handler)
+        handler.close()
+        root.addHandler(logging.NullHandler())
+    with suppress(OSError):  # a disk that is read-only by now keeps it
+        spark_log().unlink(missing_ok=True)
+
+
+def drop_old_logs() -> None:
+    """Deletes logs of runs that ended without being clean, a week after their last line."""
+    with suppress(OSError):
+        _drop(_folder().glob("*.log"), time.time() - _KEPT_SECONDS)
+
+
+def _drop(logs: Iterable[Path], before: float) -> None:
+    for log in logs:
+        if log.stat().st_mtime < before and not Path(f"/proc/{log.stem}").exists():
+            log.unlink(missing_ok=True)
+
+
+class _SparkLogHandler(logging.FileHandler):
+    """A log on a disk that may be full, or read-only by now: then what libraries say is lost, and nothing else."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):
+            _folder().mkdir(parents=True, exist_ok=True, mode=0o700)
+            super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  logging calls it so
+        """Says nothing: `logging` itself would print a traceback."""
+
+
+def keep_talk_aside() -> None:
+    """What libraries log goes to `spark_log` unless the program has a place for it.
+
+    py4j tells of a JVM that was lost in the middle of a call with a traceback, by the root logger; the engine tells of
+    it as well, in one line.
+    """
+    root = logging.getLogger()
+    if all(isinstance(handler, logging.NullHandler) for handler in root.handlers):
+        root.addHandler(_SparkLogHandler(spark_log(), delay=True))

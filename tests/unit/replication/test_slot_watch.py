@@ -1,0 +1,195 @@
+"""The driver plans by the slots that Spark has, and by silent tasks where Spark tells nothing of slots."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.replication.assignment import TaskAssignment
+from mmtool.replication.slot_watch import SlotWatch
+from mmtool.replication.spark_slots import SparkSlots
+
+_SHARDS = 4
+_FLOW = "a-b"
+
+
+class Spark:
+    """A Spark with so many slots; ``tells_slots`` is false for Spark Connect."""
+
+    def __init__(self, held, asked=None, *, tells_slots=True):
+        self.held, self.asked, self.tells_slots, self.waiting = held, asked, tells_slots, 0
+        self.probed, self.fails = 0, None
+
+    def slots(self):
+        return SparkSlots(self.held, self.waiting) if self.tells_slots else None
+
+    def asked_slots(self):
+        return self.asked
+
+    def probe(self):
+        self.probed += 1
+        if self.fails:
+            raise self.fails
+
+
+class Driver:
+    """Rounds of one flow with one partition in each of four shards; time passes only as it is told to."""
+
+    def __init__(self, spark, limit=None):
+        self.spark, self.now, self.said = spark, 1000.0, []
+        self.run = SimpleNamespace(
+            flow=SimpleNamespace(identity=SimpleNamespace(flow=_FLOW)),
+            watch=SimpleNamespace(heard={}),
+            slotless={},
+        )
+        self.slots = SlotWatch(spark, "Spark at spark://h:1", limit, self.said.append, lambda: self.now)
+
+    def begin(self, loads=_SHARDS):
+        """One round; how many tasks it has."""
+        count = min(self.slots.plan(loads), loads)
+        self.tasks = [TaskAssignment(i, 300.0, 1, (_part(range(i, loads, count)),)) for i in range(count)]
+        self.spark.waiting = max(count - self.spark.held, 0)
+        self.slots.begin(self.tasks, [self.run])
+        return count
+
+    def hear(self, *tasks):
+        for task in tasks:
+            self.run.watch.heard[f"topic-{task}", task] = self.now
+
+    def passes(self, seconds, *heard):
+        """Whether the round is to end within so many seconds; these tasks are heard all the while."""
+
+        async def look():
+            for _ in range(int(seconds * 2)):
+                self.now += 0.5
+                self.hear(*heard)
+                if self.slots.ends_round([self.run]):
+                    return True
+                await asyncio.sleep(0.005)
+            return False
+
+        return asyncio.run(look())
+
+
+def _part(shards):
+    return SimpleNamespace(
+        identity=SimpleNamespace(flow=_FLOW),
+        shards=[SimpleNamespace(shard=shard) for shard in shards],
+        partitions=[SimpleNamespace(topic_id=f"topic-{shard}", partition=shard) for shard in shards],
+    )
+
+
+def test_a_lost_slot_ends_the_round_and_all_shards_are_packed_into_the_slots_that_are_left():
+    driver = Driver(Spark(2))
+    assert driver.begin() == 2
+    assert not driver.passes(30)
+    driver.spark.held = driver.spark.waiting = 1
+    assert driver.passes(5)
+    assert (driver.slots.wanted, driver.slots.held) == (2, 1)
+    assert driver.begin() == 1
+    assert driver.said == [
+        "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+    ]
+
+
+def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason():
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.held = driver.spark.waiting = 1
+    driver.passes(1, 1)
+    assert driver.run.slotless == dict.fromkeys((0, 2), "Spark has 1 of 2 slots")
+    driver.begin()
+    assert driver.run.slotless == {}
+
+
+def test_partitions_are_spread_again_when_a_slot_is_free_and_that_is_said():
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.held = driver.spark.waiting = 1
+    driver.passes(5)
+    driver.begin()
+    driver.spark.held = 2
+    assert driver.passes(20)
+    assert driver.begin() == 2
+    assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
+
+
+def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_says_so():
+    driver = Driver(Spark(1, asked=3))
+    assert driver.begin() == 1
+    assert driver.said == [
+        "Spark has 1 of 3 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+    ]
+    driver.spark.held = 3
+    assert driver.passes(20)
+    assert driver.begin() == 3
+
+
+def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.held, driver.spark.waiting = 0, 2
+    assert not driver.passes(60)
+    assert set(driver.run.slotless) == set(range(_SHARDS))
+    assert driver.said == [
+        "Spark has 0 of 2 slots; nothing is copied until it has one. Check Spark at spark://h:1"
+    ]
+    driver.spark.held, driver.spark.waiting = 2, 0
+    assert not driver.passes(60)
+    assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
+
+
+def test_slots_that_no_shard_needs_are_neither_waited_for_nor_missed():
+    driver = Driver(Spark(1, asked=8))
+    assert driver.begin(loads=1) == 1
+    assert not driver.passes(30)
+    assert (driver.said, driver.spark.probed, driver.slots.wanted) == ([], 0, 1)
+
+
+def test_where_others_use_the_slots_a_round_is_packed_once_and_not_spread_before_one_is_free():
+    driver = Driver(Spark(2))
+    driver.spark.fails = RuntimeError("the small task was cancelled")
+    driver.begin()
+    driver.spark.waiting = 1
+    assert driver.passes(15)
+    assert driver.begin() == 1
+    assert not driver.passes(60)
+    driver.spark.fails = None
+    assert driver.passes(30)
+
+
+def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_slot():
+    driver = Driver(Spark(0, asked=2, tells_slots=False))
+    assert driver.begin() == 2
+    assert not driver.passes(15, 0)
+    assert driver.passes(10, 0)
+    assert driver.begin() == 1
+    assert driver.said == [
+        "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
+    ]
+
+
+def test_over_spark_connect_silence_of_all_tasks_says_nothing_of_slots():
+    """As when the target takes no positions."""
+    driver = Driver(Spark(0, asked=2, tells_slots=False))
+    driver.begin()
+    assert not driver.passes(120)
+    assert driver.said == []
+
+
+def test_a_spark_that_does_not_answer_changes_no_round():
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.slots = lambda: None
+    assert not driver.passes(120)
+    assert driver.said == []
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_round_has_more_tasks_than_the_limit(limit):
+    driver = Driver(Spark(8), limit)
+    assert driver.begin() == limit
+    assert not driver.passes(30)
+    assert driver.spark.probed == 0
