@@ -151,6 +151,8 @@ class WatchedFlow:
             now_ms=int(time.time() * 1000),
             holds=control.holds,
             refused=control.refused_beside(flow.topics),
+            slots=control.slots,
+            shards=control.flow.shards if control.flow is not None else 0,
             begins_again=settings.begins_again,
         )
 

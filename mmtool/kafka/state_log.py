@@ -27,6 +27,7 @@ from mmtool.plan.documents import (
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, note_move
+from mmtool.plan.slots import SlotsRecord
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -70,6 +71,7 @@ class ControlView:
     looked_ms: int | Unknown = UNKNOWN
     end: int = 0
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
+    _slots: SlotsRecord | None = None
 
     @property
     def positions(self) -> dict[tuple[str, int], PositionRecord]:
@@ -79,6 +81,14 @@ class ControlView:
     def written_position(self, topic_id: str, partition: int) -> PositionRecord | None:
         """Where a partition stands, as it was written: whatever holds it is no part of that. None before its first."""
         return self._positions.get(position_key(topic_id, partition))
+
+    @property
+    def slots(self) -> SlotsRecord | None:
+        """What the last owner has written of its Spark slots; None before its first word."""
+        is_owner = (
+            self._slots is not None and self.owner is not None and self._slots.owner == self.owner.owner
+        )
+        return self._slots if is_owner else None
 
     @property
     def refused(self) -> dict[str, str]:
@@ -131,8 +141,10 @@ class ControlView:
             self.shards[document.shard] = document
         elif isinstance(document, OwnerRecord):
             self.owner = document
-        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord)):
+        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord, SlotsRecord)):
             self.controls.add(key)
+            if isinstance(document, SlotsRecord):
+                self._slots = document
         elif isinstance(document, PositionRecord):
             self._positions[key] = document
         elif isinstance(document, RefusedRecord):

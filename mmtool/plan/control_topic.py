@@ -16,6 +16,7 @@ from mmtool.plan.documents import (
     UseRecord,
 )
 from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
+from mmtool.plan.slots import SlotsRecord
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import Document
@@ -27,6 +28,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     ControlRecord,
     SharesRecord,
     UseRecord,
+    SlotsRecord,
     PositionRecord,
     RefusedRecord,
     PauseRecord,

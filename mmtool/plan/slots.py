@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plan.documents import Document
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -127,5 +129,34 @@ def _number(conf: Mapping[str, str], name: str) -> int | None:
 
 
 def slots_sentence(held: int, wanted: int) -> str:
-    """The state in short, for the reason of a partition."""
+    """How many of the wanted tasks have a slot."""
     return f"Spark has {held} of {wanted} slots"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsRecord(Document):
+    """What an owner knows of the Spark slots of its running round, in the control topic for whoever watches.
+
+    Attributes:
+        wanted: The tasks that the round would have if Spark had a slot for each.
+        held: Its tasks that have a slot.
+        waiting: The flow's shards whose task has none: they are not copied now.
+    """
+
+    PREFIX = "slots/"
+
+    owner: str
+    wanted: int
+    held: int
+    waiting: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "waiting", tuple(self.waiting))  # JSON gives a list
+
+    @property
+    def key(self) -> bytes:
+        return f"slots/{self.owner}".encode()
+
+    def reason(self, shard: int) -> str:
+        """Why a shard is not copied now; empty where it has a slot."""
+        return slots_sentence(self.held, self.wanted) if shard in self.waiting else ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
-from mmtool.plan.identity import owner_client
+from mmtool.plan.identity import owner_client, shard_of
 from mmtool.plan.partition_rows import STILL, PartitionRow
 from mmtool.plan.retention import deleted_unmirrored, passing
 from mmtool.plan.topics import BEGIN_AGAIN, not_the_same
@@ -27,12 +27,15 @@ if TYPE_CHECKING:
 
     from mmtool.plan.documents import OwnerRecord, PositionRecord
     from mmtool.plan.retention import Retention
+    from mmtool.plan.slots import SlotsRecord
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
 SILENT_MS = 20_000
 """Pumps repeat where they stand every ten seconds."""
+
+_NEEDS_SLOT = frozenset({State.NEVER_RAN, State.STARTING, State.RUNNING, State.CAUGHT_UP, State.WAITING})
 
 NEVER = "replicate never ran this flow"
 NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
@@ -76,6 +79,8 @@ class FlowFacts:
         deleted: Those of them that it does not have.
         refused: Topics that the last owner does not mirror at all, and why.
         begins_again: ``mmtool.on.topic.recreated = restart``.
+        slots: The Spark slots of the last owner's round; None where it has written none.
+        shards: How many the flow has; 0 where it never ran.
         now_ms: When it was asked.
     """
 
@@ -97,6 +102,8 @@ class FlowFacts:
     deleted: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
     begins_again: bool = False
+    slots: SlotsRecord | None = None
+    shards: int = 0
 
     @cached_property
     def holder(self) -> FlowMember | None:
@@ -146,6 +153,12 @@ class FlowFacts:
         if position.target_topic not in self.target_ids:
             return None
         return position if self.now_ms - position.observed_ms < SILENT_MS else None
+
+    def slot_reason(self, topic_id: TopicId, partition: int) -> str:
+        """Why the running owner's Spark does not copy a partition now; empty where it has a slot."""
+        if self.slots is None or not self.shards or not self.announced:
+            return ""
+        return self.slots.reason(shard_of(topic_id, partition, self.shards))
 
     def other_than(self, topic: TopicFacts) -> str:
         """Why a topic is refused of whose name only another one was mirrored, as far as blocks were read (KIP-516)."""
@@ -237,10 +250,18 @@ def has_silent(facts: FlowFacts) -> bool:
 def standings(facts: FlowFacts) -> list[Standing]:
     """Every partition of the flow's topics, by topic and number."""
     return [
-        _standing(facts, topic, partition)
+        _with_slot(facts, _standing(facts, topic, partition))
         for _, topic in sorted(facts.topics.items())
         for partition in range(topic.partitions)
     ]
+
+
+def _with_slot(facts: FlowFacts, standing: Standing) -> Standing:
+    """A partition whose task has no Spark slot waits, whatever its pump wrote last."""
+    reason = facts.slot_reason(standing.topic_id, standing.place.partition)
+    if not reason or standing.row.state not in _NEEDS_SLOT:
+        return standing
+    return replace(standing, row=standing.row._replace(state=State.WAITING, reason=reason))
 
 
 def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:

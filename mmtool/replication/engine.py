@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mmtool.replication.standing import Place
 
 _IDLE_SECONDS = 1.0
+_NO_SLOT_SECONDS = 5.0
 _FAILURES_IN_A_ROW = 5
 
 
@@ -104,7 +105,7 @@ class Engine:
             await self._take_over()
             await self._set_goals()
             if not self._is_done():
-                await spark_up(starting, self.stop)
+                await self._wait_for_spark(starting)
                 await self._rounds(starting)
             clean = True
             if self._is_done():
@@ -136,6 +137,22 @@ class Engine:
         )
         rounds.probe()
         return rounds
+
+    async def _wait_for_spark(self, starting: asyncio.Future[Rounds]) -> None:
+        """Until it has a slot; meanwhile it is said, and put on record, that it has none."""
+        telling = asyncio.create_task(self._tell_no_slot())
+        try:
+            await spark_up(starting, self.stop)
+        finally:
+            telling.cancel()
+
+    async def _tell_no_slot(self) -> None:
+        while True:
+            await asyncio.sleep(_NO_SLOT_SECONDS)
+            if self._slots is not None and self._slots.tell_none_yet(self.runs):
+                for run in self.runs:
+                    with suppress(MmtoolError, ConnectionLostError):
+                        await run.write_slots()
 
     async def _look(self) -> None:
         """Everything that can be wrong and is cheap to see, before Spark starts and anything is written."""

@@ -14,6 +14,7 @@ from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import shard_of
 from mmtool.plan.rounds import ShardLoad
+from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.vanished import Stored
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import FirstSizes, Led, first_blocks
@@ -60,7 +61,7 @@ class FlowRun:
     Attributes:
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
-        slotless: Shards whose task has no Spark slot now, and why.
+        slots: The Spark slots of the running round.
         warnings: Sentences for the operator; each is said once.
         config_notices: What was said of configs that the target does not take.
         is_away: Whether it must be taken again before anything is done with it: another process may own it, or what
@@ -81,7 +82,8 @@ class FlowRun:
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()
         self.is_away = False
-        self.slotless: dict[int, str] = {}
+        self.slots = SlotsRecord(self.owner, 0, 0)
+        self._slots_written = self.slots
         self.shard_count = flow.settings.shards
         self.config_notices = ConfigNotices()
         source, target = TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target)
@@ -342,6 +344,21 @@ class FlowRun:
         record = ControlRecord(self.owner, command, round_number)
         await write_documents(self.flow, self.flow.identity.control_topic, [record])
 
+    @property
+    def has_slot_news(self) -> bool:
+        """Whether `slots` differs from what is in the control topic."""
+        return self.slots != self._slots_written
+
+    async def write_slots(self) -> None:
+        """Puts `slots` into the control topic, for `status` and metrics.
+
+        Raises:
+            UnreachableError, MmtoolError: as `write_documents`.
+        """
+        word = self.slots
+        await write_documents(self.flow, self.flow.identity.control_topic, [word])
+        self._slots_written = word
+
     def fold(self, rows: Iterable[ReportRow], seconds: float) -> None:
         """Takes in what the tasks reported."""
         carried: dict[int, float] = {}
@@ -383,7 +400,7 @@ class FlowRun:
             self.watch.holds.shown(
                 waiting(
                     seen.get((p.topic_id, p.partition)) or booked_position(p, self.owner),
-                    self.slotless.get(p.shard, ""),
+                    self.slots.reason(p.shard),
                 )
             )
             for p in self.partitions()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
@@ -117,7 +118,7 @@ class Round:
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
         self.slots.begin(tasks, self.runs)
         self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
-        look, word, pace = Aside(), Aside(), Aside()
+        look, word, pace, slots = Aside(), Aside(), Aside(), Aside()
         throttling = Throttling(self.number, self.runs, tasks)
         wanted: Command | None = None
         saying: Command | None = None
@@ -146,10 +147,12 @@ class Round:
                     word.begin(self._tell(saying))
                 if (pace.free or pace.succeeded()) and (news := throttling.news()):
                     pace.begin(throttling.tell(news))
+                self._begin_slots(slots)
         finally:
             await look.drop()
             await word.drop()
             await pace.drop()
+            await slots.drop()
         return self._outcome(job)
 
     def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:
@@ -178,6 +181,18 @@ class Round:
     def _cancel(self) -> None:
         with suppress(Exception):  # what becomes of it the job tells
             self.spark.cancel()
+
+    def _begin_slots(self, aside: Aside) -> None:
+        if (aside.free or aside.succeeded()) and any(run.has_slot_news for run in self.runs):
+            aside.begin(self._write_slots())
+
+    async def _write_slots(self) -> bool:
+        """What the target does not take now is written later: no round waits for it."""
+        try:
+            await asyncio.gather(*(run.write_slots() for run in self.runs if run.has_slot_news))
+        except (MmtoolError, ConnectionLostError):
+            await asyncio.sleep(_AGAIN_SECONDS)
+        return True
 
     async def _tell(self, command: Command) -> bool:
         """Speaks to the pumps; whether the target took the word."""

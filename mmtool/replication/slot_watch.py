@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.plan.slots import Change, SlotFacts, decide_slots, slots_sentence
+from mmtool.plan.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
 from mmtool.replication.looking import Sayings
 from mmtool.threads import left_behind
 
@@ -57,7 +57,7 @@ class SlotWatch:
         self._most_seen = 1
         self._loads = 0
         self._tasks: Sequence[TaskAssignment] = ()
-        self._began_at = 0.0
+        self._made_at = self._began_at = clock()
         self._short_since: float | None = None
         self.wanted = 0
         self.held = 0
@@ -72,8 +72,8 @@ class SlotWatch:
     def begin(self, tasks: Sequence[TaskAssignment], runs: Sequence[FlowRun]) -> None:
         """A round of these tasks begins."""
         self._tasks, self._began_at, self._short_since = tasks, self._clock(), None
-        self._mark(runs, ())
         self.held, self.wanted = len(tasks), max(min(self._asked(), self._loads), len(tasks))
+        self._mark(runs, ())
         self._free.forget()
         self._tell_tasks(len(tasks))
 
@@ -101,6 +101,18 @@ class SlotWatch:
         self._capacity = decision.tasks
         if decision.change is Change.PACK:
             self._tell_tasks(decision.tasks)
+        return True
+
+    def tell_none_yet(self, runs: Sequence[FlowRun]) -> bool:
+        """Before the first round: says so if Spark has had no slot for long; whether it has none."""
+        slots = self._slots()
+        is_late = not self._spark.tells_slots and self._clock() - self._made_at > _SILENT_SECONDS
+        if slots != 0 and not is_late:
+            return False
+        self.wanted = self._asked()
+        for run in runs:
+            run.slots = SlotsRecord(run.owner, self.wanted, 0, tuple(range(run.shard_count)))
+        self._tell_nothing_runs()
         return True
 
     # --- what Spark and the tasks say ----------------------------------------------------------------------
@@ -146,16 +158,19 @@ class SlotWatch:
     def _tell_none(self, slots: int | None) -> None:
         """Where no task has a slot nothing can be packed, and nothing has to be once one is back."""
         if self.held == 0 and slots == 0:
-            said = slots_sentence(0, self.wanted)
-            self._sayings.once(_ABOUT, f"{said}; nothing is copied until it has one. Check {self._place}")
+            self._tell_nothing_runs()
         elif self.held == len(self._tasks):
             self._tell_tasks(self.held)
 
+    def _tell_nothing_runs(self) -> None:
+        said = slots_sentence(0, self.wanted)
+        self._sayings.once(_ABOUT, f"{said}; nothing is copied until it has one. Check {self._place}")
+
     def _mark(self, runs: Sequence[FlowRun], waiting: Sequence[TaskAssignment]) -> None:
-        reason = slots_sentence(self.held, self.wanted)
         for run in runs:
             mine = [f for task in waiting for f in task.flows if f.identity.flow == run.flow.identity.flow]
-            run.slotless = {shard.shard: reason for flow in mine for shard in flow.shards}
+            shards = tuple(sorted(shard.shard for flow in mine for shard in flow.shards))
+            run.slots = SlotsRecord(run.owner, self.wanted, self.held, shards)
 
 
 class FreeSlot:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
 
+from mmtool.kafka.state_log import read_control
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.exactness import flow_identity
 from mmtool.testing.replicating import Bench, Stage
 from mmtool.testing.spark_cluster import SparkCluster
 
@@ -13,6 +17,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 _MOVES_AGAIN_SECONDS = 20.0
 _START_SECONDS = 60.0
+_TERMINATED = 143  # after SIGTERM
 
 
 @pytest.fixture
@@ -22,7 +27,7 @@ def cluster(tmp_path):
 
 
 def _stage(fleet, tmp_path, cluster, name, **extra):
-    stage = Stage(Bench(fleet, tmp_path), f"{name}-{os.getpid()}", partitions=2)
+    stage = Stage(Bench(fleet, tmp_path), f"{name}-{os.getpid()}", partitions=2, records_per_second=90.0)
     settings = {"mmtool.spark.master": cluster.url, **cluster.conf, **extra}
     lines = "".join(f"{key} = {value}\n" for key, value in settings.items())
     stage.properties.write_text(stage.properties.read_text() + lines)
@@ -35,13 +40,62 @@ def test_every_partition_moves_on_with_one_of_two_workers_and_is_spread_when_a_w
     lost, _ = cluster.start_worker(), cluster.start_worker()
     with _stage(fleet, tmp_path, cluster, "lost-worker") as stage:
         process = stage.start()
-        stage.wait_until_every_partition_moves(_START_SECONDS)
+        _wait_for_slots(stage, wanted=2, held=2)
+        _wait_until_copied(stage, _START_SECONDS)
         cluster.kill_worker(lost)
-        took = stage.wait_until_every_partition_moves(_MOVES_AGAIN_SECONDS)
-        process.wait_line(r"Spark has 1 of 2 slots; ")
+        took = _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
+        process.wait_line(r"Spark has 1 of 2 slots; all partitions share one task")
         cluster.start_worker()
-        process.wait_line(r"Spark has 2 of 2 slots; ", _START_SECONDS)
-        stage.wait_until_every_partition_moves(_MOVES_AGAIN_SECONDS)
+        process.wait_line(r"Spark has 2 of 2 slots; partitions are spread over 2 tasks", _START_SECONDS)
+        _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
         asked = stage.prove_exact(process)
-    measured(f"Spark worker killed: every partition moved {took:.1f} s later; {asked} offsets exact")
-    assert took < _MOVES_AGAIN_SECONDS
+    measured(f"Spark worker killed: every partition was copied {took:.1f} s later; {asked} offsets exact")
+
+
+def _wait_for_slots(stage, wanted, held):
+    def has():
+        slots = _control(stage).slots
+        return slots is not None and (slots.wanted, slots.held, slots.waiting) == (wanted, held, ())
+
+    wait_until(has, f"{held} of {wanted} slots", _START_SECONDS, poll=0.5)
+
+
+def _wait_until_copied(stage, timeout):
+    """Until the pumps have written that they are further in every partition; the seconds it took."""
+    before = _frontiers(stage)
+
+    def moved():
+        now = _frontiers(stage)
+        return len(now) == 2 * stage.partitions and all(now[p] > before.get(p, 0) for p in now)
+
+    return wait_until(moved, "every partition to be copied", timeout, poll=0.2)
+
+
+def _frontiers(stage):
+    return {(p.topic, p.partition): p.upstream_position for p in _control(stage).positions.values()}
+
+
+def _control(stage):
+    fleet = stage.bench.fleet
+    return read_control(stage.flow.target, flow_identity(fleet["source"], fleet["target"]))
+
+
+def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_that_were_asked_for_come(
+    fleet, tmp_path, cluster, mmtool
+):
+    asked = {"mmtool.spark.conf.spark.cores.max": "2"}
+    with _stage(fleet, tmp_path, cluster, "few-slots", **asked) as stage:
+        process = stage.start()
+        process.wait_line(r"Spark has 0 of 2 slots; nothing is copied", _START_SECONDS)
+        wait_until(lambda: _states(mmtool, stage) == {("waiting", "Spark has 0 of 2 slots")}, "waiting", 20)
+        cluster.start_worker()
+        stage.wait_until_every_partition_moves(_START_SECONDS)
+        process.wait_line(r"Spark has 1 of 2 slots; all partitions share one task")
+        cluster.start_worker()
+        process.wait_line(r"Spark has 2 of 2 slots; partitions are spread over 2 tasks", _START_SECONDS)
+        assert process.stop().code == _TERMINATED
+
+
+def _states(mmtool, stage):
+    rows = json.loads(mmtool("status", "-c", stage.properties, "-o", "json").stdout)["data"]
+    return {(row["state"], row["reason"]) for row in rows}

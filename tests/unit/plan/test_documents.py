@@ -30,6 +30,7 @@ from mmtool.plan.documents import (
     encode,
 )
 from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
+from mmtool.plan.slots import SlotsRecord
 from mmtool.translation.known import UNKNOWN
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -206,6 +207,14 @@ def test_owners_words_are_kept_by_key_until_they_are_cleared_away():
     for key in sorted(view.controls):
         view.apply(key, None, 3)
     assert view.controls == set()
+
+
+def test_the_view_holds_what_the_last_owner_says_of_its_slots_and_nothing_of_an_earlier_one():
+    mine, another_s = SlotsRecord(OWNER.owner, 2, 1, (0, 3)), SlotsRecord("an earlier owner", 4, 4)
+    assert view_of(FLOW, another_s, OWNER).slots is None
+    view = view_of(FLOW, OWNER, mine, another_s, mine)
+    assert (view.slots, view.controls) == (mine, {mine.key, another_s.key})
+    assert [mine.reason(shard) for shard in (0, 1)] == ["Spark has 1 of 2 slots", ""]
 
 
 def test_the_view_holds_the_marks_that_are_in_force():

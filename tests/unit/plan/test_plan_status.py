@@ -12,8 +12,10 @@ from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.retention import Retention
+from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.status import (
     CONTROL_LOST,
+    NOBODY,
     RUNS_LOST,
     SILENT_MS,
     FlowFacts,
@@ -425,3 +427,25 @@ def test_a_flow_that_lost_its_control_topic_is_not_told_as_one_that_never_ran():
     row = flow_row(replace(facts(blocks=[block()]), ran=False))
     assert (row.state, row.reason) == (State.HALTED, CONTROL_LOST)
     assert flow_row(replace(facts(), ran=False)).state == State.STARTING
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.RUNNING, State.CAUGHT_UP])
+@pytest.mark.parametrize("age_ms", [0, SILENT_MS * 2])
+def test_a_partition_whose_task_has_no_spark_slot_waits_and_says_so(state, age_ms):
+    slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
+    row = only(
+        facts(position(state=state, age_ms=age_ms), blocks=[block()], ends=[25], slots=slots, shards=1)
+    )
+    assert (row.state, row.reason, row.lag_records) == (State.WAITING, "Spark has 1 of 2 slots", 15)
+
+
+@pytest.mark.parametrize("state", [State.HALTED, State.PAUSED, State.FAILED_OVER])
+def test_a_partition_that_is_not_mirrored_anyway_waits_for_no_slot(state):
+    slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
+    assert only(facts(position(state=state), slots=slots, shards=1)).state == state
+
+
+def test_slots_of_an_owner_that_is_gone_are_nobody_s_reason():
+    slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
+    row = only(facts(blocks=[block()], members=(), slots=slots, shards=1))
+    assert (row.state, row.reason) == (State.WAITING, NOBODY)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from mmtool.plan.slots import SlotsRecord
 from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.slot_watch import SlotWatch
 from mmtool.replication.spark_slots import SparkSlots
@@ -42,7 +43,9 @@ class Driver:
         self.run = SimpleNamespace(
             flow=SimpleNamespace(identity=SimpleNamespace(flow=_FLOW)),
             watch=SimpleNamespace(heard={}),
-            slotless={},
+            owner="me",
+            shard_count=_SHARDS,
+            slots=None,
         )
         self.slots = SlotWatch(spark, "Spark at spark://h:1", limit, self.said.append, lambda: self.now)
 
@@ -99,9 +102,10 @@ def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason(
     driver.begin()
     driver.spark.held = driver.spark.waiting = 1
     driver.passes(1, 1)
-    assert driver.run.slotless == dict.fromkeys((0, 2), "Spark has 1 of 2 slots")
+    assert driver.run.slots == SlotsRecord("me", wanted=2, held=1, waiting=(0, 2))
+    assert [driver.run.slots.reason(shard) for shard in (0, 1)] == ["Spark has 1 of 2 slots", ""]
     driver.begin()
-    assert driver.run.slotless == {}
+    assert driver.run.slots.waiting == ()
 
 
 def test_partitions_are_spread_again_when_a_slot_is_free_and_that_is_said():
@@ -132,13 +136,33 @@ def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
     driver.begin()
     driver.spark.held, driver.spark.waiting = 0, 2
     assert not driver.passes(60)
-    assert set(driver.run.slotless) == set(range(_SHARDS))
+    assert driver.run.slots.waiting == tuple(range(_SHARDS))
     assert driver.said == [
         "Spark has 0 of 2 slots; nothing is copied until it has one. Check Spark at spark://h:1"
     ]
     driver.spark.held, driver.spark.waiting = 2, 0
     assert not driver.passes(60)
     assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
+
+
+def test_a_spark_that_has_no_slot_at_the_start_is_said_and_every_shard_waits():
+    driver = Driver(Spark(0, asked=2))
+    assert driver.slots.tell_none_yet([driver.run])
+    assert driver.run.slots == SlotsRecord("me", wanted=2, held=0, waiting=tuple(range(_SHARDS)))
+    driver.spark.held = 2
+    assert not driver.slots.tell_none_yet([driver.run])
+    assert driver.begin() == 2
+    assert driver.said == [
+        "Spark has 0 of 2 slots; nothing is copied until it has one. Check Spark at spark://h:1",
+        "Spark has 2 of 2 slots; partitions are spread over 2 tasks",
+    ]
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(15, False), (25, True)])
+def test_over_spark_connect_a_first_task_that_does_not_start_for_long_has_no_slot(seconds, told):
+    driver = Driver(Spark(0, asked=2, tells_slots=False))
+    driver.now += seconds
+    assert driver.slots.tell_none_yet([driver.run]) == told
 
 
 def test_slots_that_no_shard_needs_are_neither_waited_for_nor_missed():
