@@ -122,7 +122,7 @@ def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> Fou
         for producer in registered
         if came_back or producer.source_cluster_id == flow.identity.target_id
     )
-    facts = partition_facts(flow, Direction.REVERSE)
+    facts = partition_facts(flow, Direction.REVERSE, complete=True)
     ends = {
         known.source: readable[known.source].log_end
         for known in facts.values()

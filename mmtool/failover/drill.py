@@ -23,11 +23,12 @@ from mmtool.failover.rows import reread_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
-    plans_by,
+    plan_groups,
     read_groups,
     refined_plans,
     selected_groups,
     selection_warnings,
+    topics_of,
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
@@ -115,7 +116,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> DrillRehearsal:
         )
     operation_id = new_operation_id()
     shadows = _shadows(flow, selected.known, operation_id)
-    plans = plans_by(flow, shadows, partition_facts(flow, Direction.FORWARD), _RULES)
+    plans = plan_groups(flow, shadows, _RULES)
     plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
     settings, identity = flow.clusters.settings, flow.identity
     plan = plan_drill(operation_id, names_of(settings), plans)
@@ -206,7 +207,8 @@ class _Steps:
             raise GateError(
                 f"the mirror is {missing} offsets short of where the groups were", remedy="run again"
             )
-        partitions = partition_facts(self.flow, Direction.FORWARD)
+        topics = topics_of(self.shadows)
+        partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
         self.landing.plans = tuple(plans)
         self.landing.figures = replace(

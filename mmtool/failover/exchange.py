@@ -122,9 +122,19 @@ def check_import(
     cluster.probe()
     standing, before = cluster.groups.describe(wanted), cluster.groups.commits(wanted)
     places = {place for of_group in wanted.values() for place in of_group}
-    logs = {place: target_log(bounds) for place, bounds in cluster.bounds(places).items()}
+    bounds = cluster.bounds_each(places)
+    logs = {place: target_log(log) for place, log in bounds.items()}
+    problems = {place: error.message for place, error in bounds.failed.items()}
     plans = [
-        plan_import(group, of_group, before[group], logs, standing[group], allow_rewind=allow_rewind)
+        plan_import(
+            group,
+            of_group,
+            before[group],
+            logs,
+            standing[group],
+            allow_rewind=allow_rewind,
+            problems=problems,
+        )
         for group, of_group in sorted(wanted.items())
     ]
     return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
@@ -199,6 +209,7 @@ def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) ->
             "reason": verdict.refusal or "",
             "offset_before": verdict.before and verdict.before.offset,
             "written": written.get((verdict.group, verdict.target), False),
+            "detail": verdict.detail,
         }
         for plan in plans
         for verdict in plan.verdicts

@@ -197,7 +197,7 @@ class Follower:
     def _inside(self, planned: Mapping[str, Offsets]) -> dict[str, Offsets]:
         """Without what the target's log does not hold any more: retention may have passed a position."""
         places = {place for offsets in planned.values() for place in offsets}
-        bounds = self.target.bounds(places) if places else {}
+        bounds = self.target.bounds_each(places) if places else {}
         return {
             group: {
                 place: commit

@@ -122,7 +122,8 @@ class GroupSync:
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self._shown.of(self.clusters.source, selected.known)
-        partitions = partition_facts(flow, Direction.FORWARD, warnings)
+        topics = {place.topic for of_group in commits.values() for place in of_group}
+        partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics)
         led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
         moved = self._moved
         stay = {name: of for name, of in led.items() if name not in moved}

@@ -37,7 +37,7 @@ class HomeLook:
     def __init__(self, ways: BothWays, groups: list[GroupFacts]) -> None:
         self._ways, self._groups = ways, groups
         self._going = {group.group for group in groups}
-        self.mirrored = partition_facts(ways.flow, Direction.REVERSE)
+        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, complete=True)
         places = {place for group in groups for place in group.commits}
         self.topics = self._at_home({place.topic for place in places})
 
@@ -68,7 +68,7 @@ class HomeLook:
 
     def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
         back = self._ways.back
-        born = {} if back is None else partition_facts(back, Direction.FORWARD)
+        born = {} if back is None else partition_facts(back, Direction.FORWARD, complete=True)
         one_name = self._ways.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))

@@ -48,13 +48,13 @@ def refusal(found: Translation) -> RefusedError | None:
 
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
     """One error for every blocking verdict: how many of which kind, and what each means."""
-    blocking = [(plan.group, verdict.refusal) for plan in plans for verdict in plan.blocking]
-    reasons = [reason for _, reason in blocking if reason is not None]
+    blocking = [verdict for plan in plans for verdict in plan.blocking]
+    reasons = [verdict.refusal for verdict in blocking if verdict.refusal is not None]
     if not reasons:
         return None
-    groups = sorted({group for group, _ in blocking})
-    remedy = "; ".join(f"{reason}: {reason.sentence}" for reason in sorted(set(reasons)))
-    return refused_for(reasons, _groups(groups), remedy)
+    groups = sorted({verdict.group for verdict in blocking})
+    said = sorted({f"{verdict.refusal}: {verdict.sentence}" for verdict in blocking})
+    return refused_for(reasons, _groups(groups), "; ".join(said))
 
 
 def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:

@@ -30,6 +30,7 @@ from mmtool.insight.translation import (
     refined_plans,
     selected_groups,
     selection_warnings,
+    topics_of,
 )
 from mmtool.plan.failover import (
     Guard,
@@ -256,7 +257,8 @@ class _Steps:
                 f"the mirror is {missing} offsets short of where the groups stopped",
                 remedy="run again: nothing was written",
             )
-        partitions = partition_facts(self.flow, _RULES.direction)
+        topics = topics_of(self.groups)
+        partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
         self.landing.plans, reread = tuple(plans), reread_of(plans)
         self.landing.figures = replace(self.landing.figures, reread_records=reread)

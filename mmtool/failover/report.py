@@ -179,6 +179,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         "target_offset_before": verdict.before and verdict.before.offset,
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
+        "detail": verdict.detail,
     }
 
 

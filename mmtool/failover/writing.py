@@ -256,7 +256,7 @@ def _judged(
 ) -> Written:
     offsets = plan.to_write()
     if plan.blocked:
-        reasons = {verdict.refusal.sentence for verdict in plan.blocking if verdict.refusal is not None}
+        reasons = {verdict.sentence for verdict in plan.blocking if verdict.refusal is not None}
         return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
     if not offsets:
         return Written(plan.group, Outcome.WRITTEN)

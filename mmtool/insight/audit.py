@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.partitions import partition_facts, passed_over
-from mmtool.insight.translation import look, plans_by, read_groups
+from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.output.human import duration
 from mmtool.plan.audit import (
     AuditRow,
@@ -105,7 +105,7 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     chosen = _chosen(flow.clusters.source, selection)
     warnings += told_of_others(chosen)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
-    partitions = partition_facts(flow, Direction.FORWARD, warnings)
+    partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
     moved = flow.clusters.state.control(flow.identity).moved
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
     rows = [

@@ -6,20 +6,20 @@ The order of the questions matters; see `mmtool.insight.translation`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.offsets import PartitionFacts
-from mmtool.plan.words import counted
+from mmtool.kafka.ports import Answers
+from mmtool.plan.offsets import Direction, PartitionFacts
+from mmtool.plan.words import counted, joined
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.ports import Bounds
-    from mmtool.plan.offsets import Direction
+    from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 
 
 def partition_facts(
-    flow: FlowNow, direction: Direction, warnings: list[str] | None = None
+    flow: FlowNow,
+    direction: Direction,
+    warnings: list[str] | None = None,
+    *,
+    topics: Collection[str] | None = None,
+    complete: bool = False,
 ) -> dict[TopicPartition, PartitionFacts]:
     """Every partition of the flow's topics, by the place where commits are read; ask after the commits.
 
@@ -37,21 +42,47 @@ def partition_facts(
         flow: Which flow.
         direction: From which cluster to which.
         warnings: Where sentences about what was read are put.
+        topics: Whose logs are asked for, by their names where commits are read; None for all. Of the others both logs
+            are unknown.
+        complete: A partition whose logs cannot be asked raises; else it has the `PartitionFacts.problem`.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        UnreachableError, NotAuthorisedError: A cluster does not answer; with ``complete``, or does not show a part.
         RefusedError: Stored state that cannot be read.
     """
-    facts = _facts(flow, direction, [] if warnings is None else warnings)
+    is_chain = flow.then is not None
+    asked = _Asked(direction, None if is_chain else topics, complete)
+    facts = _facts(flow, asked, [] if warnings is None else warnings)
     if flow.then is not None:
-        further = {fact.source: fact for fact in partition_facts(flow.then, direction, warnings).values()}
+        behind = partition_facts(flow.then, direction, warnings, complete=complete)
+        further = {fact.source: fact for fact in behind.values()}
         facts = [replace(fact, then=further[fact.target]) for fact in facts if fact.target in further]
     return {fact.place(direction): fact for fact in facts}
 
 
-def _facts(flow: FlowNow, direction: Direction, warnings: list[str]) -> list[PartitionFacts]:
-    sources = flow.partitions
-    source_logs = flow.clusters.source.bounds(sources)
+class _Asked(NamedTuple):
+    """The arguments of `partition_facts` that say which logs are asked for."""
+
+    direction: Direction
+    topics: Collection[str] | None
+    complete: bool
+
+    def means(self, source: TopicPartition, target: TopicPartition) -> bool:
+        read_at = source if self.direction is Direction.FORWARD else target
+        return self.topics is None or read_at.topic in self.topics
+
+    def bounds(
+        self, cluster: ClusterPort, places: Collection[TopicPartition]
+    ) -> Answers[TopicPartition, Bounds]:
+        return Answers(cluster.bounds(places)) if self.complete else cluster.bounds_each(places)
+
+
+def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionFacts]:
+    sources, direction = flow.partitions, asked.direction
+    called = {source: TopicPartition(flow.remote(source.topic), source.partition) for source in sources}
+    source_logs = asked.bounds(
+        flow.clusters.source, [source for source in sources if asked.means(source, called[source])]
+    )
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
@@ -60,7 +91,10 @@ def _facts(flow: FlowNow, direction: Direction, warnings: list[str]) -> list[Par
         source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
         for source in sources
     }
-    target_logs = flow.clusters.target.bounds(targets.values())
+    target_logs = asked.bounds(
+        flow.clusters.target, [targets[source] for source in sources if asked.means(source, targets[source])]
+    )
+    problems = _problems(source_logs, target_logs, targets)
     return [
         PartitionFacts(
             source,
@@ -71,9 +105,25 @@ def _facts(flow: FlowNow, direction: Direction, warnings: list[str]) -> list[Par
             back.get(source),
             direction in flow.mirrored_to and not flow.clusters.settings.exchanges_all,
             synced.get(source),
+            problem=problems.get(source, ""),
         )
         for source in sources
     ]
+
+
+def _problems(
+    source_logs: Answers[TopicPartition, Bounds],
+    target_logs: Answers[TopicPartition, Bounds],
+    targets: Mapping[TopicPartition, TopicPartition],
+) -> dict[TopicPartition, str]:
+    """Why logs could not be asked, by the partition on the source."""
+    here = {source: error.message for source, error in source_logs.failed.items()}
+    there = {
+        source: target_logs.failed[target].message
+        for source, target in targets.items()
+        if target in target_logs.failed
+    }
+    return {source: joined(here.get(source, ""), there.get(source, "")) for source in {**here, **there}}
 
 
 def _synced(

@@ -102,10 +102,12 @@ class WatchedFlow:
         with ThreadPoolExecutor(3) as pool:
             members = pool.submit(self.watch.members, flow.identity)
             groups = pool.submit(self._groups)
-            bounds = self.clusters.source.bounds(flow.partitions, committed=committed)
+            bounds = self.clusters.source.bounds_each(flow.partitions, committed=committed)
             ends = {place: log.log_end for place, log in bounds.items()}
             starts = {place: log.log_start for place, log in bounds.items()}
-            facts = self._unlisted(replace(self._heard(flow, ends, members.result()), starts=starts))
+            problems = {place: error.message for place, error in bounds.failed.items()}
+            heard = self._heard(flow, ends, members.result())
+            facts = self._unlisted(replace(heard, starts=starts, problems=problems))
             if not facts.ran or has_silent(facts):  # a flow without a record of its own may have lost it
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
             if facts.unlisted:

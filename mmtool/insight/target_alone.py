@@ -176,7 +176,7 @@ def _partitions(
 ) -> dict[TopicPartition, PartitionFacts]:
     known = {*maps, *(place for of_group in held.checkpoints.values() for place in of_group)}
     targets = {place: _target(side, place, maps) for place in _with_all_partitions(side, known, topics, maps)}
-    logs = side.target.bounds(targets.values())
+    logs = side.target.bounds_each(targets.values())
     lost = {place for place, part in maps.items() if not _is_there(part, topics)}
     incomplete = any(part.mirror_start.upstream for part in maps.values()) or known - maps.keys()
     synced = side.synced.synced().maps if incomplete else {}
@@ -188,6 +188,7 @@ def _partitions(
             UNKNOWN,
             target_log(None if place in lost else logs.get(target)),
             synced=synced.get(place),
+            problem=logs.failed[target].message if target in logs.failed else "",
         )
         for place, target in targets.items()
     }

@@ -276,7 +276,7 @@ def translate_groups(
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
     warnings = list(selection_warnings(selected))
-    partitions = partition_facts(flow, rules.direction, warnings)
+    partitions = partition_facts(flow, rules.direction, warnings, topics=topics_of(groups))
     if refine:
         _, plans = refined_plans(flow, groups, partitions, rules, warnings)
     else:
@@ -302,7 +302,13 @@ def plan_groups(
         rules: What is allowed.
         warnings: Where sentences about what was read are put.
     """
-    return plans_by(flow, groups, partition_facts(flow, rules.direction, warnings), rules)
+    partitions = partition_facts(flow, rules.direction, warnings, topics=topics_of(groups))
+    return plans_by(flow, groups, partitions, rules)
+
+
+def topics_of(groups: Iterable[GroupFacts]) -> frozenset[str]:
+    """The topics that groups have committed offsets in, by their names where commits are read."""
+    return frozenset(place.topic for group in groups for place in group.commits)
 
 
 def plans_by(

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
-from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import librdkafka_config, new_client
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster
 from mmtool.kafka.commit_log import partition_of, read_commit_times
-from mmtool.kafka.errors import Kind, failure_of, kind_of
+from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups import KafkaGroups
+from mmtool.kafka.log_bounds import Patience, read_bounds
 from mmtool.kafka.log_parts import read_parts
-from mmtool.kafka.patience import ask, result
-from mmtool.kafka.ports import Bounds
-from mmtool.kafka.wire.cluster import COMMITS
-from mmtool.kafka.wire.codec import known_as, topic_id_from_bytes
-from mmtool.plan.topics import TopicFacts
-from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+from mmtool.kafka.patience import NotNowError, again
+from mmtool.kafka.ports import Answers
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.topics import TopicFacts, name_problem
+from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.ports import LogPart
+    from mmtool.kafka.ports import Bounds, LogPart
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.translation.lockstep import Seen
 
-A = TypeVar("A")
-
 _SPARE_SECONDS = 5.0
-_PER_REQUEST = 5_000
-"""Topics or partitions in one call: the library sends one request to each broker for all of them."""
-_WORD = 1 << 64
+_ELECTED_SECONDS = 15.0
+"""A frozen broker is fenced after 9 s (``broker.session.timeout.ms``), and another one leads soon after."""
+_LEADER_SECONDS = 2.0
 _LARGE = 1_000_000
 """Records of ``__consumer_offsets``, some ten seconds of reading."""
 _RETENTION = "offsets.retention.minutes"
@@ -43,12 +44,8 @@ _METADATA = "offset.metadata.max.bytes"
 _DEFAULT_METADATA = 4096
 
 
-class _FencedError(UnreachableError):
-    """The client knows an older epoch of a leader than the leader itself."""
-
-
 class KafkaCluster:
-    """A `ClusterPort`. Its admin client lives as long as this object, or until what it remembers is too old."""
+    """A `ClusterPort`. Its clients live as long as this object."""
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Say which cluster, and how long one request may take."""
@@ -56,6 +53,7 @@ class KafkaCluster:
         self._seconds = timeout_seconds
         self._said: list[Any] = []
         self._client = self._new_client()
+        self._wire = WireBeside(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
 
     def _new_client(self) -> AdminClient:
         config = librdkafka_config(self._settings, role="admin", client_id_suffix="facts")
@@ -80,59 +78,55 @@ class KafkaCluster:
         return ClusterId(metadata.cluster_id)
 
     def topics(self) -> dict[str, TopicFacts]:
-        names = [name for name, topic in self._metadata("listing topics").topics.items() if not topic.error]
-        answers = self._described(names, self._take)
         return {
-            name: TopicFacts(name, known_as(name, topic_id_of(answer.topic_id)), len(answer.partitions))
-            for name, answer in answers.items()
-            if answer is not None
+            name: TopicFacts(name, topic.topic_id, len(topic.partitions))
+            for name, topic in self._described(None).items()
+            if topic.error_code == Code.NONE
         }
 
     def lacks(self, topics: Collection[str]) -> frozenset[str]:
         """See `ClusterPort.lacks`; a list of all topics leaves out what may not be described."""
+        found = self._described(topics) if topics else {}
+        absent = Code.UNKNOWN_TOPIC_OR_PARTITION
+        return frozenset(name for name, topic in found.items() if topic.error_code == absent)
 
-        def is_there(name: str, future: Any) -> bool:
-            try:
-                return self._take(name, future) is not None
-            except NotAuthorisedError:
-                return True
+    def _described(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
+        """What any broker says of some topics, or of all that we may see, each with an error of its own."""
+        what = "listing topics"
 
-        answers = self._described(topics, is_there)
-        return frozenset(name for name, there in answers.items() if not there)
+        async def described(wire: WireCluster) -> dict[str, TopicMetadata]:
+            async def attempt() -> dict[str, TopicMetadata]:
+                try:
+                    return await wire.refresh(names)
+                except ConnectionLostError as error:
+                    raise NotNowError(unreachable(self.alias, what, str(error))) from error
 
-    def _described(self, names: Collection[str], take: Callable[[str, Any], A]) -> dict[str, A]:
-        def send(some: list[str]) -> Any:
-            return self._client.describe_topics(TopicCollection(some), request_timeout=self._seconds)
+            return await again(attempt, self._seconds)
 
-        return ask(names, send, take, self._seconds, at_once=_PER_REQUEST)
+        return self._wire.ask(described, what)
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, Bounds]:
-        """See `ClusterPort.bounds`.
+        possible = [place for place in partitions if not name_problem(place.topic)]
+        patience = Patience(answer=self._seconds, leader=self._seconds)
+        return self._bounds(possible, patience, committed=committed).complete()
 
-        The library remembers for a while that a topic was not there, and for 15 minutes an epoch of a leader that has
-        been away and has another one since; a client that has never asked knows better, so what is missing or fenced
-        is asked again through a new one.
-        """
-        try:
-            found = self._bounds(partitions, committed=committed)
-        except _FencedError:
-            self._client = self._new_client()
-            found = self._bounds(partitions, committed=committed)
-        missing = [place for place in partitions if place not in found]
-        if missing:
-            fresh = KafkaCluster(self._settings, self._seconds)
-            found |= fresh._bounds(missing, committed=committed)
-        return found
+    def bounds_each(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> Answers[TopicPartition, Bounds]:
+        return self._bounds(partitions, _patience_for_each(self._seconds), committed=committed)
 
     def _bounds(
-        self, partitions: Collection[TopicPartition], *, committed: bool
-    ) -> dict[TopicPartition, Bounds]:
-        """Starts are asked before ends: retention can only make the gap larger."""
-        starts = self._offsets(partitions, OffsetSpec.earliest(), committed=False)
-        ends = self._offsets(list(starts), OffsetSpec.latest(), committed=committed)
-        return {place: Bounds(min(starts[place], end), end) for place, end in ends.items()}
+        self, partitions: Collection[TopicPartition], patience: Patience, *, committed: bool
+    ) -> Answers[TopicPartition, Bounds]:
+        if not partitions:
+            return Answers()
+
+        async def asked(wire: WireCluster) -> Answers[TopicPartition, Bounds]:
+            return await read_bounds(wire, self._settings, partitions, patience, committed=committed)
+
+        return self._wire.ask(asked, "asking for offsets")
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         return read_parts(self._settings, parts, self._seconds, read_committed=committed)
@@ -147,11 +141,11 @@ class KafkaCluster:
         if known is None or known.error or not groups:
             return {}
         partitions = {partition_of(group, len(known.partitions)) for group in groups}
-        bounds = self.bounds([TopicPartition(COMMITS, number) for number in partitions])
+        bounds = self.bounds_each([TopicPartition(COMMITS, number) for number in partitions])
         if sum(log.log_end - log.log_start for log in bounds.values()) > _LARGE:
             return {}
         try:
-            return read_commit_times(self._settings, COMMITS, partitions, groups)
+            return read_commit_times(self._settings, COMMITS, {place.partition for place in bounds}, groups)
         except NotAuthorisedError:
             return {}
 
@@ -167,36 +161,6 @@ class KafkaCluster:
             return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
         except (KafkaException, KeyError, TimeoutError):
             return default
-
-    def _offsets(
-        self, partitions: Collection[TopicPartition], spec: Any, *, committed: bool
-    ) -> dict[TopicPartition, int]:
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-
-        def send(some: list[TopicPartition]) -> dict[TopicPartition, Any]:
-            asked = self._client.list_offsets(
-                {LibraryPartition(place.topic, place.partition): spec for place in some},
-                isolation_level=level,
-                request_timeout=self._seconds,
-            )
-            return {TopicPartition(p.topic, p.partition): future for p, future in asked.items()}
-
-        answers = ask(partitions, send, self._take, self._seconds, at_once=_PER_REQUEST)
-        return {place: answer.offset for place, answer in answers.items() if answer is not None}
-
-    def _take(self, key: object, future: Any) -> Any:
-        """A future's answer, or None when what was asked about is not there."""
-
-        def failure(error: Any) -> MmtoolError | None:
-            if kind_of(error.code()) is Kind.GONE:
-                return None
-            what = f"asking about {key}"
-            if error.code() == KafkaError.FENCED_LEADER_EPOCH:
-                # not handed on as an answer that passes: this client would get it for 15 minutes
-                raise _FencedError(f"cluster {self.alias} failed at {what}: {error}")
-            return failure_of(self._settings, error, what)
-
-        return result(future, self._seconds + _SPARE_SECONDS, failure)
 
     def _metadata(self, what: str) -> Any:
         try:
@@ -226,8 +190,6 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
         )
 
 
-def topic_id_of(uuid: Any) -> TopicId:
-    """Kafka's own form of a topic id; the library's text is of another alphabet (``+/`` for ``-_``)."""
-    halves = (uuid.get_most_significant_bits() % _WORD, uuid.get_least_significant_bits() % _WORD)
-    octets = b"".join(half.to_bytes(8, "big") for half in halves)
-    return topic_id_from_bytes(octets)
+def _patience_for_each(seconds: float) -> Patience:
+    """Of who goes on without a partition: less than the time of one request, and more than an election takes."""
+    return Patience(answer=min(seconds / 2, _ELECTED_SECONDS), leader=min(seconds / 2, _LEADER_SECONDS))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import ProducerRecord
@@ -23,6 +24,33 @@ if TYPE_CHECKING:
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair, SyncMap
     from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Answers(dict[K, V]):
+    """What a cluster answered about several items, each on its own.
+
+    Attributes:
+        failed: Why an item has no answer. An item that is neither here nor there does not exist.
+    """
+
+    def __init__(self, found: Mapping[K, V] | None = None) -> None:
+        """Begin with ``found``, and with no failure."""
+        super().__init__(found or {})
+        self.failed: dict[K, MmtoolError] = {}
+
+    def complete(self) -> Self:
+        """The same, where no item failed.
+
+        Raises:
+            MmtoolError: why the first item that failed has no answer.
+        """
+        for error in self.failed.values():
+            raise error
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +235,15 @@ class ClusterPort(Protocol):
         Args:
             partitions: Of which.
             committed: The end is the last stable offset, as a read_committed reader sees it, not the log end.
+
+        Raises:
+            MmtoolError: One partition has no leader, or is denied.
         """
+
+    def bounds_each(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> Answers[TopicPartition, Bounds]:
+        """`bounds`, where a partition that cannot be asked costs no other partition its answer."""
 
     def commit_times(self, groups: Collection[str]) -> Mapping[str, Mapping[TopicPartition, int]]:
         """When each group committed last, in ms since 1970; nothing where that cannot be told without effort.

@@ -148,6 +148,9 @@ def _judged(verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], 
             return Standing.ACTIVE_ON_TARGET, there.sentence
         case Reason.NOT_MIRRORED if verdict.target is None and verdict.source is not None:
             return Standing.NOT_MIRRORED, unmirrored(verdict.source.topic)
+        case Reason.PARTITION_MISSING if verdict.detail:
+            standing = Standing.NOT_MIRRORED if verdict.knowledge is None else Standing.STALE
+            return standing, f"{Reason.PARTITION_MISSING}: {verdict.detail}"
         case reason:
             return _PLAIN.get(reason, Standing.STALE), reason.sentence
 

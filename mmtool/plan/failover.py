@@ -112,7 +112,7 @@ def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Gua
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
     """Verdicts that keep a group from being written; before the drain, only those that no drain cures."""
     return tuple(
-        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {verdict.refusal.sentence}")
+        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {verdict.sentence}")
         for plan in plans
         for verdict in plan.blocking
         if verdict.refusal is not None
@@ -122,8 +122,8 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
 
 
 def drain_cures(verdict: Verdict) -> bool:
-    """Whether the offset is refused now only because the mirror is behind."""
-    return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN
+    """Whether the offset is refused now only because the mirror is behind; a drain elects no leader."""
+    return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.detail
 
 
 def _place(verdict: Verdict) -> str:

@@ -7,6 +7,7 @@ C  what is writable lies within the log's bounds, and moves nobody back unless t
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.plan.group_facts import ABSENT, Commit
@@ -31,6 +32,7 @@ def plan_import(
     standing: GroupStanding = ABSENT,
     *,
     allow_rewind: bool = False,
+    problems: Mapping[TopicPartition, str] = MappingProxyType({}),
 ) -> GroupPlan:
     """What becomes of one group's lines.
 
@@ -41,6 +43,7 @@ def plan_import(
         logs: The target's logs; a partition that is not there is missing.
         standing: Its state there.
         allow_rewind: Move it back as well.
+        problems: Why a partition's log could not be asked.
     """
     verdicts = [
         _verdict(
@@ -51,6 +54,7 @@ def plan_import(
             _refusal(
                 offset, before.get(place), logs.get(place, UNKNOWN), standing, allow_rewind=allow_rewind
             ),
+            problems.get(place, ""),
         )
         for place, offset in sorted(wanted.items())
     ]
@@ -58,10 +62,23 @@ def plan_import(
 
 
 def _verdict(
-    group: str, place: TopicPartition, offset: int, before: Commit | None, refusal: Reason | None
+    group: str,
+    place: TopicPartition,
+    offset: int,
+    before: Commit | None,
+    refusal: Reason | None,
+    detail: str,
 ) -> Verdict:
     return Verdict(
-        group, None, place, Commit(offset), Exact(offset), refusal, blocks=refusal is not None, before=before
+        group,
+        None,
+        place,
+        Commit(offset),
+        Exact(offset),
+        refusal,
+        blocks=refusal is not None,
+        before=before,
+        detail=detail,
     )
 
 

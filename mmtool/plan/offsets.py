@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from mmtool.plan.group_facts import Commit, GroupFacts
+from mmtool.plan.words import joined
 from mmtool.translation.answers import (
     Answer,
     Bounded,
@@ -74,6 +75,7 @@ class PartitionFacts:
         synced: What MM2's topics tell of it, where the flow has not stored all itself.
         placed: Commits on the source that were placed by the records of both logs (``--refine``).
         then: The same partition's way from this target on to the next cluster of a chain; None at its end.
+        problem: Why one of the logs could not be asked, where it is not simply absent.
     """
 
     source: TopicPartition
@@ -86,11 +88,17 @@ class PartitionFacts:
     synced: SyncMap | None = None
     placed: Mapping[int, Placed] = field(default_factory=dict)
     then: PartitionFacts | None = None
+    problem: str = ""
 
     @property
     def hops(self) -> tuple[PartitionFacts, ...]:
         """Of a chain all of them, from the source on."""
         return (self,) if self.then is None else (self, *self.then.hops)
+
+    @property
+    def problems(self) -> str:
+        """Why logs could not be asked, of a chain those of all its flows."""
+        return joined(*(hop.problem for hop in self.hops))
 
     @property
     def end(self) -> TopicPartition:
@@ -120,6 +128,7 @@ class Verdict:
         before: What is committed now where it would be written.
         knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
         proof: The records around the answer, where it was told by them.
+        detail: Why it is refused, where that is more than the reason's own sentence.
     """
 
     group: str
@@ -132,6 +141,14 @@ class Verdict:
     before: Commit | None = None
     knowledge: Knowledge | None = None
     proof: Proof = NO_PROOF
+    detail: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Why it is refused, for people; empty where it is not."""
+        if self.refusal is None:
+            return ""
+        return self.detail or self.refusal.sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +265,7 @@ def _inside(
         before=before,
         knowledge=knowledge,
         proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
+        detail=facts.problems if refusal is Reason.PARTITION_MISSING else "",
     )
 
 
@@ -287,6 +305,8 @@ def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answe
 def _over_hop(
     facts: PartitionFacts, commit: Commit, rules: Rules
 ) -> tuple[Answer | Skipping, Knowledge | None]:
+    if facts.problem:
+        return Refused(Reason.PARTITION_MISSING), None if facts.map is None else Knowledge.OFFSET_RUNS
     if facts.map is None and facts.synced is None:
         return Refused(Reason.NEVER_RAN), None
     if facts.target_log is UNKNOWN:

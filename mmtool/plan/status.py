@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client, shard_of
-from mmtool.plan.partition_rows import STILL, PartitionRow
+from mmtool.plan.partition_rows import HELD, STILL, PartitionRow
 from mmtool.plan.retention import deleted_unmirrored, passing
 from mmtool.plan.topics import BEGIN_AGAIN, not_the_same
 from mmtool.plan.words import joined, moment
@@ -78,6 +78,7 @@ class FlowFacts:
         unlisted: Topics that the flow means and has mirrored, and that the source does not list any more.
         deleted: Those of them that it does not have.
         refused: Topics that the last owner does not mirror at all, and why.
+        problems: Why the source's end of a partition could not be asked.
         begins_again: ``mmtool.on.topic.recreated = restart``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
@@ -101,6 +102,7 @@ class FlowFacts:
     unlisted: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     refused: Mapping[str, str] = field(default_factory=dict)
+    problems: Mapping[TopicPartition, str] = field(default_factory=dict)
     begins_again: bool = False
     slots: SlotsRecord | None = None
     shards: int = 0
@@ -250,7 +252,7 @@ def has_silent(facts: FlowFacts) -> bool:
 def standings(facts: FlowFacts) -> list[Standing]:
     """Every partition of the flow's topics, by topic and number."""
     return [
-        _with_slot(facts, _standing(facts, topic, partition))
+        _with_problem(facts, _with_slot(facts, _standing(facts, topic, partition)))
         for _, topic in sorted(facts.topics.items())
         for partition in range(topic.partitions)
     ]
@@ -262,6 +264,17 @@ def _with_slot(facts: FlowFacts, standing: Standing) -> Standing:
     if not reason or standing.row.state not in _NEEDS_SLOT:
         return standing
     return replace(standing, row=standing.row._replace(state=State.WAITING, reason=reason))
+
+
+def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
+    """Without a lag where the source does not tell its end, and with why not."""
+    problem = facts.problems.get(standing.place, "")
+    if not problem or standing.row.state in HELD:
+        return standing
+    row = standing.row._replace(
+        lag_records=None, lag_seconds=None, reason=joined(standing.row.reason, problem)
+    )
+    return replace(standing, row=row)
 
 
 def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,18 @@ BEGIN_AGAIN = (
     "start `mmtool replicate` with mmtool.on.topic.recreated = restart to mirror it again from the start"
 )
 """What helps when a target topic was deleted."""
+
+_LONGEST_NAME = 249
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def name_problem(name: str) -> str:
+    """Why no Kafka cluster takes a topic of this name; empty where it does (Kafka's own rule, class Topic)."""
+    if len(name) > _LONGEST_NAME:
+        return f"its name of {len(name)} characters is longer than Kafka's {_LONGEST_NAME}"
+    if not _LEGAL_NAME.fullmatch(name) or name in {".", ".."}:
+        return f"Kafka allows letters, digits, '.', '_' and '-' in a topic's name, and not {name!r}"
+    return ""
 
 
 def not_the_same(

@@ -187,7 +187,7 @@ def _owner(flow: FlowNow) -> FlowMember | None:
 
 def _facts(flow: FlowNow) -> dict[Place, PartitionFacts]:
     """The flow's present partitions."""
-    facts = partition_facts(flow, Direction.FORWARD)
+    facts = partition_facts(flow, Direction.FORWARD, complete=True)
     return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
 
 

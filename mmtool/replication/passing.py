@@ -55,7 +55,9 @@ class FlowPassing:
 
 def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
     """What was not passed yet, as the books say now: nothing is ever mirrored a second time."""
-    known = {facts.source: facts.map for facts in partition_facts(flow, Direction.FORWARD).values()}
+    known = {
+        facts.source: facts.map for facts in partition_facts(flow, Direction.FORWARD, complete=True).values()
+    }
     return {
         place: offset
         for place, offset in to.items()

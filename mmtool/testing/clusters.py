@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.ports import Bounds, GroupListing, Held, Problem, Synced, Told
+from mmtool.kafka.log_bounds import impossible
+from mmtool.kafka.ports import Answers, Bounds, GroupListing, Held, Problem, Synced, Told
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.plan.topics import TopicFacts
+from mmtool.plan.topics import TopicFacts, name_problem
 from mmtool.translation.sync_map import SyncMap
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
 
@@ -137,7 +138,11 @@ class FakeGroups:
 
 @dataclass
 class FakeCluster:
-    """A `ClusterPort`: topics with ids, logs with bounds, groups."""
+    """A `ClusterPort`: topics with ids, logs with bounds, groups.
+
+    Attributes:
+        unanswered: Partitions whose bounds cannot be asked, and why.
+    """
 
     alias: str
     cluster_id: ClusterId
@@ -148,6 +153,7 @@ class FakeCluster:
     times: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     metadata_max: int = 4096
     hidden: set[str] = field(default_factory=set)
+    unanswered: dict[TopicPartition, MmtoolError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -183,9 +189,23 @@ class FakeCluster:
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, Bounds]:
+        possible = [place for place in partitions if not name_problem(place.topic)]
+        return self.bounds_each(possible, committed=committed).complete()
+
+    def bounds_each(
+        self, partitions: Collection[TopicPartition], *, committed: bool = False
+    ) -> Answers[TopicPartition, Bounds]:
         self._answer()
         del committed  # no transactions in here
-        return {place: replace(self.logs[place]) for place in partitions if place in self.logs}
+        problems = {place: name_problem(place.topic) for place in partitions}
+        failed: dict[TopicPartition, MmtoolError] = {
+            place: impossible(self.alias, problem) for place, problem in problems.items() if problem
+        }
+        failed |= {place: self.unanswered[place] for place in partitions if place in self.unanswered}
+        there = [place for place in partitions if place in self.logs and place not in failed]
+        answers = Answers({place: replace(self.logs[place]) for place in there})
+        answers.failed.update(failed)
+        return answers
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         self._answer()

@@ -36,6 +36,7 @@ PARTITION = {
     "target_offset_before",
     "written",
     "reason",
+    "detail",
 }
 
 

@@ -147,6 +147,7 @@ def test_a_rehearsal_shows_what_would_be_committed_and_commits_nothing(groups, f
             "reason": "",
             "offset_before": None,
             "written": False,
+            "detail": "",
         }
         for partition, offset in ((0, 7), (1, 10))
     ]

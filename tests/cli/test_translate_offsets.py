@@ -30,6 +30,7 @@ KEYS = [
     "target_offset_before",
     "written",
     "proof",
+    "detail",
 ]
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 

@@ -276,6 +276,15 @@ def test_many_groups_are_read_together(side, topic, topic_name):
     assert all(standing.idle for standing in groups.describe(names).values())
 
 
+def test_a_topic_of_a_name_that_no_cluster_takes_costs_no_other_its_bounds(side, topic):
+    names = {"x" * 250: "longer than Kafka's 249", "a/b": "Kafka allows letters", "": "Kafka allows letters"}
+    places = [at(topic), *map(at, names)]
+    found = side.cluster.bounds_each(places)
+    assert found == side.cluster.bounds(places) == {at(topic): Bounds(0, 0)}
+    assert found.failed.keys() == set(map(at, names))
+    assert all(why in found.failed[at(name)].message for name, why in names.items())
+
+
 def test_a_cluster_tells_its_topics_and_the_bounds_of_their_logs(side, topic):
     side.produce(topic, 1, 3)
     assert side.cluster.topics()[topic].partitions == 2

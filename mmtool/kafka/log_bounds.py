@@ -1,0 +1,201 @@
+"""Offsets of many partitions, asked of their leaders: one that cannot be asked costs no other its answer.
+
+librdkafka's ListOffsets waits for its whole timeout when one partition of many has no leader, and then names another
+one. Here metadata tells first which partitions there are and who leads them, and each leader is asked by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from mmtool.errors import RefusedError
+from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.ports import Answers, Bounds
+from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.plan.topics import name_problem
+from mmtool.within import within
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from mmtool.config import ClusterSettings
+    from mmtool.errors import MmtoolError
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.kafka.wire.offsets import ListedOffset
+    from mmtool.translation.types import TopicPartition
+
+_FIRST_PAUSE_SECONDS = 0.05
+_LONGEST_PAUSE_SECONDS = 1.0
+_TRIES = 3
+"""How often a leader is asked that does not answer: another one may lead by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a partition is asked again, in seconds.
+
+    Attributes:
+        answer: Where a leader is known, and does not answer, or cannot yet.
+        leader: Where no broker leads. A live replica is elected at once: it has none.
+    """
+
+    answer: float
+    leader: float
+
+
+class _Wait(NamedTuple):
+    """Why a partition has no answer yet, and how long it is asked again; ``failure`` None: it is taken for gone."""
+
+    failure: MmtoolError | None
+    seconds: float
+
+
+async def read_bounds(
+    wire: WireCluster,
+    cluster: ClusterSettings,
+    places: Collection[TopicPartition],
+    patience: Patience,
+    *,
+    committed: bool,
+) -> Answers[TopicPartition, Bounds]:
+    """Each partition's first and next offset; ``committed``: the last stable one.
+
+    Starts are asked before ends: retention can only make the gap larger.
+
+    Raises:
+        UnreachableError: No broker answers.
+    """
+    starts = await _Lookup(wire, cluster, patience, committed=False).run(dict.fromkeys(places, EARLIEST))
+    ends = await _Lookup(wire, cluster, patience, committed=committed).run(dict.fromkeys(starts, LATEST))
+    found = Answers({place: Bounds(min(starts[place], end), end) for place, end in ends.items()})
+    found.failed = starts.failed | ends.failed
+    return found
+
+
+def impossible(alias: str, problem: str) -> RefusedError:
+    """That a cluster can have no topic of a name, for the reason that `name_problem` gives."""
+    return RefusedError(
+        f"{alias} cannot hold the topic: {problem}",
+        remedy="mmtool.topic.rename.format makes other names; topics.exclude leaves the topic out",
+        code="partition_missing",
+    )
+
+
+class _Lookup:
+    """One question about many partitions, repeated for those that have no answer yet."""
+
+    def __init__(
+        self, wire: WireCluster, cluster: ClusterSettings, patience: Patience, *, committed: bool
+    ) -> None:
+        self._wire = wire
+        self._cluster = cluster
+        self._patience = patience
+        self._committed = committed
+        self._open: dict[TopicPartition, int] = {}
+        self._waits: dict[TopicPartition, _Wait] = {}
+        self._found: Answers[TopicPartition, int] = Answers()
+
+    async def run(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
+        self._open = dict(timestamps)
+        self._refuse_names()
+        now = asyncio.get_running_loop().time
+        began, pause = now(), _FIRST_PAUSE_SECONDS
+        while self._open:
+            await self._attempt(now() - began)
+            self._give_up(now() - began)
+            if self._open:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        return self._found
+
+    def _refuse_names(self) -> None:
+        """A name that no cluster takes is not asked about."""
+        problems = {topic: name_problem(topic) for topic in {place.topic for place in self._open}}
+        for place in [place for place in self._open if problems[place.topic]]:
+            self._fail(place, impossible(self._cluster.alias, problems[place.topic]))
+
+    async def _attempt(self, waited: float) -> None:
+        """Asks all that is open once."""
+        self._waits = {}
+        seconds = self._patience.answer / _TRIES
+        try:
+            topics = {place.topic for place in self._open}
+            known = await within(seconds, self._wire.refresh(topics))
+        except (ConnectionLostError, TimeoutError) as error:
+            if waited >= self._patience.answer:
+                what = "asking for offsets"
+                raise unreachable(self._cluster.alias, what, str(error) or "no answer") from error
+            self._wait(self._open, str(error))
+            return
+        asked = [place for place in list(self._open) if self._is_led(place, known[place.topic])]
+        led = by_leader(self._wire, asked)
+        await asyncio.gather(*(self._ask(node, of, seconds) for node, of in led.items()))
+
+    def _is_led(self, place: TopicPartition, topic: TopicMetadata) -> bool:
+        """Whether somebody can be asked; what metadata says of it already is noted."""
+        if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            del self._open[place]
+        elif topic.error_code != Code.NONE:
+            self._note(place, topic.error_code)
+        elif place.partition not in {partition.partition for partition in topic.partitions}:
+            del self._open[place]
+        elif self._wire.leader(*place) is None:
+            error = unreachable(self._cluster.alias, f"asking about {place}", "the partition has no leader")
+            self._waits[place] = _Wait(error, self._patience.leader)
+        else:
+            return True
+        return False
+
+    async def _ask(self, node: int, places: list[TopicPartition], seconds: float) -> None:
+        request = ListOffsetsRequest({place: self._open[place] for place in places}, self._committed)
+        try:
+            answer = await within(seconds, self._wire.send(node, request, purpose="metadata"))
+        except (ConnectionLostError, TimeoutError) as error:
+            self._wait(places, str(error) or f"broker {node} did not answer within {seconds:g} s")
+            return
+        for place in places:
+            self._take(place, answer[place])
+
+    def _take(self, place: TopicPartition, listed: ListedOffset) -> None:
+        if listed.error_code == Code.NONE:
+            del self._open[place]
+            if listed.offset >= 0:
+                self._found[place] = listed.offset
+        elif listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile, or its leader is late
+            self._waits[place] = _Wait(None, self._patience.leader)
+        else:
+            self._note(place, listed.error_code)
+
+    def _note(self, place: TopicPartition, code: int) -> None:
+        """An error that passes is asked again; any other is the answer."""
+        error = KafkaError(code)
+        failure = failure_of(self._cluster, error, f"DESCRIBE on topic {place.topic}")
+        if is_passing(error):
+            self._waits[place] = _Wait(failure, self._patience.answer)
+        else:
+            self._fail(place, failure)
+
+    def _wait(self, places: Iterable[TopicPartition], why: str) -> None:
+        for place in places:
+            error = unreachable(self._cluster.alias, f"asking about {place}", why or "no answer")
+            self._waits[place] = _Wait(error, self._patience.answer)
+
+    def _give_up(self, waited: float) -> None:
+        for place, wait in self._waits.items():
+            if waited < wait.seconds:
+                continue
+            if wait.failure is None:
+                del self._open[place]
+            else:
+                self._fail(place, wait.failure)
+
+    def _fail(self, place: TopicPartition, error: MmtoolError) -> None:
+        del self._open[place]
+        self._found.failed[place] = error

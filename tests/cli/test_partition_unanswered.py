@@ -1,0 +1,151 @@
+"""A partition that a cluster cannot tell the end of costs its own rows: no other group, topic or flow waits for it."""
+
+import json
+
+import pytest
+
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.ports import Told
+from mmtool.plan.group_facts import Member
+from mmtool.testing.scene import Scene
+from mmtool.translation.sync_map import OffsetPair
+from mmtool.translation.types import TopicPartition
+
+LEADERLESS = UnreachableError("cluster CLUSTER failed at asking about PLACE: the partition has no leader")
+DENIED = NotAuthorisedError("cluster CLUSTER denies DESCRIBE on topic PLACE")
+LONG = "orders-".ljust(249, "x")
+SIDES = {"east": "orders-b", "west": "east.orders-b"}
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    """``orders-a`` and ``orders-b`` are mirrored, ``LONG`` cannot be; a reads the first, b both, c all three."""
+    made = Scene(tmp_path)
+    for topic in ("orders-a", "orders-b"):
+        made.has(topic, 20)
+        made.mirrored(topic, 0, [(0, 0, 20)], 20)
+    made.source.add_topic(LONG, "id-long", 20)
+    for group, topics in {"a": ["orders-a"], "b": ["orders-a", "orders-b"]}.items():
+        for topic in topics:
+            made.commits(group, topic, 7)
+    made.commits("c", LONG, 7)
+    made.commits("c", "orders-a", 7)
+    for command in ("failover", "groups", "translate_offsets"):
+        monkeypatch.setattr(f"mmtool.commands.{command}.connect", lambda flow, timeout, **_: made.clusters)
+    monkeypatch.setattr("mmtool.commands.failover.engine_drain", lambda: made)
+    monkeypatch.setattr("mmtool.commands._operations.tools", made.tools)
+    monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: made.journal)
+    monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda flow, timeout: made.seat)
+    return made
+
+
+@pytest.fixture
+def run(mmtool, scene):
+    def asked(*words):
+        return mmtool(*words, "-c", scene.config, "-o", "json")
+
+    return asked
+
+
+def cannot_tell(scene, alias, error):
+    cluster = {"east": scene.source, "west": scene.target}[alias]
+    cluster.unanswered[TopicPartition(SIDES[alias], 0)] = error
+
+
+def told(answer, key):
+    return {(row["group"], row["topic"]): row[key] for row in answer.rows}
+
+
+@pytest.mark.parametrize("alias", ["east", "west"])
+@pytest.mark.parametrize("error", [LEADERLESS, DENIED])
+def test_groups_that_do_not_read_it_are_translated_beside_one_that_does(run, scene, alias, error):
+    cannot_tell(scene, alias, error)
+    answer = run("translate-offsets", "-g", "a", "-g", "b")
+    assert answer.code == 3
+    assert told(answer, "reason") == {
+        ("a", "orders-a"): "",
+        ("b", "orders-a"): "",
+        ("b", "orders-b"): "partition_missing",
+    }
+    assert told(answer, "detail")["b", "orders-b"] == error.message
+    assert error.message in json.loads(answer.stdout)["errors"][0]["remedy"]
+
+
+@pytest.mark.parametrize("alias", ["east", "west"])
+def test_what_nobody_reads_is_not_asked_about(run, scene, alias):
+    cannot_tell(scene, alias, LEADERLESS)
+    assert run("translate-offsets", "-g", "a").code == 0
+    moved = run("failover", "planned", "-g", "a", "--execute", "--yes")
+    assert (moved.code, scene.target.groups.committed["a"].keys()) == (
+        0,
+        {TopicPartition("east.orders-a", 0)},
+    )
+
+
+@pytest.mark.parametrize("alias", ["east", "west"])
+def test_back_from_the_target_it_costs_its_own_row_too(run, scene, alias):
+    for topic in ("orders-a", "orders-b"):
+        scene.commits("back", f"east.{topic}", 7, cluster=scene.target)
+    cannot_tell(scene, alias, LEADERLESS)
+    answer = run("translate-offsets", "--reverse", "-g", "back")
+    assert told(answer, "reason") == {("back", "orders-a"): "", ("back", "orders-b"): "partition_missing"}
+
+
+def test_an_audit_says_so_in_the_row(run, scene):
+    cannot_tell(scene, "west", LEADERLESS)
+    answer = run("groups", "audit", "-g", "b", "-g", "c")
+    verdicts, reasons = told(answer, "verdict"), told(answer, "reason")
+    assert verdicts["b", "orders-a"] == "behind"
+    assert verdicts["b", "orders-b"] == "stale"
+    assert reasons["b", "orders-b"] == f"partition_missing: {LEADERLESS.message}"
+    assert verdicts["c", LONG] == "not_mirrored"
+    assert "its name of 254 characters is longer than Kafka's 249" in reasons["c", LONG]
+
+
+def test_a_rehearsal_names_the_partition_and_why(run, scene):
+    cannot_tell(scene, "east", DENIED)
+    answer = run("failover", "planned", "-g", "b")
+    assert answer.code == 3
+    assert f"group b, orders-b-0: {DENIED.message}" in answer.stderr
+    (group,) = answer.rows[0]["groups"]
+    assert [part["detail"] for part in group["partitions"]] == ["", DENIED.message]
+
+
+def test_a_rehearsal_names_a_topic_that_cannot_be_on_the_target(run):
+    answer = run("failover", "planned", "-g", "c")
+    assert answer.code == 3
+    assert f"group c, {LONG}-0: west cannot hold the topic: its name of 254" in answer.stderr
+
+
+def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):
+    monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
+    for group, topics in {"a": ["orders-a"], "b": ["orders-b"]}.items():
+        scene.told(group, topics[0], (7, 7))
+    scene.mm2.held["c"] = {TopicPartition(LONG, 0): Told(OffsetPair(7, 7, 0))}
+    scene.source.go_away(UnreachableError("the region is gone"))
+    cannot_tell(scene, "west", LEADERLESS)
+    assert run("failover", "emergency", "-g", "a").code == 0
+    for group, why in {"b": "has no leader", "c": "its name of 254"}.items():
+        refused = run("failover", "emergency", "-g", group)
+        assert refused.code == 3
+        (part,) = refused.rows[0]["groups"][0]["partitions"]
+        assert part["reason"] == "partition_missing"
+        assert why in part["detail"]
+
+
+def test_a_line_of_an_import_is_refused_by_itself(run, scene, tmp_path):
+    cannot_tell(scene, "west", LEADERLESS)
+    file = tmp_path / "offsets.csv"
+    file.write_text("app,east.orders-a,0,7\nother,east.orders-b,0,7\n")
+    answer = run("groups", "import", file)
+    assert [(row["group"], row["reason"], row["detail"]) for row in answer.rows] == [
+        ("app", "", ""),
+        ("other", "partition_missing", LEADERLESS.message),
+    ]
+
+
+def test_members_are_still_named_where_a_partition_is_not_told(run, scene):
+    cannot_tell(scene, "west", LEADERLESS)
+    scene.source.groups.members["a"] = (Member("app-1", "/10.0.0.9"),)
+    refused = run("failover", "planned", "-g", "a")
+    assert "group a is active on east" in refused.stderr

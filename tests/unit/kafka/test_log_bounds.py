@@ -1,0 +1,173 @@
+"""A partition that cannot be asked for its offsets costs no other partition its answer, and little time."""
+
+import asyncio
+import time
+
+import pytest
+
+from mmtool.config import ClusterSettings
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.log_bounds import Patience, read_bounds
+from mmtool.kafka.ports import Bounds
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
+from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
+from mmtool.translation.types import TopicId, TopicPartition
+
+SETTINGS = ClusterSettings(alias="west", bootstrap_servers="west-1:9092")
+ORDERS = TopicPartition("orders", 0)
+OTHER = TopicPartition("other", 0)
+PATIENCE = Patience(answer=0.6, leader=0.2)
+HANGS = "the broker takes the request and never answers"
+
+
+class Brokers:
+    """Two brokers as far as metadata and offsets go: ``orders-0`` is led by 1, ``other-0`` by 2.
+
+    Attributes:
+        topics: What metadata says of a topic as a whole, by name.
+        leaders: Who leads; None for nobody.
+        answers: What a leader answers for a partition, in turn, the last one for ever; else its bounds are 3 and 10.
+        down: Brokers that do not answer.
+    """
+
+    alias = "west"
+
+    def __init__(self):
+        self.topics = {}
+        self.leaders = {ORDERS: 1, OTHER: 2}
+        self.answers = {}
+        self.down = {}
+        self.asked = []
+
+    async def refresh(self, topics):
+        if 0 in self.down:
+            raise ConnectionLostError("no broker answers")
+        return {name: self._metadata(name) for name in topics}
+
+    def _metadata(self, name):
+        code = self.topics.get(name, Code.NONE)
+        there = [place for place in self.leaders if place.topic == name and not code]
+        partitions = [PartitionLeader(place.partition, 0, self.leaders[place] or -1, 0) for place in there]
+        return TopicMetadata(name, TopicId(f"id-{name}"), code, partitions)
+
+    def leader(self, topic, partition):
+        return self.leaders[TopicPartition(topic, partition)]
+
+    async def send(self, node, request, *, purpose):
+        del purpose
+        self.asked.append(set(request.timestamps))
+        if self.down.get(node) == HANGS:
+            await asyncio.sleep(60)
+        if node in self.down:
+            raise ConnectionLostError(self.down[node])
+        return {place: self._answer(place, when) for place, when in request.timestamps.items()}
+
+    def _answer(self, place, when):
+        codes = self.answers.get(place, [Code.NONE])
+        code = codes.pop(0) if len(codes) > 1 else codes[0]
+        return ListedOffset(code, -1 if code else 3 if when == EARLIEST else 10)
+
+
+@pytest.fixture
+def brokers():
+    return Brokers()
+
+
+def asked(brokers, *places, patience=PATIENCE):
+    return asyncio.run(read_bounds(brokers, SETTINGS, places or (ORDERS, OTHER), patience, committed=False))
+
+
+def test_a_partition_without_a_leader_has_its_own_reason_and_waits_a_moment(brokers):
+    brokers.leaders[OTHER] = None
+    began = time.monotonic()
+    found = asked(brokers, patience=Patience(answer=30, leader=0.2))
+    assert found == {ORDERS: Bounds(3, 10)}
+    assert isinstance(found.failed[OTHER], UnreachableError)
+    assert "other-0" in found.failed[OTHER].message
+    assert "no leader" in found.failed[OTHER].message
+    assert time.monotonic() - began < 10
+
+
+def test_a_name_that_no_cluster_takes_is_not_asked_about(brokers):
+    long = TopicPartition("x" * 256, 0)
+    found = asked(brokers, ORDERS, long)
+    assert found == {ORDERS: Bounds(3, 10)}
+    assert isinstance(found.failed[long], RefusedError)
+    assert found.failed[long].message == (
+        "west cannot hold the topic: its name of 256 characters is longer than Kafka's 249"
+    )
+    assert all(long not in places for places in brokers.asked)
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b", "tëst", ".", ".."])
+def test_nor_is_one_with_characters_that_kafka_does_not_allow(brokers, name):
+    found = asked(brokers, ORDERS, TopicPartition(name, 0))
+    assert found == {ORDERS: Bounds(3, 10)}
+    assert "Kafka allows letters" in found.failed[TopicPartition(name, 0)].message
+
+
+def test_a_topic_that_is_denied_costs_itself(brokers):
+    brokers.topics["other"] = Code.TOPIC_AUTHORIZATION_FAILED
+    found = asked(brokers)
+    assert found == {ORDERS: Bounds(3, 10)}
+    assert isinstance(found.failed[OTHER], NotAuthorisedError)
+    assert "DESCRIBE on topic other" in found.failed[OTHER].message
+
+
+def test_so_does_one_that_its_leader_alone_denies(brokers):
+    brokers.answers[OTHER] = [Code.TOPIC_AUTHORIZATION_FAILED]
+    found = asked(brokers)
+    assert (found, list(found.failed)) == ({ORDERS: Bounds(3, 10)}, [OTHER])
+
+
+def test_a_topic_that_is_not_there_is_left_out_without_a_reason(brokers):
+    brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
+    found = asked(brokers, ORDERS, OTHER, TopicPartition("orders", 7))
+    assert (found, found.failed) == ({ORDERS: Bounds(3, 10)}, {})
+
+
+def test_one_that_is_deleted_between_two_answers_is_left_out_too(brokers):
+    brokers.answers[OTHER] = [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    found = asked(brokers)
+    assert (found, found.failed) == ({ORDERS: Bounds(3, 10)}, {})
+
+
+@pytest.mark.parametrize("why", [HANGS, "refused"])
+def test_a_broker_that_does_not_answer_costs_what_it_leads(brokers, why):
+    brokers.down[2] = why
+    found = asked(brokers)
+    assert (found, list(found.failed)) == ({ORDERS: Bounds(3, 10)}, [OTHER])
+    assert sum(ORDERS in places for places in brokers.asked) == 2  # once for its start, once for its end
+
+
+def test_where_another_broker_leads_soon_that_one_is_asked(brokers):
+    brokers.down[2] = HANGS
+    refresh = brokers.refresh
+
+    async def elect(topics):
+        if any(OTHER in places for places in brokers.asked):
+            brokers.leaders[OTHER] = 1
+        return await refresh(topics)
+
+    brokers.refresh = elect
+    assert asked(brokers) == {ORDERS: Bounds(3, 10), OTHER: Bounds(3, 10)}
+
+
+def test_an_answer_that_passes_is_asked_again(brokers):
+    brokers.answers[OTHER] = [Code.NOT_LEADER_OR_FOLLOWER, Code.OFFSET_NOT_AVAILABLE, Code.NONE]
+    assert asked(brokers) == {ORDERS: Bounds(3, 10), OTHER: Bounds(3, 10)}
+
+
+def test_a_cluster_of_which_no_broker_answers_is_unreachable(brokers):
+    brokers.down[0] = "no broker answers"
+    with pytest.raises(UnreachableError):
+        asked(brokers)
+
+
+def test_who_needs_all_of_them_is_told_why_one_is_missing(brokers):
+    brokers.leaders[OTHER] = None
+    with pytest.raises(UnreachableError, match="other-0"):
+        asked(brokers).complete()
+    assert asked(brokers, ORDERS).complete() == {ORDERS: Bounds(3, 10)}
