@@ -37,7 +37,7 @@ _SENTENCES = {
     Reason.TARGET_LOG_START_PASSED: "the target has deleted the records at this position: raise its retention",
     Reason.PARTITION_MISSING: "the target does not hold what was mirrored: made anew, or gone: `mmtool flow forget`",
     Reason.NOT_MIRRORED: "outside `topics`, from before the mirror began, or passed over: let the group read on",
-    Reason.ACTIVE_ON_TARGET: "the group has members on the target: stop them first",
+    Reason.ACTIVE_ON_TARGET: "the group has members on the target, or a group of another kind has its name: stop it",
     Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",
     Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is too little: ask again later",
     Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version: `mmtool flow rebuild` makes it anew",

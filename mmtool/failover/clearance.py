@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.plan.group_facts import ABSENT
+from mmtool.plan.group_facts import ABSENT, occupied
 from mmtool.plan.words import few
 from mmtool.translation.refusals import Reason
 
@@ -120,6 +120,9 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
     for plan in writing:
         there = standing.get(plan.group, ABSENT)
+        if there.kind:
+            taken = occupied(plan.group, cluster.alias, there)
+            raise _at_work(taken, f"delete it on {cluster.alias}, or give the consumer group another name")
         if not there.idle:
             by_now = f"group {plan.group} has members on {cluster.alias} by now: {there.sentence}"
             raise _at_work(by_now, "stop them first")

@@ -17,12 +17,13 @@ from mmtool.failover.emergency import rehearse as rehearse_emergency
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove
-from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id
+from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
+    metadata_warnings,
     plan_groups,
     read_groups,
     refined_plans,
@@ -35,7 +36,7 @@ from mmtool.output import warn
 from mmtool.plan.drill import plan_drill, shadow_of, shadowed
 from mmtool.plan.drill_report import markdown
 from mmtool.plan.emergency import costs_of
-from mmtool.plan.failover import drain_goal
+from mmtool.plan.failover import drain_goal, name_guards
 from mmtool.plan.group_facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.offsets import Direction, Rules, unknown_group
 from mmtool.plan.steps import StepName
@@ -115,21 +116,21 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> DrillRehearsal:
             "no group matches: there is nothing to drill", remedy="see -g, --groups and groups.exclude"
         )
     operation_id = new_operation_id()
-    shadows = _shadows(flow, selected.known, operation_id)
+    groups = read_groups(flow, selected.known, Direction.FORWARD)
+    shadows = _shadows(groups, operation_id)
     plans = plan_groups(flow, shadows, _RULES)
     plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
     settings, identity = flow.clusters.settings, flow.identity
-    plan = plan_drill(operation_id, names_of(settings), plans)
-    return DrillRehearsal(
-        settings, identity.source_id, identity.target_id, plan, selection_warnings(selected), flow=flow
-    )
+    plan = plan_drill(operation_id, names_of(settings), plans, groups)
+    warnings = (*selection_warnings(selected), *metadata_warnings(flow, groups, Direction.FORWARD))
+    return DrillRehearsal(settings, identity.source_id, identity.target_id, plan, warnings, flow=flow)
 
 
-def _shadows(flow: FlowNow, names: tuple[str, ...], operation_id: str) -> list[GroupFacts]:
+def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
     """As the groups stand on the source now; on the target nobody is in them, and nothing is committed."""
     return [
         replace(group, group=shadow_of(group.group, operation_id), before={}, here=ABSENT, there=ABSENT)
-        for group in read_groups(flow, names, Direction.FORWARD)
+        for group in groups
     ]
 
 
@@ -193,7 +194,9 @@ class _Steps:
             for plan in self.rehearsal.plan.groups
             if plan.group.startswith(OWN_GROUP_PREFIX)
         )
-        self.shadows = _shadows(self.flow, names, self.rehearsal.plan.operation_id)
+        groups = read_groups(self.flow, names, Direction.FORWARD)
+        refuse(name_guards(groups, self.rehearsal.names.target))
+        self.shadows = _shadows(groups, self.rehearsal.plan.operation_id)
         topics = {place.topic for shadow in self.shadows for place in shadow.commits}
         self.until = drain_goal(self.shadows, log_ends(self.flow, topics))
         self.lag_before = short_of(self.flow, self.until)

@@ -20,6 +20,7 @@ from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_
 from mmtool.failover.seen import seen_of_target
 from mmtool.failover.states import START
 from mmtool.insight.target_alone import identity_on_target, look_at_target
+from mmtool.plan.commit_metadata import position_map_warnings
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
@@ -82,7 +83,8 @@ def rehearse(
     names = names_of(side.settings)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
     plan = with_hooks(plan, side.settings.hooks)
-    warnings = (*now.warnings, *told_before(plan, names, now.facts.silent_seconds))
+    maps = position_map_warnings(now.facts.groups, names.source, names.target)
+    warnings = (*now.warnings, *maps, *told_before(plan, names, now.facts.silent_seconds))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))

@@ -25,7 +25,13 @@ from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.failover.tail_file import default_name, export_tail, read_export
 from mmtool.insight.progress_of import log_ends
-from mmtool.insight.translation import look, read_groups, selected_groups, selection_warnings
+from mmtool.insight.translation import (
+    look,
+    metadata_warnings,
+    read_groups,
+    selected_groups,
+    selection_warnings,
+)
 from mmtool.plan.diverged import TO_FILE, Replay
 from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
 from mmtool.plan.homecoming import plan_failback
@@ -142,7 +148,10 @@ def rehearse(
     refuse_topic(diverged, ways.flow, tails, looked.taken)
     homecoming = plan_failback(name, names_of(settings), facts, diverged, control.failed_over.keys())
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
-    selection_said = selection_warnings(selected)
+    selection_said = (
+        *selection_warnings(selected),
+        *metadata_warnings(ways.flow, groups, Direction.REVERSE),
+    )
     still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
         settings,

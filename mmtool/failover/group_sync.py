@@ -12,7 +12,12 @@ from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError
 from mmtool.failover.following import Followed, Follower
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.shown import ShownCommits
-from mmtool.insight.translation import look, selected_groups, selection_warnings
+from mmtool.insight.translation import (
+    look,
+    metadata_warnings,
+    selected_groups,
+    selection_warnings,
+)
 from mmtool.output import human
 from mmtool.plan.group_facts import GroupFacts
 from mmtool.plan.group_sync import SyncRow, SyncState, lead, percentile
@@ -137,7 +142,12 @@ class GroupSync:
         rows += [_unknown(name) for name in selected.unknown]
         rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
-        said = (*selection_warnings(selected), *warnings)
+        groups = [GroupFacts(name, of_group) for name, of_group in commits.items()]
+        said = (
+            *selection_warnings(selected),
+            *metadata_warnings(flow, groups, Direction.FORWARD),
+            *warnings,
+        )
         return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
 
     def _read_marks(self) -> None:

@@ -301,6 +301,8 @@ def _met(plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Com
         return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = f"{plan.group} has committed on the target since the operation ended"
+    elif there.kind:
+        why = f"{plan.group} is {there.sentence} on the target"
     elif not there.idle:
         why = f"{plan.group} has members on the target: {there.sentence}"
     else:

@@ -25,6 +25,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
+    metadata_warnings,
     plan_groups,
     read_groups,
     refined_plans,
@@ -110,6 +111,7 @@ def rehearse(
     plan = with_hooks(plan, settings.hooks)
     warnings = (
         *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.FORWARD),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, selected.known),
         *(f"{told.sentence}{'; ' * bool(told.remedy)}{told.remedy}" for told in fenced.rules.warnings),

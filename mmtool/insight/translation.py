@@ -20,7 +20,15 @@ from mmtool.errors import ConfigError, RefusedError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.insight.standstill import standstill
-from mmtool.plan.group_facts import ABSENT, GroupFacts, SelectedGroups, select_groups, told_of_others
+from mmtool.plan.commit_metadata import position_map_warnings
+from mmtool.plan.group_facts import (
+    ABSENT,
+    GroupFacts,
+    SelectedGroups,
+    occupied,
+    select_groups,
+    told_of_others,
+)
 from mmtool.plan.identity import FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import (
     Direction,
@@ -275,7 +283,7 @@ def translate_groups(
     """
     selected = selected_groups(flow, selection, rules.direction)
     groups = read_groups(flow, selected.known, rules.direction)
-    warnings = list(selection_warnings(selected))
+    warnings = [*selection_warnings(selected), *metadata_warnings(flow, groups, rules.direction)]
     partitions = partition_facts(flow, rules.direction, warnings, topics=topics_of(groups))
     if refine:
         _, plans = refined_plans(flow, groups, partitions, rules, warnings)
@@ -347,7 +355,12 @@ def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
 def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:
     """Who keeps which group from being written on the cluster ``where``: members, and the hosts they are on."""
     refused = {v.group for plan in plans for v in plan.verdicts if v.refusal is Reason.ACTIVE_ON_TARGET}
-    return [f"group {name} is at work on {where}: {standing[name].sentence}" for name in sorted(refused)]
+    return [
+        occupied(name, where, standing[name])
+        if standing[name].kind
+        else f"group {name} is at work on {where}: {standing[name].sentence}"
+        for name in sorted(refused)
+    ]
 
 
 def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Direction) -> SelectedGroups:
@@ -366,6 +379,12 @@ def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     if not selected.known and not selected.unknown:
         found.append("no group matches")
     return tuple(found)
+
+
+def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Direction) -> tuple[str, ...]:
+    """What the metadata of these groups' commits says in offsets of the cluster where they are read."""
+    read, written = flow.read_at(direction).alias, flow.written_at(direction).alias
+    return tuple(position_map_warnings(groups, read, written))
 
 
 def read_groups(

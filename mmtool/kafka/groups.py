@@ -8,6 +8,7 @@ when it asks for the commits of a cluster that never had a group. See docs/decis
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
@@ -28,10 +29,12 @@ from mmtool.kafka.wire.group_offsets import (
     OffsetFetchRequest,
 )
 from mmtool.kafka.wire.groups import (
+    OTHER_KINDS,
     ConsumerGroupDescribeRequest,
     Coordinated,
     DeleteGroupRequest,
     DescribeGroupsRequest,
+    OtherKindsRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
@@ -143,12 +146,11 @@ class KafkaGroups:
     def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
         found = self._described(groups, DescribeGroupsRequest)
         unknown = [group for group, standing in found.items() if standing == ABSENT]
-        if not unknown:
-            return found
-        try:  # what the classic protocol calls dead may be a group of the new one
-            return found | self._described(unknown, ConsumerGroupDescribeRequest)
-        except UnsupportedByBrokerError:
-            return found
+        # what the classic protocol calls dead may be a group of the new one, or of another kind
+        for request in (ConsumerGroupDescribeRequest, OtherKindsRequest) if unknown else ():
+            with suppress(UnsupportedByBrokerError):
+                found |= self._described(unknown, request)
+        return found
 
     def _described(
         self, groups: Collection[str], request: Callable[[list[str]], WireRequest[dict[str, DescribedGroup]]]
@@ -159,7 +161,9 @@ class KafkaGroups:
         if described.error_code in _DEAD:
             return ABSENT
         self._check(described.error_code, f"describing group {group}")
-        return GroupStanding(described.state, tuple(Member(m.client_id, m.host) for m in described.members))
+        members = tuple(Member(m.client_id, m.host) for m in described.members)
+        kind = described.protocol_type if described.protocol_type in OTHER_KINDS else ""
+        return GroupStanding(described.state, members, kind)
 
     # --- writing ------------------------------------------------------------------------------------------
 

@@ -74,6 +74,15 @@ def mirror_classpath(version: str = MIRROR_MAKER_VERSION) -> list[Path]:
     return _jars(_Bundle("mirror", version, roots))
 
 
+def streams_classpath(version: str = KAFKA_VERSION) -> list[Path]:
+    """The jars of Kafka Streams, for applications that tests compile.
+
+    Raises:
+        MmtoolError: They are not cached and cannot be downloaded.
+    """
+    return _jars(_Bundle("streams", version, (("org.apache.kafka", "kafka-streams", version), _LOGGING)))
+
+
 def tools_classpath(version: str = KAFKA_VERSION) -> list[Path]:
     """The jars of Kafka's command-line tools, as ``kafka-consumer-groups``.
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover import FailoverPlan, blocking_guards
+from mmtool.plan.failover import FailoverPlan, blocking_guards, name_guards
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.steps import Mode, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.steps import Names
 
@@ -30,9 +31,11 @@ def shadowed(shadow: str) -> str:
     return shadow.removeprefix(OWN_GROUP_PREFIX).rpartition(_MARK)[0]
 
 
-def plan_drill(operation_id: str, names: Names, plans: Iterable[GroupPlan]) -> FailoverPlan:
-    """The plan for shadows, with translations as far as the mirror goes."""
+def plan_drill(
+    operation_id: str, names: Names, plans: Iterable[GroupPlan], groups: Iterable[GroupFacts] = ()
+) -> FailoverPlan:
+    """The plan for shadows of ``groups``, with translations as far as the mirror goes."""
     found = tuple(plans)
-    guards = blocking_guards(found, after_drain=False)
+    guards = (*name_guards(groups, names.target), *blocking_guards(found, after_drain=False))
     steps = steps_of(Mode.DRILL, names, found)
     return FailoverPlan(operation_id, Mode.DRILL, names.flow, found, steps, guards)

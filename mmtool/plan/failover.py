@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.diverged import TO_FILE, Diverged
 from mmtool.plan.fenced import NO_FENCE, Fence
+from mmtool.plan.group_facts import occupied
 from mmtool.plan.steps import Mode, steps_of
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -105,8 +106,18 @@ def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ..
     )
 
 
+def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]:
+    """Groups whose name belongs to a share or streams group where their offsets would be written."""
+    return tuple(
+        _active(Reason.ACTIVE_ON_TARGET, group.group, cluster, group.there)
+        for group in groups
+        if group.there.kind
+    )
+
+
 def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
-    return Guard(code, f"group {group} is active on {cluster} ({standing.sentence})")
+    remedy = f"delete it on {cluster}, or give the consumer group another name" if standing.kind else ""
+    return Guard(code, occupied(group, cluster, standing), remedy)
 
 
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:

@@ -53,25 +53,36 @@ class GroupStanding:
     Attributes:
         state: Kafka's word: Empty, Stable, PreparingRebalance, Assigning... A group that the cluster does not
             know is Dead.
+        kind: ``share`` or ``streams`` where the group is no consumer group; brokers take no consumer's commits for it.
     """
 
     state: str
     members: tuple[Member, ...] = ()
+    kind: str = ""
 
     @property
     def idle(self) -> bool:
-        """Whether its offsets may be written: nobody is in it. A state that is not known counts as busy."""
-        return self.state in _NOBODY and not self.members
+        """Whether its offsets may be written: a consumer group without members. An unknown state counts as busy."""
+        return self.state in _NOBODY and not self.members and not self.kind
 
     @property
     def sentence(self) -> str:
         """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
+        if self.kind:
+            return f"a {self.kind} group, which takes no offsets of consumers"
         who = few(self.members, _NAMED)
         return f"{self.state}: {who}" if who else self.state
 
 
 ABSENT = GroupStanding("Dead")
 """What Kafka answers for a group that does not exist."""
+
+
+def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
+    """Why no offsets can be committed for a group on a cluster, as a sentence."""
+    if standing.kind:
+        return f"on {cluster}, {group} is {standing.sentence}"
+    return f"group {group} is active on {cluster} ({standing.sentence})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,7 @@ class SelectedGroups:
 
 
 _NO_CONSUMERS = {
-    "share": "share groups (KIP-932): brokers keep what was delivered to them, and no offset that could be translated",
+    "share": "share groups (KIP-932): mmtool does not translate their share-partition start offsets",
     "streams": "streams groups (KIP-1071): their offsets belong to state stores, not moved with them",
 }
 

@@ -87,6 +87,10 @@ class FakeGroups:
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         self._answer()
+        if self._is_of_other_kind(group):
+            return dict.fromkeys(
+                offsets, Problem("GROUP_ID_NOT_FOUND", "Broker: The group id does not exist")
+            )
         if self.members.get(group):
             return dict.fromkeys(offsets, Problem("UNKNOWN_MEMBER_ID", "Broker: Unknown member"))
         failed = {place: problem for place in offsets if (problem := self._problem(place)) is not None}
@@ -126,10 +130,15 @@ class FakeGroups:
         return None
 
     def _standing(self, group: str) -> GroupStanding:
+        if self._is_of_other_kind(group):
+            return GroupStanding("Empty", kind=self.others[group])
         members = self.members.get(group, ())
         if not members and group not in self.committed:
             return ABSENT
         return GroupStanding("Stable" if members else "Empty", members)
+
+    def _is_of_other_kind(self, group: str) -> bool:
+        return self.others.get(group) in {"share", "streams"}
 
     def _answer(self) -> None:
         if self.failure is not None:

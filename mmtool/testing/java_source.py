@@ -11,12 +11,15 @@ from mmtool.lab.artifacts import mirror_classpath
 from mmtool.lab.java import java_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 @contextmanager
-def java_source(program: str, *arguments: str) -> Iterator[list[str]]:
+def java_source(
+    program: str, *arguments: str, classpath: Callable[[], list[Path]] = mirror_classpath
+) -> Iterator[list[str]]:
     """The command that runs one of them; good until the context ends, or the program has begun."""
-    jars = os.pathsep.join(map(str, mirror_classpath()))
+    jars = os.pathsep.join(map(str, classpath()))
     with as_file(files("mmtool.testing") / "java" / f"{program}.java") as source:
         yield [str(java_binary()), "-Xmx96m", "-cp", jars, str(source), *arguments]

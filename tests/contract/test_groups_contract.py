@@ -19,7 +19,7 @@ from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.group_offsets import OffsetFetchOfGroupsRequest
 from mmtool.kafka.wire.groups import FindCoordinatorsRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.group_facts import ABSENT, Commit, Member
+from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.imports import plan_import
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.kafka_tools import join_share_group
@@ -163,8 +163,16 @@ def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
     topic = topic_name("groups")
     broker.create(topic, 1)
     join_share_group(broker.bootstrap, group, topic)
-    assert broker.cluster.groups.listing().others[group] == "share"
-    assert group not in broker.cluster.groups.list_groups()
+    groups = broker.cluster.groups
+    assert groups.listing().others[group] == "share"
+    assert group not in groups.list_groups()
+    assert groups.describe([group, f"{group}-none"]) == {
+        group: GroupStanding("Empty", kind="share"),
+        f"{group}-none": ABSENT,
+    }
+    assert {problem.name for problem in groups.alter(group, {at(topic): Commit(0)}).values()} == {
+        "GROUP_ID_NOT_FOUND"
+    }
 
 
 def test_when_groups_committed_is_told(broker, group, topic_name):

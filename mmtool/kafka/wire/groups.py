@@ -232,6 +232,40 @@ def _listed_with_state(version: int, cursor: Cursor) -> ListedGroup:
     return listed
 
 
+OTHER_KINDS = ("share", "streams")
+"""Types of groups that take no offsets of consumers (KIP-932, KIP-1071), as ListGroups calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKindsRequest(WireRequest[dict[str, DescribedGroup]]):
+    """Those of ``groups`` that are share or streams groups, by name; asked of their coordinator.
+
+    DescribeGroups and ConsumerGroupDescribe call them dead. Brokers that do not list by type have none.
+    """
+
+    API_KEY = 16
+    VERSIONS = (_WITH_TYPES,)
+    FLEXIBLE_FROM = 3
+
+    groups: Sequence[str]
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        return compact_array(()) + compact_array(map(compact_string, OTHER_KINDS)) + NO_TAGS
+
+    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:
+        cursor.int32()
+        error = cursor.int16()
+        listed = cursor.compact_array(lambda: _listed_with_state(version, cursor))
+        if error:
+            return {name: DescribedGroup(name, error, "", "", ()) for name in self.groups}
+        asked = frozenset(self.groups)
+        return {
+            one.group: DescribedGroup(one.group, error, one.state, one.protocol_type, ())
+            for one in listed
+            if one.group in asked
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]]):
     """States and members of groups of the new protocol (KIP-848), which DescribeGroups calls dead; by name."""

@@ -1,0 +1,89 @@
+"""Real share and streams groups on the target that have the name of a consumer group of the source."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from mmtool.lab.applications import consume
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic
+from mmtool.testing.kafka_tools import join_share_group
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.mirror_flow import Owner
+from mmtool.testing.streams_app import counting_by_key
+
+RECORDS = 20
+
+
+async def mirror(settings):
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    await owner.close()
+
+
+@pytest.fixture(scope="module")
+def flow(bench):
+    """A topic that is mirrored; groups ``fans``, ``words`` and ``app`` have read it on the source."""
+    source = bench.fleet["source"].bootstrap
+    create_topic(source, "kinds", 1)
+    produce(source, Load("kinds", RECORDS, 1, 100))
+    for group in ("fans", "words", "app"):
+        consume(source, group, ["kinds"])
+    properties = bench.properties("kinds")
+    asyncio.run(mirror(bench.flow(properties)))
+    return properties
+
+
+@pytest.fixture(scope="module")
+def taken(flow, bench, tmp_path_factory):
+    """On the target ``fans`` is a share group, and ``words`` a streams group."""
+    target = bench.fleet["target"].bootstrap
+    for topic in ("plays", "counts"):
+        create_topic(target, topic, 1)
+    join_share_group(target, "fans", "plays")
+    with counting_by_key(
+        target, "words", ("plays", "counts"), tmp_path_factory.mktemp("words") / "app", "streams"
+    ):
+        assert groups_of(target).listing().others.items() >= {"fans": "share", "words": "streams"}.items()
+    return flow
+
+
+KINDS = pytest.mark.parametrize(("group", "kind"), [("fans", "share"), ("words", "streams")])
+MOVES = {
+    "planned": ["failover", "planned"],
+    "drill": ["failover", "drill"],
+    "translate": ["translate-offsets", "--execute", "--yes"],
+}
+
+
+@KINDS
+@pytest.mark.parametrize("move", MOVES)
+def test_a_move_is_refused_and_names_the_kind_and_the_cluster(mmtool, taken, move, group, kind):
+    answer = mmtool(*MOVES[move], "-c", taken, "-g", group, "-o", "json")
+    document = json.loads(answer.stdout)
+    assert (answer.code, document["errors"][0]["code"]) == (3, "active_on_target"), answer
+    assert f"on target, {group} is a {kind} group" in answer.stderr
+
+
+@KINDS
+def test_an_import_is_refused(mmtool, taken, tmp_path, group, kind):
+    (tmp_path / "reset.csv").write_text("source.kinds,0,3\n")
+    answer = mmtool(
+        "groups", "import", tmp_path / "reset.csv", "-c", taken, "-g", group, "--execute", "--yes"
+    )
+    assert answer.code == 3, answer
+    assert f"on target, {group} is a {kind} group" in answer.stderr
+
+
+def test_a_sync_passes_both_over_and_keeps_the_others_ready(mmtool, taken):
+    answer = mmtool(
+        "groups", "sync", "-c", taken, "-g", "fans", "-g", "words", "-g", "app", "--once", "-o", "json"
+    )
+    rows = {row["group"]: (row["state"], row["written"]) for row in answer.rows}
+    assert (answer.code, rows) == (
+        6,
+        {"fans": ("active_on_target", 0), "words": ("active_on_target", 0), "app": ("synced", 1)},
+    ), answer

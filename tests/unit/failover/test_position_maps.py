@@ -1,0 +1,49 @@
+"""Metadata that counts by the source's offsets is warned of, once per group, by every command that moves commits."""
+
+import base64
+import struct
+
+import pytest
+
+from mmtool.failover import drill, emergency, failback, planned
+from mmtool.failover.group_sync import GroupSync
+from mmtool.insight.translation import translate_groups
+from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.offsets import Rules
+from mmtool.testing.scene import all_mirrored
+from mmtool.testing.there_and_back import ThereAndBack
+from mmtool.translation.types import TopicPartition
+
+APP = GroupSelection(("app",))
+MAP = base64.b64encode(b"n" + struct.pack(">hh", 3, 2)).decode()
+COMMANDS = {
+    "planned": lambda scene: planned.rehearse(scene.look(), APP).warnings,
+    "drill": lambda scene: drill.rehearse(scene.look(), APP).warnings,
+    "emergency": lambda scene: emergency.rehearse(scene.side, APP).warnings,
+    "translate-offsets": lambda scene: translate_groups(scene.look(), APP, Rules()).warnings,
+    "groups sync": lambda scene: GroupSync(scene.clusters, APP).turn().warnings,
+}
+
+
+def maps_told(warnings):
+    return [told for told in warnings if "parallel-consumer" in told]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_position_map_is_warned_of_once(tmp_path, command):
+    scene = all_mirrored(tmp_path)
+    scene.commits("app", "orders", 50)
+    assert maps_told(COMMANDS[command](scene)) == []
+    scene.source.groups.committed["app"] = {TopicPartition("orders", 0): Commit(50, MAP)}
+    scene.told("app", "orders", (50, 50), metadata=MAP)
+    (told,) = maps_told(COMMANDS[command](scene))
+    assert told.startswith("group app: ")
+    assert "by east's offsets" in told
+
+
+def test_a_failback_warns_of_a_position_map_by_the_target_s_offsets(tmp_path):
+    scene = ThereAndBack(tmp_path)
+    at, commit = next(iter(scene.target.groups.committed["app"].items()))
+    scene.target.groups.committed["app"][at] = Commit(commit.offset, MAP)
+    (told,) = maps_told(failback.rehearse(scene.both, APP).warnings)
+    assert "by west's offsets" in told
