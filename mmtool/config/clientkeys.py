@@ -135,8 +135,8 @@ CLIENT_KEYS = {key.name: key for key in map(_key, _TABLE.strip().splitlines())}
 SECURITY_KEYS = _words("""
     bootstrap.servers security.protocol sasl.jaas.config sasl.mechanism
     ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
-    ssl.keystore.location ssl.keystore.type ssl.truststore.certificates ssl.truststore.location
-    ssl.truststore.type
+    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.truststore.certificates
+    ssl.truststore.location ssl.truststore.password ssl.truststore.type
     sasl.username sasl.password ssl.ca.location ssl.certificate.location ssl.key.location
 """)
 """The ones that mean something here; the last line's are not Java's but librdkafka's."""
@@ -153,8 +153,7 @@ UNUSED_SECURITY_KEYS = _words("""
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
     ssl.cipher.suites ssl.enabled.protocols ssl.engine.factory.class ssl.keymanager.algorithm
-    ssl.keystore.password ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm ssl.truststore.password
+    ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
 """)
 """Java's other ones: known, and without effect (or refused where ignoring them would be wrong)."""
 

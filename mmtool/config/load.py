@@ -21,6 +21,7 @@ from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
 from mmtool.config.templates import looks_like_variable, unsubstituted
 from mmtool.config.values import parse_list
 from mmtool.errors import ConfigError
+from mmtool.keystores import one_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -63,7 +64,8 @@ def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
     for entry in file.duplicates:
         report.warn(entry, "stands more than once: the last one counts")
     scopes = Scopes(_resolved(file, environ, report))
-    settings = _settings(scopes, report)
+    with one_jvm():
+        settings = _settings(scopes, report)
     report.keep_errors_of(_needed(settings.flows))
     report.raise_problems()
     return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)

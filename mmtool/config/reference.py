@@ -47,14 +47,18 @@ _SECURITY = """\
 | `sasl.mechanism` | {mechanisms} |
 | `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
 | `sasl.username`, `sasl.password` | the plain way; both together win over `sasl.jaas.config` |
-| `ssl.truststore.type = PEM` with `ssl.truststore.location` or `.certificates` | trusted certificates; without any: the system's |
-| `ssl.keystore.type = PEM` with `ssl.keystore.location`, or `.certificate.chain` and `.key` | the client's certificate and key |
+| `ssl.truststore.location`, `.password`; or `.certificates` | trusted certificates: a JKS, PKCS12 or PEM store, or PEM text; without any: the system's |
+| `ssl.keystore.location`, `.password`; or `.certificate.chain` and `.key` | the client's private key and certificate chain, likewise |
 | `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location` | the same as single PEM files |
-| `ssl.key.password` | of an encrypted key |
+| `ssl.key.password` | of the private key; in a JKS or PKCS12 store by default the store's |
 | `ssl.endpoint.identification.algorithm` | `https`; empty: host names are not checked |
 | `ALIAS.{cluster_id}` | the id that the cluster must answer with |
 
-JKS and PKCS12 stores are refused with the commands that turn them into PEM. Secrets are best written as
+The format of a store is found from its content; `ssl.truststore.type` and `ssl.keystore.type` are accepted and not
+needed. JKS stores are read by the `java` that Spark runs on, in memory. Stores are read once, where the command runs:
+Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
+wrong password, a store without the entry that is needed, and an expired certificate are errors. OpenSSL, unlike Java,
+trusts no intermediate or server certificate by itself: a trust store must hold the root. Secrets are best written as
 placeholders; they are shown nowhere.
 """  # noqa: E501 - Markdown: a table row is one line
 

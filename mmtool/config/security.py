@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from pydantic import SecretStr
 
 from mmtool.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from mmtool.config.pem import pem_document
 from mmtool.config.settings import Mechanism, Pem, Protocol, Sasl, Security
+from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
+from mmtool.keystores.certificates import certificates_in, has_certificate, has_key, opens, out_of_date
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
@@ -21,12 +24,21 @@ PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 MECHANISMS: tuple[str, ...] = get_args(Mechanism)
 
 _MODULE_OF = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
+_NAMED_AT_MOST = 3
 _JAVA_ONLY = (
     "ssl.engine.factory.class",
     "sasl.client.callback.handler.class",
     "sasl.login.callback.handler.class",
     "sasl.login.class",
 )
+
+
+class _Identity(TypedDict):
+    """What `Security` knows of the client's own certificate."""
+
+    certificate: Pem | None
+    key: Pem | None
+    key_password: SecretStr | None
 
 
 def read_security(properties: Properties, report: Report) -> Security:
@@ -49,9 +61,7 @@ class _Reader:
             protocol=protocol,
             sasl=sasl,
             ca=self._ca(),
-            certificate=self._certificate(),
-            key=self._key(),
-            key_password=self._secret("ssl.key.password"),
+            **self._client_identity(),
             verify_hostname=self._verify_hostname(),
         )
 
@@ -70,7 +80,7 @@ class _Reader:
             if entry is not None and relevant:
                 self.report.refused(
                     entry,
-                    f"is Java code, which mmtool does not run: use {', '.join(MECHANISMS)}, or PEM files",
+                    f"is Java code, which mmtool does not run: use {', '.join(MECHANISMS)}, or key stores",
                 )
 
     def _sasl(self) -> Sasl | None:
@@ -124,40 +134,117 @@ class _Reader:
         return None
 
     def _ca(self) -> Pem | None:
-        text = self._filled("ssl.truststore.certificates")
-        if text is not None:
-            return self._pem_text(text)
-        return self._pem_file(self._filled("ssl.ca.location") or self._store("truststore"))
-
-    def _certificate(self) -> Pem | None:
-        text = self._filled("ssl.keystore.certificate.chain")
-        if text is not None:
-            return self._pem_text(text)
-        return self._pem_file(self._filled("ssl.certificate.location") or self._store("keystore"))
-
-    def _key(self) -> Pem | None:
-        """The private key; a PEM key store, as Kafka's, holds the chain and the key in one file."""
-        text = self._filled("ssl.keystore.key")
-        if text is not None:
-            return self._pem_text(text)
-        location = self._filled("ssl.key.location") or self._filled("ssl.certificate.location")
-        return self._pem_file(location or self._store("keystore"))
-
-    def _store(self, kind: str) -> Entry | None:
-        """The location of a trust store or key store that is PEM; other types are refused."""
-        location = self._filled(f"ssl.{kind}.location")
-        if location is None:
-            return None
-        entry = self._filled(f"ssl.{kind}.type")
-        store_type = entry.value.strip().upper() if entry else "JKS"
-        if store_type == "PEM":
-            return location
-        self.report.refused(location, _pem_way(location, kind, store_type))
+        """Trusted certificates; the text in the properties file wins over files."""
+        for entry, read in (
+            (self._filled("ssl.truststore.certificates"), self._pem_text),
+            (self._filled("ssl.ca.location"), self._pem_file),
+            (self._filled("ssl.truststore.location"), self._trusted_store),
+        ):
+            if entry is not None:
+                pem = read(entry)
+                if pem is not None:
+                    self._check_trusted(entry, pem)
+                return pem
         return None
 
-    def _pem_file(self, entry: Entry | None) -> Pem | None:
+    def _trusted_store(self, location: Entry) -> Pem | None:
+        try:
+            text = read_trusted(self._store("truststore", location))
+        except StoreError as error:
+            self.report.refused(location, str(error))
+            return None
+        return Pem(origin=location.raw.strip(), text=_lines(text))
+
+    def _client_identity(self) -> _Identity:
+        """The client's certificate chain, its private key, and the password of a key that is encrypted."""
+        chain = self._filled("ssl.keystore.certificate.chain") or self._filled("ssl.certificate.location")
+        location = self._filled("ssl.keystore.location")
+        key_password = self._secret("ssl.key.password")
+        if chain is None and location is not None:
+            found = self._identity_store(location, key_password)
+        else:
+            key = self._filled("ssl.keystore.key") or self._filled("ssl.key.location") or chain
+            found = {
+                "certificate": self._pem(chain),
+                "key": self._pem(key),
+                "key_password": key_password,
+            }
+        at = chain or location
+        if at is not None:
+            self._check_identity(at, found)
+        return found
+
+    def _pem(self, entry: Entry | None) -> Pem | None:
         if entry is None:
             return None
+        return self._pem_file(entry) if entry.key.endswith(".location") else self._pem_text(entry)
+
+    def _check_trusted(self, entry: Entry, pem: Pem) -> None:
+        text = pem.text.get_secret_value()
+        if not has_certificate(text):
+            self.report.refused(entry, f"{pem.origin} holds no certificate; add the authority's certificate")
+            return
+        certificates = certificates_in(text)
+        late = [why for why in map(out_of_date, certificates) if why]
+        if late and len(late) == len(certificates):
+            self.report.refused(
+                entry, f"{pem.origin}: {late[0]}, and no other is valid; import the authority's current one"
+            )
+            return
+        for why in late[:_NAMED_AT_MOST]:
+            self.report.warn(entry, f"{pem.origin}: {why}; it no longer counts as trusted")
+
+    def _check_identity(self, entry: Entry, found: _Identity) -> None:
+        certificate, key, password = found["certificate"], found["key"], found["key_password"]
+        if certificate is None or key is None:  # the reason is in the report already
+            return
+        chain, key_text = certificate.text.get_secret_value(), key.text.get_secret_value()
+        if not has_certificate(chain):
+            self.report.refused(entry, f"{certificate.origin} holds no certificate; add the client's")
+        if not has_key(key_text):
+            self.report.refused(
+                entry,
+                f"{key.origin} holds no private key; add it, or set {_sibling(entry, 'ssl.key.location')}",
+            )
+        elif not opens(key_text, password.get_secret_value() if password else None):
+            wrong = "wrong password for" if password else "no password for"
+            self.report.refused(
+                entry, f"{wrong} the private key in {key.origin}; set {_sibling(entry, 'ssl.key.password')}"
+            )
+        for place, why in enumerate(map(out_of_date, certificates_in(chain))):
+            if why and place == 0:
+                self.report.refused(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
+            elif why:
+                self.report.warn(entry, f"{certificate.origin}: {why}; brokers may refuse the chain")
+
+    def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
+        """Of a key store; a PEM one, as Kafka's, holds the chain and the key in one file."""
+        try:
+            found = read_identity(self._store("keystore", location))
+        except StoreError as error:
+            self.report.refused(location, str(error))
+            return {"certificate": None, "key": None, "key_password": None}
+        origin = location.raw.strip()
+        return {
+            "certificate": Pem(origin=origin, text=_lines(found.chain)),
+            "key": Pem(origin=origin, text=_lines(found.key)),
+            "key_password": key_password if found.is_encrypted else None,
+        }
+
+    def _store(self, kind: Literal["truststore", "keystore"], location: Entry) -> StoreFile:
+        store_type, password = self._filled(f"ssl.{kind}.type"), self._filled(f"ssl.{kind}.password")
+        key_password = self._filled("ssl.key.password")
+        return StoreFile(
+            kind=kind,
+            location=location.value.strip(),
+            shown=location.raw.strip(),
+            store_type=store_type.value if store_type else "",
+            password=password.value if password else None,
+            key_password=key_password.value if key_password else None,
+            scope=_scope_of(location),
+        )
+
+    def _pem_file(self, entry: Entry) -> Pem | None:
         try:
             text = Path(entry.value.strip()).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -195,6 +282,13 @@ class _Reader:
         return entry if entry is not None and entry.value.strip() else None
 
 
+def _lines(text: str) -> SecretStr:
+    """The text of a store in lines as OpenSSL reads them; one without a block is told of by who looks into it."""
+    with suppress(ValueError):
+        return SecretStr(pem_document(text))
+    return SecretStr(text)
+
+
 def _scope_of(entry: Entry) -> str:
     """What stands before the client property's own name, as ``A.`` or ``S->T.source.consumer.``."""
     starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
@@ -203,25 +297,3 @@ def _scope_of(entry: Entry) -> str:
 
 def _sibling(entry: Entry, name: str) -> str:
     return _scope_of(entry) + name
-
-
-def _pem_way(location: Entry, kind: str, store_type: str) -> str:
-    """The way from a Java key store to PEM, written out as commands and keys."""
-    store = location.raw
-    is_p12 = store_type == "PKCS12"
-    p12 = store if is_p12 else f"{kind}.p12"
-    import_it = f"keytool -importkeystore -srckeystore {store} -destkeystore {p12} -deststoretype PKCS12 && "
-    to_p12 = "" if is_p12 else import_it
-    if kind == "truststore":
-        command = f"{to_p12}openssl pkcs12 -in {p12} -nokeys -out ca.pem"
-        keys = f"{_sibling(location, 'ssl.ca.location')} = ca.pem"
-    else:
-        command = (
-            f"{to_p12}openssl pkcs12 -in {p12} -nokeys -out cert.pem && "
-            f"openssl pkcs12 -in {p12} -nocerts -out key.pem"
-        )
-        keys = (
-            f"{_sibling(location, 'ssl.certificate.location')} = cert.pem, "
-            f"{_sibling(location, 'ssl.key.location')} = key.pem"
-        )
-    return f"a {store_type} store can only be read by Java: `{command}`, then set {keys}"

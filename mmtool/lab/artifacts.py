@@ -19,7 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from mmtool.errors import MmtoolError
 from mmtool.folders import cache_root, one_at_a_time
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 
 KAFKA_VERSION = "4.4.0"
 """Brokers and tools, where nobody asks for another version."""

@@ -11,7 +11,7 @@ import hashlib
 import os
 from typing import IO, TYPE_CHECKING
 
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

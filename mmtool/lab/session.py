@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.java import java_binary
 from mmtool.lab import probe
 from mmtool.lab.artifacts import KAFKA_VERSION, broker_classpath
 from mmtool.lab.cluster import READY_SECONDS
-from mmtool.lab.java import java_binary
 from mmtool.lab.state import ALREADY_RUNNING
 from mmtool.lab.waiting import wait_until
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
+from mmtool.java import java_binary
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
-from mmtool.lab.java import java_binary
 from mmtool.plan.documents import State
 from mmtool.plan.topics import not_the_same
 from mmtool.replication.context import connect

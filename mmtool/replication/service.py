@@ -15,7 +15,7 @@ from mmtool.errors import (
     RefusedError,
     StoppedError,
 )
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
 from mmtool.plan.documents import State
 from mmtool.plan.marks import FAILED_OVER_REMEDY

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
+from mmtool.java import java_binary
 from mmtool.lab.artifacts import mirror_classpath
-from mmtool.lab.java import java_binary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

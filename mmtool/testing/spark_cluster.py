@@ -10,7 +10,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess
 from mmtool.lab.waiting import wait_until

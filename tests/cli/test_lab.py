@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mmtool.lab.java import java_binary
+from mmtool.java import java_binary
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
 ANSWERS = {"a": "running", "b": "stopped"}

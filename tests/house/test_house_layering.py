@@ -7,11 +7,12 @@ import pytest
 
 OWNERS = {
     "pyspark": ("mmtool.replication", "mmtool.insight.verify"),
-    "py4j": ("mmtool.replication", "mmtool.insight.verify"),
+    "py4j": ("mmtool.replication", "mmtool.insight.verify", "mmtool.keystores"),
     "pandas": ("mmtool.replication", "mmtool.insight.verify"),
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab"),
     "aiokafka": ("mmtool.kafka",),
+    "cryptography": ("mmtool.keystores",),
     "pydantic": ("mmtool.config",),
     "typer": ("mmtool.commands",),
     "rich": ("mmtool.output",),
@@ -36,6 +37,7 @@ ABOVE = {
     "mmtool.translation": ("mmtool",),
     "mmtool.plan": ("mmtool.kafka", "mmtool.config", "mmtool.output"),
     "mmtool.errors": ("mmtool",),
+    "mmtool.keystores": ("mmtool.config", "mmtool.kafka", "mmtool.output", "mmtool.plan"),
     "mmtool.config": ("mmtool.kafka", "mmtool.output"),
     "mmtool.kafka": ("mmtool.output",),
     "mmtool.output": ("mmtool.kafka", "mmtool.config", "mmtool.plan"),

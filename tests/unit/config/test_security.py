@@ -1,6 +1,12 @@
 """Java's client security becomes what both Python clients take, or is refused with the way out."""
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from mmtool.config.jaas import parse_jaas
 from mmtool.errors import ConfigError
@@ -103,10 +109,11 @@ def test_a_login_without_an_equal_is_refused(lines, message, load):
 
 
 def test_pem_stores_are_read_at_once(pem, load):
+    (pem / "both.pem").write_text((pem / "key.pem").read_text() + (pem / "cert.pem").read_text())
     security = (
         load(
             "A.security.protocol = SSL\nA.ssl.truststore.type = PEM\nA.ssl.keystore.type = PEM\n"
-            f"A.ssl.truststore.location = {pem}/cert.pem\nA.ssl.keystore.location = {pem}/key.pem\n"
+            f"A.ssl.truststore.location = {pem}/cert.pem\nA.ssl.keystore.location = {pem}/both.pem\n"
             "A.ssl.key.password = changeit\n"
         )
         .clusters["A"]
@@ -158,11 +165,14 @@ def test_a_pem_file_that_is_none_is_named(location, message, pem, load):
 
 
 def test_no_secret_shows_in_any_form_of_the_settings(pem, load):
+    key = load_pem_private_key((pem / "key.pem").read_bytes(), b"changeit")
+    encryption = BestAvailableEncryption(f"{CANARY}-3".encode())
+    (pem / "own.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
     settings = load(
         "security.protocol = SASL_SSL\nsasl.mechanism = PLAIN\n"
         f'sasl.jaas.config = {PLAIN} required username="u" password="{CANARY}-1";\n'
         f"A.producer.sasl.username = v\nA.producer.sasl.password = {CANARY}-2\n"
-        f"ssl.certificate.location = {pem}/cert.pem\nssl.key.location = {pem}/key.pem\n"
+        f"ssl.certificate.location = {pem}/cert.pem\nssl.key.location = {pem}/own.pem\n"
         f"ssl.key.password = {CANARY}-3\n"
         f"A.consumer.interceptor.secret = {CANARY}-4\n"
         f"mmtool.spark.conf.spark.hadoop.fs.s3a.secret.key = {CANARY}-5\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.lab.java import java_binary, major_version
+from mmtool.java import java_binary, major_version
 
 
 @pytest.fixture

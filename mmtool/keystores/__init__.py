@@ -1,0 +1,6 @@
+"""Java's trust and key stores as PEM text: JKS, PKCS12 and PEM, told apart by their content."""
+
+from mmtool.keystores.binary import one_jvm
+from mmtool.keystores.store import Identity, StoreError, StoreFile, read_identity, read_trusted
+
+__all__ = ["Identity", "StoreError", "StoreFile", "one_jvm", "read_identity", "read_trusted"]

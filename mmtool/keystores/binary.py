@@ -1,0 +1,173 @@
+"""JKS and PKCS12 stores as PEM text. Each store is opened once per process, for as long as its content is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.keystores.certificates import certificates_pem, chain_of, key_pem
+from mmtool.keystores.formats import Format
+from mmtool.keystores.jvm import DamagedStoreError, KeyPasswordError, StoreJvm, StorePasswordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+
+
+class Fault(Enum):
+    """Why a store cannot be used."""
+
+    PASSWORD = auto()
+    NO_PASSWORD = auto()
+    KEY_PASSWORD = auto()
+    DAMAGED = auto()
+    NO_CERTIFICATE = auto()
+    NO_KEY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A private key and its certificate chain, as PEM."""
+
+    chain: str = field(repr=False)
+    key: str = field(repr=False)
+
+
+_jvm: ContextVar[StoreJvm | None] = ContextVar("store_jvm", default=None)
+_opened: dict[bytes, str | KeyPair | Fault] = {}
+
+
+@contextlib.contextmanager
+def one_jvm() -> Iterator[None]:
+    """All JKS stores that are opened in the ``with`` block share a JVM; without one it is not started."""
+    with StoreJvm() as jvm:
+        token = _jvm.set(jvm)
+        try:
+            yield
+        finally:
+            _jvm.reset(token)
+
+
+def open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
+    """The certificates that a JKS or PKCS12 store trusts, as PEM.
+
+    Raises:
+        UsageError: A JKS store, and there is no Java.
+    """
+    found = _remembered(
+        (b"trusted", content, password), lambda: _open_trusted(content, store_format, password)
+    )
+    assert not isinstance(found, KeyPair)
+    return found
+
+
+def open_key_pair(
+    content: bytes, store_format: Format, password: str | None, key_password: str | None
+) -> KeyPair | Fault:
+    """The private key of a JKS or PKCS12 store with its chain.
+
+    Raises:
+        UsageError: A JKS store, and there is no Java.
+    """
+    found = _remembered(
+        (b"key pair", content, password, key_password),
+        lambda: _open_key_pair(content, store_format, password, key_password or password),
+    )
+    assert not isinstance(found, str)
+    return found
+
+
+def _remembered(
+    what: tuple[bytes | str | None, ...], read: Callable[[], str | KeyPair | Fault]
+) -> str | KeyPair | Fault:
+    digest = sha256(repr(what).encode()).digest()
+    if digest not in _opened:
+        _opened[digest] = read()
+    return _opened[digest]
+
+
+def _open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
+    def ask_java(jvm: StoreJvm) -> tuple[bytes, str]:
+        return jvm.trusted(content, store_format.value, password)
+
+    found = _entries(content, store_format, password, ask_java)
+    if isinstance(found, Fault):
+        return found
+    certificates = [entry.certificate for entry in (found.cert, *found.additional_certs) if entry is not None]
+    if certificates:
+        return certificates_pem(certificates)
+    return Fault.NO_PASSWORD if password is None and store_format is Format.PKCS12 else Fault.NO_CERTIFICATE
+
+
+def _open_key_pair(
+    content: bytes, store_format: Format, password: str | None, key_password: str | None
+) -> KeyPair | Fault:
+    def ask_java(jvm: StoreJvm) -> tuple[bytes, str]:
+        return jvm.identity(content, store_format.value, password, key_password)
+
+    found = _entries(content, store_format, password, ask_java, only_java=key_password != password)
+    if isinstance(found, Fault):
+        return found
+    if found.key is None:
+        return Fault.NO_PASSWORD if password is None and store_format is Format.PKCS12 else Fault.NO_KEY
+    if found.cert is None:
+        return Fault.NO_CERTIFICATE
+    others = [entry.certificate for entry in found.additional_certs]
+    return KeyPair(certificates_pem(chain_of(found.cert.certificate, others)), key_pem(found.key))
+
+
+def _entries(
+    content: bytes,
+    store_format: Format,
+    password: str | None,
+    ask_java: Callable[[StoreJvm], tuple[bytes, str]],
+    *,
+    only_java: bool = False,
+) -> PKCS12KeyAndCertificates | Fault:
+    """The entries of a store; Java is asked for what ``cryptography`` does not read.
+
+    Those are JKS, keys with passwords of their own, and ciphers that OpenSSL does not have; and Java tells a wrong
+    password from damage.
+    """
+    if store_format is Format.PKCS12 and not only_java:
+        with contextlib.suppress(ValueError):
+            return _load_pkcs12(content, password)
+    try:
+        return _load_pkcs12(*_asked(ask_java))
+    except StorePasswordError:
+        return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
+    except KeyPasswordError:
+        return Fault.KEY_PASSWORD if password is not None else Fault.NO_PASSWORD
+    except (DamagedStoreError, ValueError):
+        return Fault.DAMAGED
+    except UsageError:
+        if store_format is Format.JKS:
+            raise
+        return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
+
+
+def _asked(ask: Callable[[StoreJvm], tuple[bytes, str]]) -> tuple[bytes, str]:
+    jvm = _jvm.get()
+    if jvm is not None:
+        return ask(jvm)
+    with StoreJvm() as own:
+        return ask(own)
+
+
+def _load_pkcs12(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:
+    """Raises: ValueError: It is damaged, its cipher is unknown, or the password is wrong."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
+    try:
+        with warnings.catch_warnings(action="ignore"):  # certificates of old authorities break newer rules
+            return load_pkcs12(content, None if password is None else password.encode())
+    except UnsupportedAlgorithm as error:
+        raise ValueError(str(error)) from None

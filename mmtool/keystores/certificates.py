@@ -1,0 +1,97 @@
+"""Certificates and keys between DER objects and PEM text, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+    from cryptography.x509 import Certificate
+
+_KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+_CERTIFICATE = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
+
+
+def has_certificate(text: str) -> bool:
+    """Whether a PEM text holds a certificate."""
+    return _CERTIFICATE.search(text) is not None
+
+
+def has_key(text: str) -> bool:
+    """Whether a PEM text holds a private key."""
+    return "PRIVATE KEY-----" in text
+
+
+def opens(text: str, password: str | None) -> bool:
+    """Whether a password opens the private key of a PEM text; True where OpenSSL must have the last word."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    found = _KEY.search(text)
+    if found is None or "ENCRYPTED" not in found[0]:
+        return True
+    if not password:
+        return False
+    try:
+        load_pem_private_key(found[0].encode(), password.encode())
+    except UnsupportedAlgorithm:
+        return True
+    except (ValueError, TypeError):
+        return False
+    return True
+
+
+def certificates_in(text: str) -> tuple[Certificate, ...]:
+    """The certificates of a PEM text; none where it cannot be read: OpenSSL says why when it connects."""
+    from cryptography.x509 import load_pem_x509_certificates
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return tuple(load_pem_x509_certificates(text.encode()))
+    except ValueError:
+        return ()
+
+
+def out_of_date(certificate: Certificate) -> str:
+    """``certificate CN=... expired on DATE``, or that it is not valid yet; empty when it is valid now."""
+    now = datetime.now(UTC)
+    end, start = certificate.not_valid_after_utc, certificate.not_valid_before_utc
+    if end < now:
+        return f"certificate {_subject(certificate)} expired on {end:%Y-%m-%d %H:%M} UTC"
+    if start > now:
+        return f"certificate {_subject(certificate)} is not valid before {start:%Y-%m-%d %H:%M} UTC"
+    return ""
+
+
+def _subject(certificate: Certificate) -> str:
+    return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
+
+
+def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
+    """A certificate and those that issued it, one after the other; certificates of other chains are left out."""
+    chain, left = [leaf], list(others)
+    while chain[-1].issuer != chain[-1].subject:
+        issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
+        if issuer is None:
+            break
+        left.remove(issuer)
+        chain.append(issuer)
+    return chain
+
+
+def certificates_pem(certificates: Sequence[Certificate]) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
+
+
+def key_pem(key: PrivateKeyTypes) -> str:
+    """PKCS8, not encrypted: librdkafka and OpenSSL read it as it is."""
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -1,0 +1,199 @@
+"""JKS stores, read by a JVM: it copies their entries into a PKCS12 store in its memory.
+
+The JVM runs py4j's gateway, which pyspark ships, so a JRE suffices. Stores and passwords travel over an authenticated
+loopback connection: neither is on a disk or on a command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from mmtool.errors import UsageError
+from mmtool.java import java_binary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+_JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_STOP_SECONDS = 5.0
+
+
+class StorePasswordError(Exception):
+    """The store's password is wrong or missing."""
+
+
+class KeyPasswordError(Exception):
+    """The private key's password is wrong or missing."""
+
+
+class DamagedStoreError(Exception):
+    """Java cannot read the store."""
+
+
+class StoreJvm:
+    """A JVM that is started by its first question and ends with the ``with`` block."""
+
+    def __init__(self) -> None:
+        self._gateway: Any = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._gateway is not None:
+            self._gateway.close()
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()  # the gateway ends with it
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def trusted(self, content: bytes, store_type: str, password: str | None) -> tuple[bytes, str]:
+        """A PKCS12 store of the certificates that Java trusts by this store, and its password.
+
+        Those are all trusted certificates and, of a private key's chain, the first one.
+
+        Raises:
+            StorePasswordError, DamagedStoreError: Java cannot open the store.
+            UsageError: There is no Java.
+        """
+        with self._java_errors():
+            store = self._load(content, store_type, password)
+            copy = self._new_store()
+            for alias in _aliases(store):
+                certificate = store.getCertificate(alias)
+                if certificate is not None:
+                    copy.setCertificateEntry(alias, certificate)
+            return self._bytes_of(copy)
+
+    def identity(
+        self, content: bytes, store_type: str, password: str | None, key_password: str | None
+    ) -> tuple[bytes, str]:
+        """A PKCS12 store of the first private key with its chain, and its password.
+
+        Raises:
+            StorePasswordError, DamagedStoreError: Java cannot open the store.
+            KeyPasswordError: Java cannot open the key.
+            UsageError: There is no Java.
+        """
+        with self._java_errors():
+            store = self._load(content, store_type, password)
+            copy = self._new_store()
+            for alias in _aliases(store):
+                chain = store.getCertificateChain(alias) if store.isKeyEntry(alias) else None
+                if chain is not None:
+                    new_password = secrets.token_hex()
+                    key = store.getKey(alias, self._chars(key_password))
+                    copy.setKeyEntry(alias, key, self._chars(new_password), chain)
+                    return self._bytes_of(copy, new_password)
+            return self._bytes_of(copy)
+
+    def _load(self, content: bytes, store_type: str, password: str | None) -> Any:
+        store = self._new_store(store_type, empty=False)
+        stream = self._jvm().java.io.ByteArrayInputStream(content)
+        store.load(stream, self._chars(password))
+        return store
+
+    def _new_store(self, store_type: str = "PKCS12", *, empty: bool = True) -> Any:
+        store = self._jvm().java.security.KeyStore.getInstance(store_type)
+        if empty:
+            store.load(None, None)
+        return store
+
+    def _bytes_of(self, store: Any, password: str = "") -> tuple[bytes, str]:
+        password = password or secrets.token_hex()
+        stream = self._jvm().java.io.ByteArrayOutputStream()
+        store.store(stream, self._chars(password))
+        return bytes(stream.toByteArray()), password
+
+    def _chars(self, text: str | None) -> Any:
+        """A ``char[]``; py4j turns each Java string into a Python one."""
+        if text is None:
+            return None
+        builder = self._jvm().java.lang.StringBuilder(text)
+        array = self._gateway.new_array(self._gateway.jvm.char, builder.length())
+        builder.getChars(0, builder.length(), array, 0)
+        return array
+
+    def _jvm(self) -> Any:
+        if self._gateway is None:
+            self._start()
+        return self._gateway.jvm
+
+    def _start(self) -> None:
+        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+
+        java = java_binary()
+        try:
+            port, token, self._process = launch_gateway(
+                jarpath=str(_gateway_jar()),
+                javaopts=list(_JVM),
+                java_path=str(java),
+                die_on_exit=True,
+                enable_auth=True,
+                return_proc=True,
+            )
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # no number where the port should be: the JVM said something else
+            raise UsageError(
+                f"{java} does not start, so JKS stores cannot be read",
+                remedy="check `java -version`, JAVA_TOOL_OPTIONS and free memory",
+                code="java",
+            ) from error
+        self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+
+    @contextlib.contextmanager
+    def _java_errors(self) -> Iterator[None]:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            thrown = error.java_exception
+            causes = {_class_name(thrown), _class_name(thrown.getCause())}
+            at_load = _class_name(thrown) == "IOException"
+        else:
+            return
+        if at_load and "UnrecoverableKeyException" in causes:
+            raise StorePasswordError
+        if "UnrecoverableKeyException" in causes:
+            raise KeyPasswordError
+        raise DamagedStoreError
+
+
+def _class_name(thrown: Any) -> str:
+    return "" if thrown is None else str(thrown.getClass().getSimpleName())
+
+
+def _aliases(store: Any) -> Iterator[str]:
+    names = store.aliases()
+    while names.hasMoreElements():
+        yield names.nextElement()
+
+
+def _gateway_jar() -> Path:
+    """py4j's jar among pyspark's, which is found without importing it.
+
+    Raises:
+        UsageError: pyspark is incomplete.
+    """
+    spec = find_spec("pyspark")
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        for jar in sorted(Path(folder, "jars").glob("py4j-*.jar")):
+            return jar
+    raise UsageError("pyspark's jars are missing, so JKS stores cannot be read", remedy="install mmtool anew")

@@ -1,0 +1,155 @@
+"""A trust or key store in a file: read, and refused in one sentence when it cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from mmtool.keystores.binary import Fault, open_key_pair, open_trusted
+from mmtool.keystores.formats import Format, detect_format
+
+_BINARY = (Format.JKS, Format.PKCS12)
+_LARGEST_BYTES = 64 << 20
+_SUPPORTED_TYPES = ("JKS", "PKCS12", "PEM")
+
+
+class StoreError(Exception):
+    """A store cannot be used. The text says why and what to do, and names the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFile:
+    """Where a store is and how to open it.
+
+    Attributes:
+        kind: Which of the two a client has.
+        location: The path, with its placeholders resolved.
+        shown: The path as messages show it.
+        store_type: ``ssl.KIND.type``; only messages use it.
+        password, key_password: Absent when the file sets none.
+        scope: What stands before the client properties' names, as ``A.``.
+    """
+
+    kind: Literal["truststore", "keystore"]
+    location: str
+    shown: str
+    store_type: str = ""
+    password: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    scope: str = ""
+
+    def key(self, name: str) -> str:
+        """The full key of one of its properties, as ``A.ssl.keystore.password``."""
+        return f"{self.scope}ssl.{self.kind}.{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A client's certificate chain and private key, as PEM.
+
+    Attributes:
+        is_encrypted: The key may need ``ssl.key.password``: a PEM text is taken as it is.
+    """
+
+    chain: str = field(repr=False)
+    key: str = field(repr=False)
+    is_encrypted: bool
+
+
+def read_trusted(store: StoreFile) -> str:
+    """The trusted certificates, as PEM.
+
+    Raises:
+        StoreError: The store cannot be used.
+        UsageError: A JKS store, and there is no Java.
+    """
+    content, store_format = _content(store)
+    if store_format is Format.PEM:
+        return _text(store, content)
+    found = open_trusted(content, store_format, store.password)
+    if isinstance(found, Fault):
+        raise StoreError(_sentence(found, store, store_format))
+    return found
+
+
+def read_identity(store: StoreFile) -> Identity:
+    """The client's certificate chain and private key.
+
+    Raises:
+        StoreError: The store cannot be used.
+        UsageError: A JKS store, and there is no Java.
+    """
+    content, store_format = _content(store)
+    if store_format is Format.PEM:
+        text = _text(store, content)
+        return Identity(text, text, is_encrypted=True)
+    found = open_key_pair(content, store_format, store.password, store.key_password)
+    if isinstance(found, Fault):
+        raise StoreError(_sentence(found, store, store_format))
+    return Identity(found.chain, found.key, is_encrypted=False)
+
+
+def _content(store: StoreFile) -> tuple[bytes, Format]:
+    path = Path(store.location)
+    try:
+        if path.stat().st_size > _LARGEST_BYTES:
+            raise StoreError(f"{store.shown} is no key store: it has more than {_LARGEST_BYTES >> 20} MiB")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise StoreError(
+            f"cannot read {store.shown} ({reason}); check the path, and that this user may read it"
+        ) from None
+    store_format = detect_format(content)
+    if store_format is Format.PEM or store_format in _BINARY:
+        return content, store_format
+    raise StoreError(_not_read(store, store_format))
+
+
+def _text(store: StoreFile, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise StoreError(
+            f"{store.shown} is a PEM file with bytes that are not UTF-8; take out the text between its blocks"
+        ) from None
+
+
+def _not_read(store: StoreFile, store_format: Format) -> str:
+    """Why a file is no store that is read here."""
+    convert = (
+        f"convert it: keytool -importkeystore -srckeystore {store.shown} -srcstoretype {{}} "
+        f"-destkeystore {store.kind}.p12 -deststoretype PKCS12"
+    )
+    bks = " (with Bouncy Castle's jar in -providerpath)"
+    kept = {
+        Format.EMPTY: f"{store.shown} is empty; expected a JKS, PKCS12 or PEM store",
+        Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}",
+        Format.BKS: f"{store.shown} is a BKS store, which mmtool does not read; {convert.format('BKS')}{bks}",
+        Format.DER: f"{store.shown} is DER and no store; "
+        f"for a certificate: openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem",
+    }
+    store_type = store.store_type.strip().upper()
+    if store_type and store_type not in (*_SUPPORTED_TYPES, "JCEKS", "BKS"):
+        return (
+            f"{store.shown} is of type {store_type}, which mmtool does not read; {convert.format(store_type)}"
+        )
+    return kept.get(store_format, f"{store.shown} is no JKS, PKCS12 or PEM store; check the path")
+
+
+def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
+    name = f"{store_format.value} store {store.shown}"
+    password, key_password = store.key("password"), f"{store.scope}ssl.key.password"
+    lists = f"`keytool -list -keystore {store.shown}` shows its entries"
+    holds = "a certificate" if store.kind == "truststore" else "a private key with its certificate"
+    return {
+        Fault.PASSWORD: f"wrong password for {name}; correct {password}",
+        Fault.NO_PASSWORD: f"{name} needs a password; set {password}",
+        Fault.KEY_PASSWORD: f"wrong password for the private key in {name}; "
+        f"set {key_password}, or remove it where the key has the store's password",
+        Fault.DAMAGED: f"{name} is damaged or uses a cipher that Java does not have; "
+        f"check it with `keytool -list -keystore {store.shown}`",
+        Fault.NO_CERTIFICATE: f"{name} holds no certificate; {lists}, import {holds}",
+        Fault.NO_KEY: f"{name} holds no private key; {lists}, import {holds}",
+    }[fault]

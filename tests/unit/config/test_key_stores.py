@@ -1,0 +1,219 @@
+"""Trust and key stores named in the properties file, as far as they need no Java: PKCS12 and PEM."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+
+from mmtool.errors import ConfigError
+
+CANARY = "canary-5eCr3t"
+NOW = datetime.now(UTC)
+
+
+def issue(name, starts=-2, ends=2):
+    """A key and its self-signed certificate, valid from and to so many days from now."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW + timedelta(days=starts))
+        .not_valid_after(NOW + timedelta(days=ends))
+        .sign(key, SHA256())
+    )
+    return key, certificate
+
+
+def pem_of(*things):
+    return b"".join(
+        thing.public_bytes(Encoding.PEM)
+        if isinstance(thing, x509.Certificate)
+        else thing.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        for thing in things
+    ).decode()
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Write a PKCS12 store with the password ``changeit``; the path."""
+
+    def write(name, key=None, certificate=None, trusted=None, password=b"changeit"):
+        encryption = BestAvailableEncryption(password) if password else NoEncryption()
+        path = tmp_path / name
+        path.write_bytes(pkcs12.serialize_key_and_certificates(b"x", key, certificate, trusted, encryption))
+        return path
+
+    return write
+
+
+def trusting(path, more="A.ssl.truststore.password = changeit\n"):
+    return f"A.security.protocol = SSL\nA.ssl.truststore.location = {path}\n{more}"
+
+
+def owning(path, more="A.ssl.keystore.password = changeit\n"):
+    return f"A.security.protocol = SSL\nA.ssl.keystore.location = {path}\n{more}"
+
+
+def refusal(load, text):
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    (line,) = caught.value.message.splitlines()
+    assert CANARY not in line
+    return line
+
+
+def test_pkcs12_stores_become_the_pem_that_both_clients_take(store, load):
+    key, certificate = issue("client")
+    _, authority = issue("authority")
+    security = (
+        load(
+            trusting(store("trust.p12", trusted=[authority]))
+            + owning(store("client.pfx", key, certificate))
+            + "A.ssl.key.password = changeit\n"
+        )
+        .clusters["A"]
+        .security
+    )
+    texts = [pem.text.get_secret_value() for pem in (security.ca, security.certificate, security.key)]
+    assert texts == [pem_of(authority), pem_of(certificate), pem_of(key)]
+    assert (security.key_password, security.key.origin) == (None, security.certificate.origin)
+
+
+def test_a_pem_trust_store_stands_beside_a_pfx_key_store_without_a_type(store, load, tmp_path):
+    key, certificate = issue("client")
+    (tmp_path / "ca.crt").write_text(pem_of(certificate))
+    security = (
+        load(
+            trusting(tmp_path / "ca.crt", "A.ssl.truststore.type=PEM\n")
+            + owning(store("principal.pfx", key, certificate))
+        )
+        .clusters["A"]
+        .security
+    )
+    assert security.ca.text == security.certificate.text
+
+
+def test_stores_without_tls_are_not_read_as_in_java(load):
+    text = "A.ssl.truststore.location = /nowhere/ca.jks\nA.ssl.keystore.location = /nowhere/key.jks\n"
+    assert load(text).clusters["A"].security.ca is None
+
+
+def test_a_role_has_a_store_of_its_own(store, load):
+    _, common = issue("common")
+    _, other = issue("other")
+    settings = load(
+        trusting(store("common.p12", trusted=[common]))
+        + f"A.consumer.ssl.truststore.location = {store('other.p12', trusted=[other])}\n"
+    )
+    cluster = settings.clusters["A"]
+    found = [cluster.security_for(role).ca.text.get_secret_value() for role in ("admin", "consumer")]
+    assert found == [pem_of(common), pem_of(other)]
+
+
+def test_only_the_chain_of_the_key_is_sent(store, load):
+    key, certificate = issue("client")
+    _, stranger = issue("stranger")
+    security = load(owning(store("client.p12", key, certificate, [stranger]))).clusters["A"].security
+    assert security.certificate.text.get_secret_value() == pem_of(certificate)
+
+
+@pytest.mark.parametrize(
+    ("lines", "sentence"),
+    [
+        (
+            f"A.ssl.truststore.password = {CANARY}\n",
+            "wrong password for PKCS12 store {}; correct {}.password",
+        ),
+        ("", "PKCS12 store {} needs a password; set {}.password"),
+    ],
+)
+def test_a_password_that_does_not_open_a_store_is_said(lines, sentence, store, load):
+    path = store("trust.p12", trusted=[issue("authority")[1]])
+    line = refusal(load, trusting(path, lines))
+    assert line.endswith(f"A.ssl.truststore.location: {sentence.format(path, 'A.ssl.truststore')}")
+
+
+def test_a_store_without_the_needed_entry_is_said(store, load):
+    key, certificate = issue("client")
+    only_trust = store("trust.p12", trusted=[certificate])
+    assert f"PKCS12 store {only_trust} holds no private key; " in refusal(load, owning(only_trust))
+    only_key = store("key.p12", key=key)
+    assert f"PKCS12 store {only_key} holds no certificate; " in refusal(load, trusting(only_key))
+
+
+def test_a_pem_store_without_the_needed_entry_is_said(load, tmp_path):
+    key, certificate = issue("client")
+    path = tmp_path / "store.pem"
+    path.write_text(pem_of(certificate))
+    assert f"{path} holds no private key; add it, or set A.ssl.key.location" in refusal(load, owning(path))
+    path.write_text(pem_of(key))
+    assert f"{path} holds no certificate; " in refusal(load, trusting(path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [("", "no password for"), (f"A.ssl.key.password = {CANARY}\n", "wrong password for")],
+)
+def test_a_pem_key_that_its_password_does_not_open_is_said(lines, problem, pem, load):
+    text = f"A.security.protocol = SSL\nA.ssl.certificate.location = {pem}/cert.pem\n"
+    line = refusal(load, f"{text}A.ssl.key.location = {pem}/key.pem\n{lines}")
+    assert f"{problem} the private key in {pem}/key.pem; set A.ssl.key.password" in line
+
+
+@pytest.mark.parametrize("is_pem", [True, False], ids=["pem", "pkcs12"])
+@pytest.mark.parametrize(
+    ("starts", "ends", "problem"),
+    [(-9, -1, "expired on {end}"), (1, 9, "is not valid before {start}")],
+)
+def test_a_certificate_out_of_its_time_is_said_with_file_subject_and_date(
+    is_pem, starts, ends, problem, store, load, tmp_path
+):
+    key, certificate = issue("late", starts, ends)
+    own, trust = tmp_path / "own", tmp_path / "trust"
+    if is_pem:
+        own.write_text(pem_of(key, certificate))
+        trust.write_text(pem_of(certificate))
+    else:
+        store("own", key, certificate)
+        store("trust", trusted=[certificate])
+    dates = {
+        "start": f"{certificate.not_valid_before_utc:%Y-%m-%d}",
+        "end": f"{certificate.not_valid_after_utc:%Y-%m-%d}",
+    }
+    said = f"certificate CN=late {problem.format(**dates)}"
+    line = refusal(load, owning(own))
+    assert f"A.ssl.keystore.location: {own}: {said}" in line
+    assert "renew it" in line
+    line = refusal(load, trusting(trust))
+    assert f"A.ssl.truststore.location: {trust}: {said}" in line
+    assert "import" in line
+
+
+def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
+    late, good = issue("late", -9, -1)[1], issue("good")[1]
+    settings = load(trusting(store("trust.p12", trusted=[late, good])))
+    (warning,) = settings.warnings
+    assert "certificate CN=late expired on " in warning
+
+
+def test_no_password_or_key_of_a_store_shows_in_any_form_of_the_settings(store, load):
+    key, certificate = issue("client")
+    path = store("client.p12", key, certificate, password=CANARY.encode())
+    settings = load(owning(path, f"A.ssl.keystore.password = {CANARY}\n"))
+    shown = repr(settings) + settings.model_dump_json()
+    body = pem_of(key).splitlines()[1]
+    assert (CANARY in shown, body in shown) == (False, False)
+    assert body in settings.clusters["A"].security.key.text.get_secret_value()
