@@ -65,10 +65,11 @@ placeholders; they are shown nowhere.
 _TAIL = """\
 ## Not read
 
-Kafka Connect's keys (`tasks.max`, `offset.storage.*`, converters, REST) are accepted and reported as not
-needed. Refused are the ones that would change what is copied: `transforms`, filter classes and naming
-policies other than Kafka's own. Keys removed in Kafka 4.0 and unknown keys get a warning, with the
-nearest known name.
+Kafka Connect's keys (`tasks.max`, `config.storage.*`, converters, REST) are accepted and reported as not
+needed. Two of them are read to find a running MirrorMaker 2 and its positions: `TARGET.group.id`, and
+`offset.storage.topic` (global, then under `TARGET.`). Refused are the ones that would change what is copied:
+`transforms`, filter classes and naming policies other than Kafka's own. Keys removed in Kafka 4.0 and
+unknown keys get a warning, with the nearest known name.
 """
 
 

@@ -128,9 +128,11 @@ class TopicAdmin:
         futures = self._client.describe_topics(TopicCollection(names), request_timeout=_TIMEOUT_SECONDS)
         found: dict[str, int] = {}
         for name, future in futures.items():
-            with suppress(KafkaException):
-                partitions = future.result(_TIMEOUT_SECONDS + 5).partitions
-                found[name] = min(len(partition.replicas) for partition in partitions)
+            with suppress(KafkaException, TimeoutError):
+                counts = [
+                    len(partition.replicas) for partition in future.result(_TIMEOUT_SECONDS + 5).partitions
+                ]
+                found |= {name: min(counts)} if counts else {}
         return found
 
     def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:

@@ -27,7 +27,7 @@ _NUMBER = r"(-?\d+(?:\.\d+)?)"
 _LOWEST = re.compile(rf"(?:at least|between) {_NUMBER}")
 _HIGHEST = re.compile(rf"(?:no more than|not be more than .*?:|between {_NUMBER} and) {_NUMBER}")
 _NO_LIMIT = "-1"
-_TOPICS_NAMED = 20
+_TOPICS_NAMED = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,23 +92,22 @@ def target_denied(name: str) -> str:
 
 
 def too_few_replicas(
-    name: str, replicas: int, in_sync: int, alias: str, key: str = "replication.factor"
+    names: Sequence[str], replicas: int, in_sync: int, alias: str, key: str = "replication.factor"
 ) -> str:
-    """That a new topic has fewer replicas than it asks to be in sync; empty where it has enough.
+    """That new topics have fewer replicas than they ask to be in sync.
 
     Args:
-        name: Of the topic.
-        replicas: Of each partition.
-        in_sync: Its ``min.insync.replicas``, set on the topic or by its brokers.
+        names: Of the topics.
+        replicas: Of each of their partitions.
+        in_sync: Their ``min.insync.replicas``, set on the topic or by its brokers.
         alias: Of the cluster.
         key: That sets how many replicas a new topic has.
     """
-    if replicas >= in_sync:
-        return ""
+    have = f"topic {names[0]} on {alias} has" if len(names) == 1 else f"topics {few(names)} on {alias} have"
     return (
-        f"topic {name} on {alias} has {counted(replicas, 'replica')}, fewer than its min.insync.replicas, {in_sync}:"
-        f" brokers before Kafka 3.7 refuse its records, later ones take them with {replicas} in sync; set {key} to"
-        f" {in_sync} or more before topics are made"
+        f"{have} {counted(replicas, 'replica')}, below min.insync.replicas = {in_sync}: brokers before Kafka 3.7 refuse"
+        f" all records, later ones take them with {replicas} in sync; set {key} to {in_sync} or more before topics are"
+        " made"
     )
 
 

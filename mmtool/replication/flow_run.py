@@ -125,7 +125,8 @@ class FlowRun:
     async def join(self, *, standby: bool, say: Callable[[str], None]) -> None:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await self._predecessor.wait(say)
-        await make_internal_topics(self.flow)
+        for notice in await make_internal_topics(self.flow):
+            say(f"{self.name}: {notice}")
         await self.ownership.acquire(standby=standby, say=say)
         if standby:
             self._predecessor.check_later(say)

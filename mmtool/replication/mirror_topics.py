@@ -13,7 +13,7 @@ from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.topic_configs import MIN_ISR, ConfigRules, SetConfig, plan_topic_configs
+from mmtool.plan.topic_configs import ConfigRules, SetConfig, plan_topic_configs
 from mmtool.plan.topics import (
     BEGIN_AGAIN,
     CreateTopic,
@@ -25,13 +25,12 @@ from mmtool.plan.topics import (
     source_deleted,
     source_denied,
     target_denied,
-    too_few_replicas,
     what_helps,
 )
 from mmtool.plan.words import counted
 from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.pump.presence import presence_of
-from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits
+from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
 from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
@@ -180,7 +179,8 @@ class MirrorTopics:
         configs = await in_thread(self._learn_limits, self._to_learn(target))
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, result.failed)
         view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
-        view.notices += await in_thread(self._short_of_replicas, made, configs)
+        alias = self._flow.settings.target.alias
+        view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
         view.matched = sum(map(self._flow.settings.topics.accepts, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
         view.gone = self._known_deleted or frozenset()
@@ -339,19 +339,6 @@ class MirrorTopics:
         if self._takes_any_time:
             self._raise_limits(names)
         return configs
-
-    def _short_of_replicas(
-        self, made: Collection[str], configs: Mapping[str, Mapping[str, ConfigEntry]]
-    ) -> list[str]:
-        """What is said of new topics that have fewer replicas than are to be in sync."""
-        in_sync = {
-            name: int(of[MIN_ISR].value or 1)
-            for name, of in configs.items()
-            if name in made and MIN_ISR in of
-        }
-        replicas, alias = self._target.replicas(in_sync), self._flow.settings.target.alias
-        said = (too_few_replicas(name, replicas[name], in_sync[name], alias) for name in sorted(replicas))
-        return [sentence for sentence in said if sentence]
 
     def _raise_limits(self, names: list[str]) -> None:
         """Before the first record goes; where that may not be, its partition halts, and says what is refused."""

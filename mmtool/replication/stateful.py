@@ -20,6 +20,7 @@ from mmtool.kafka.own_log import (
 )
 from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
 from mmtool.plan.topics import CreateTopic
+from mmtool.replication.target_limits import short_of_replicas
 from mmtool.threads import in_thread
 
 if TYPE_CHECKING:
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 _MM2_CONFIGS = {"cleanup.policy": "compact"}
 
 
-async def make_internal_topics(flow: FlowContext) -> None:
+async def make_internal_topics(flow: FlowContext) -> list[str]:
     """Makes mmtool's own topics and MM2's offset-syncs where they are missing, and waits until every broker knows.
+
+    Returns what is to be said of those that were made.
 
     A broker of the target that has not heard of the register of producers would let the way back, which reads there,
     take our records for the target's own.
@@ -43,20 +46,36 @@ async def make_internal_topics(flow: FlowContext) -> None:
         NotAuthorisedError, UnreachableError, MmtoolError: a topic cannot be made.
         RefusedError: one that was there already is not as mmtool makes it.
     """
-    await in_thread(_make_internal_topics, flow)
+    made = await in_thread(_make_internal_topics, flow)
     own = internal_topics(flow.identity, flow.settings.offset_syncs_replication_factor)
     found = await known_everywhere(flow.target, [topic.name for topic in own])
     check_counts(flow.target.alias, own, found)
+    return await in_thread(_replicas_of, flow.settings, made) if made else []
 
 
-def _make_internal_topics(flow: FlowContext) -> None:
+def _replicas_of(settings: FlowSettings, made: set[str]) -> list[str]:
+    admin = TopicAdmin(settings.target)
+    try:
+        configs = admin.configs(made)
+    except NotAuthorisedError:
+        return []
+    return short_of_replicas(
+        admin, made, configs, settings.target.alias, "offset-syncs.topic.replication.factor"
+    )
+
+
+def _make_internal_topics(flow: FlowContext) -> set[str]:
+    """Makes those that are missing, and returns their names on the target."""
     settings, admin = flow.settings, TopicAdmin(flow.settings.target)
     own = internal_topics(flow.identity, settings.offset_syncs_replication_factor)
+    names = {topic.name for topic in own}
+    missing = names - admin.replicas(names).keys()
     admin.create_internal(own)
     with suppress(NotAuthorisedError):  # DESCRIBE_CONFIGS is no right that is asked for
         check_kept(settings.target.alias, admin.configs([topic.name for topic in own]))
     if settings.emit_offset_syncs:
         TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
+    return missing
 
 
 def syncs_topic(settings: FlowSettings) -> CreateTopic:

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.output.human import duration
-from mmtool.plan.topic_configs import SetConfig
+from mmtool.plan.topic_configs import MIN_ISR, SetConfig
+from mmtool.plan.topics import too_few_replicas
 from mmtool.replication.again import RAISE
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from mmtool.kafka.admin import TopicAdmin
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.replication.mirror_topics import MirroredTopic
@@ -74,6 +76,33 @@ class TargetLimits:
         """What has to be set for the topic to take every timestamp; nothing where it does, or knows no bounds."""
         bounds = {_BEFORE: self.before_max_ms, _AFTER: self.after_max_ms, _EITHER: self.either_max_ms}
         return [SetConfig(name, str(FOR_EVER)) for name, bound in bounds.items() if bound < FOR_EVER]
+
+
+def short_of_replicas(
+    target: TopicAdmin,
+    made: Collection[str],
+    configs: Mapping[str, Mapping[str, ConfigEntry]],
+    alias: str,
+    key: str = "replication.factor",
+) -> list[str]:
+    """Sentences about new topics that have fewer replicas than are to be in sync: one for each pair of numbers.
+
+    Args:
+        target: Their cluster.
+        made: The new topics.
+        configs: The configuration of topics, as far as it is shown.
+        alias: The cluster's.
+        key: That sets how many replicas a new topic has.
+    """
+    in_sync = {
+        name: configs[name][MIN_ISR].value for name in sorted(made) if MIN_ISR in configs.get(name, {})
+    }
+    short: dict[tuple[int, int], list[str]] = {}
+    for name, replicas in target.replicas(in_sync).items():
+        wanted = int(in_sync[name] or 1)
+        if replicas < wanted:
+            short.setdefault((replicas, wanted), []).append(name)
+    return [too_few_replicas(names, *numbers, alias, key) for numbers, names in short.items()]
 
 
 async def refused_times(

@@ -226,7 +226,7 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
     }
     topics = MirrorTopics(FlowContext(settings, None, Answers(LISTED), Answers([], [THERE])), Admin(), target)
     first, second = (asyncio.run(topics.refresh({})) for _ in range(2))
-    sentence = "topic a.orders on b has 1 replica, fewer than its min.insync.replicas, 2"
+    sentence = "topic a.orders on b has 1 replica, below min.insync.replicas = 2"
     assert ([sentence in notice for notice in first.notices], second.notices) == ([True] * said, [])
 
 

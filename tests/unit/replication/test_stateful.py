@@ -43,35 +43,48 @@ class Target:
 
 
 class Admin:
-    """Has made nothing, for all is there; ``policies`` by topic, or who may not see them."""
+    """Has made nothing but what is ``missing``; ``policies`` by topic, or who may not see them."""
 
-    def __init__(self, policies):
-        self.policies = policies
+    def __init__(self, policies, missing=()):
+        self.policies, self.missing = policies, set(missing)
 
     def __call__(self, _):
         return self
 
     def create_internal(self, _):
-        pass
+        self.missing.clear()
+
+    def replicas(self, names):
+        return dict.fromkeys(set(names) - self.missing, 1)
 
     def configs(self, topics):
         if isinstance(self.policies, Exception):
             raise self.policies
         return {
             name: {
-                "cleanup.policy": ConfigEntry(self.policies.get(name, "compact"), Origin.OVERRIDE, True, True)
+                "cleanup.policy": ConfigEntry(
+                    self.policies.get(name, "compact"), Origin.OVERRIDE, True, True
+                ),
+                "min.insync.replicas": ConfigEntry("2", Origin.DEFAULT, False, True),
             }
             for name in topics
         }
 
 
-def made(monkeypatch, *, counts=MADE, policies=None):
-    monkeypatch.setattr(stateful, "TopicAdmin", Admin({} if policies is None else policies))
+def made(monkeypatch, *, counts=MADE, policies=None, missing=()):
+    monkeypatch.setattr(stateful, "TopicAdmin", Admin({} if policies is None else policies, missing))
     settings = SimpleNamespace(
         offset_syncs_replication_factor=1, emit_offset_syncs=False, target=SimpleNamespace(alias="west")
     )
     context = SimpleNamespace(identity=FLOW, settings=settings, target=Target({**MADE, **counts}))
-    asyncio.run(stateful.make_internal_topics(context))
+    return asyncio.run(stateful.make_internal_topics(context))
+
+
+def test_own_topics_with_fewer_replicas_than_are_to_be_in_sync_are_said_when_they_are_made(monkeypatch):
+    (said,) = made(monkeypatch, missing=[JOURNAL_TOPIC])
+    assert said.startswith(f"topic {JOURNAL_TOPIC} on west has 1 replica, below min.insync.replicas = 2: ")
+    assert "set offset-syncs.topic.replication.factor to 2 or more" in said
+    assert made(monkeypatch) == []
 
 
 def test_topics_that_mmtool_has_made_will_do(monkeypatch):
