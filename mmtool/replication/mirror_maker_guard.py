@@ -110,7 +110,9 @@ class MirrorMakerGuard:
         if not writes_same_topics(self.flow.settings):
             return
         sayings, last_written, silent_since = Sayings(say), None, time.monotonic()
+        seen = False
         while (sign := await self._look_again(sayings)) is not None:
+            seen = True
             sayings.once(
                 "it", f"{self.flow.settings.name}: waiting until MirrorMaker 2 has stopped: {sign.sentence}"
             )
@@ -119,6 +121,8 @@ class MirrorMakerGuard:
             elif time.monotonic() - silent_since > sign.silence_seconds:
                 return
             await asyncio.sleep(_LOOK_SECONDS)
+        if not seen:
+            self._warn_of_unseen(None)
 
     async def look(self) -> Sign | None:
         """What shows that MM2 runs the flow now, if anything does."""
