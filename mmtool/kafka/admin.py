@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mmtool.plan.topics import CreateTopic, GrowTopic
 
 _TIMEOUT_SECONDS = 30.0
+_OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms"})
+"""Configs without which a topic of mmtool's own would lose what it is for; the others are a comfort."""
 
 
 class TopicAdmin:
@@ -94,8 +96,10 @@ class TopicAdmin:
         )
         return self._collect({resource.name: future for resource, future in futures.items()})
 
-    def create_adjusted(self, topics: Iterable[CreateTopic]) -> TrialResult:
-        """As `create`; a config that the target refuses is adjusted or left out, and keeps no topic away."""
+    def create_adjusted(
+        self, topics: Iterable[CreateTopic], needed: frozenset[str] = frozenset()
+    ) -> TrialResult:
+        """As `create`; a config that the target refuses is adjusted or left out, unless it is ``needed``."""
         by_name = {topic.name: topic for topic in topics}
 
         def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
@@ -105,7 +109,7 @@ class TopicAdmin:
             ]
             return self.create(some, validate_only=validate_only)
 
-        return apply_configs({name: dict(topic.configs) for name, topic in by_name.items()}, attempt)
+        return apply_configs({name: dict(topic.configs) for name, topic in by_name.items()}, attempt, needed)
 
     def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, str]:
         """Creates topics; a sentence for each that could not be. One that exists already is as good."""
@@ -173,7 +177,7 @@ class TopicAdmin:
             UnreachableError: when the target does not answer, or cannot now.
             RefusedError: when the target refuses one for another reason, which is the broker's.
         """
-        for topic, reason in self.create(topics).items():
+        for topic, reason in self.create_adjusted(topics, _OWN_NEED).failed.items():
             if KINDS.get(reason.partition(":")[0]) is Kind.AWAY:
                 raise unreachable(self._cluster.alias, f"creating {topic}", reason)
             if "AUTHORIZATION_FAILED" in reason:

@@ -39,20 +39,24 @@ class TrialResult:
     adjustments: list[ConfigAdjustment] = field(default_factory=list)
 
 
-def apply_configs(wanted: Mapping[str, Changes], attempt: Attempt) -> TrialResult:
+def apply_configs(
+    wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str] = frozenset()
+) -> TrialResult:
     """Sets the configs of each topic, less those that the broker refuses.
 
     Args:
         wanted: By topic.
         attempt: Creates topics with the configs, or alters them.
+        needed: Configs that a topic must have as they are, or fails.
     """
-    return _Trials(wanted, attempt).run()
+    return _Trials(wanted, attempt, needed).run()
 
 
 class _Trials:
-    def __init__(self, wanted: Mapping[str, Changes], attempt: Attempt) -> None:
+    def __init__(self, wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str]) -> None:
         self._wanted = wanted
         self._attempt = attempt
+        self._needed = needed
         self._changes = {topic: dict(changes) for topic, changes in wanted.items()}
         self._reasons: dict[str, dict[str, str]] = defaultdict(dict)
         self._tried: set[tuple[str, str, str | None]] = set()
@@ -79,7 +83,7 @@ class _Trials:
     def _settle_named(self, topic: str, why: str) -> bool:
         """Whether the text names a config of the topic; it is then adjusted or left out."""
         name = named_config(why, self._changes[topic])
-        if name is None:
+        if name is None or name in self._needed:
             return False
         self._settle(topic, name, why)
         return True
@@ -114,7 +118,11 @@ class _Trials:
         trying = set(names)
         while trying:
             answers = self._attempt(self._changes_of(trying), validate_only=True)
-            refused = {t: why for t, why in answers.items() if _code(why) in ABOUT_CONFIGS}
+            refused = {
+                topic: why
+                for topic, why in answers.items()
+                if _code(why) in ABOUT_CONFIGS and names[topic] not in self._needed
+            }
             for topic, why in refused.items():
                 self._settle(topic, names[topic], why)
             trying = {topic for topic in refused if names[topic] in self._changes[topic]}

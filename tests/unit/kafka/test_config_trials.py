@@ -102,6 +102,20 @@ def test_a_topic_that_is_refused_without_any_config_fails_with_the_reason_and_al
     assert {one.topic for one in result.adjustments} == {"t"}
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_topic_fails_where_a_config_is_refused_that_it_needs(named):
+    text = "Invalid value compact for configuration cleanup.policy: no" if named else "no"
+
+    def compact(configs):
+        return f"INVALID_CONFIG: {text}" if configs.get("cleanup.policy") == "compact" else ""
+
+    wanted = {"t": {"cleanup.policy": "compact", "segment.bytes": "100000"}}
+    broker = Broker(compact, too_small)
+    result = apply_configs(wanted, broker, frozenset({"cleanup.policy"}))
+    assert (result.failed, result.adjustments, broker.set) == ({"t": f"INVALID_CONFIG: {text}"}, [], {})
+    assert apply_configs(wanted, Broker(too_small), frozenset({"cleanup.policy"})).failed == {}
+
+
 def test_a_request_that_times_out_during_the_trials_loses_no_config():
     class Slow(Broker):
         def __call__(self, changes, *, validate_only):
