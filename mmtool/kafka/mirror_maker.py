@@ -95,10 +95,11 @@ def _read_positions(flow: FlowSettings, topic: str) -> dict[TopicPartition, Upst
 
 
 def read_syncs(flow: FlowSettings) -> dict[TopicPartition, OffsetSync]:
-    """The last offset sync of each partition, by its name on the source.
+    """The last offset sync of MM2's for each partition, by its name on the source; mmtool's own are passed over.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `read_log`.
     """
-    syncs = (decode_offset_sync(record.key, record.value) for record in read_log(*syncs_place(flow)))
+    records = (record for record in read_log(*syncs_place(flow)) if not record.is_ours)
+    syncs = (decode_offset_sync(record.key, record.value) for record in records)
     return {sync.topic_partition: sync for sync in syncs if isinstance(sync, OffsetSync)}

@@ -179,7 +179,7 @@ def test_traces_of_another_log_are_refused_and_nothing_is_mirrored(fleet, tmp_pa
     [
         ("position", "--take-over"),
         ("position of Strimzi's", "mirrormaker2-cluster-offsets"),
-        ("sync", "mm2-offset-syncs.target.internal"),
+        ("sync", "mm2-offset-syncs.source.internal"),
         ("none", "already hold records"),
     ],
 )
