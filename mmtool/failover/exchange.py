@@ -12,7 +12,7 @@ from mmtool.failover.moving import Moved, refusal_of
 from mmtool.failover.rows import NOTHING, Row, WrittenPlaces, offset_of
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
-from mmtool.plan.group_facts import OWN_GROUP_PREFIX, Commit, GroupFacts
+from mmtool.plan.group_facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.imports import plan_import
 from mmtool.plan.offsets import Rules
 from mmtool.plan.reset_csv import parse_groups_csv
@@ -120,7 +120,10 @@ def check_import(
         UnreachableError, NotAuthorisedError: It does not answer, or not us.
     """
     cluster.probe()
-    standing, before = cluster.groups.describe(wanted), cluster.groups.commits(wanted)
+    standing, before = cluster.groups.describe_each(wanted), cluster.groups.commits_each(wanted)
+    hidden = before.failed | standing.failed
+    if hidden and len(hidden) == len(wanted):
+        raise next(iter(hidden.values()))
     places = {place for of_group in wanted.values() for place in of_group}
     bounds = cluster.bounds_each(places)
     logs = {place: target_log(log) for place, log in bounds.items()}
@@ -129,11 +132,12 @@ def check_import(
         plan_import(
             group,
             of_group,
-            before[group],
+            before.get(group, {}),
             logs,
-            standing[group],
+            standing.get(group, ABSENT),
             allow_rewind=allow_rewind,
             problems=problems,
+            hidden=hidden[group].message if group in hidden else "",
         )
         for group, of_group in sorted(wanted.items())
     ]

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 Offsets = dict[TopicPartition, Commit]
 
+
+def _may_pass(error: MmtoolError) -> bool:
+    return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
+
+
 _EVERYTHING_SECONDS = 60.0
 _STILL_SECONDS = 60.0
 _RENEWALS = 4
@@ -98,6 +103,9 @@ class Follower:
         for group in [group for group in wanted if group in moved]:
             self._forget(group)
         stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
+        self._denied = {
+            group: error for group, error in self._denied.items() if not _may_pass(error)
+        }  # a coordinator that did not answer is asked in each turn
         due = self._due(stay)
         self._looked_at = self.now()
         facts = self._told(due) if due else []
@@ -109,25 +117,13 @@ class Follower:
         }
 
     def _told(self, groups: list[str]) -> list[GroupFacts]:
-        """What the target tells; those of which it tells us nothing are remembered, and asked about in a minute.
-
-        Where one is refused all are, so they are asked about in halves: few are refused, of thousands.
-        """
-        try:
-            return self._asked(groups)
-        except MmtoolError as error:
-            if isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError):
-                raise
-            if len(groups) == 1:
-                self._denied[groups[0]] = error
-                return []
-        self.target.probe()  # who is not let in at all is told so once, and not once for each group
-        half = len(groups) // 2
-        return self._told(groups[:half]) + self._told(groups[half:])
-
-    def _asked(self, groups: list[str]) -> list[GroupFacts]:
-        standing, before = self.target.groups.describe(groups), self.target.groups.commits(groups)
-        return [GroupFacts(name, {}, before[name], there=standing.get(name, ABSENT)) for name in groups]
+        """What the target tells; those of which it tells us nothing are remembered, and asked about in a minute."""
+        standing, before = self.target.groups.describe_each(groups), self.target.groups.commits_each(groups)
+        failed = before.failed | standing.failed
+        self._denied |= failed
+        return [
+            GroupFacts(name, {}, before[name], there=standing[name]) for name in groups if name not in failed
+        ]
 
     def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, Followed]:
         if not facts:

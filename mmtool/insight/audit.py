@@ -181,8 +181,9 @@ def _without_source(
     }
     warnings += passed_over(found.unreadable)
     names = select_groups(selection, held, lambda _: True).known
-    committed = clusters.target.groups.commits(names)
-    for name in names:
+    committed = clusters.target.groups.commits_each(names)
+    yield from _not_told(committed.failed)
+    for name in committed:
         yield from audit_by_checkpoints(
             name, held[name], committed[name], clusters.settings.remote_topic, now_ms
         )
@@ -190,5 +191,12 @@ def _without_source(
 
 def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterable[AuditRow]:
     names = _chosen(clusters.source, selection).known
-    for name, commits in clusters.source.groups.commits(names).items():
+    found = clusters.source.groups.commits_each(names)
+    yield from _not_told(found.failed)
+    for name, commits in found.items():
         yield from audit_without_target(name, commits, clusters.target.alias)
+
+
+def _not_told(failed: Mapping[str, MmtoolError]) -> Iterable[AuditRow]:
+    """Rows of groups that a cluster tells nothing of."""
+    return (AuditRow(name, None, None, Standing.STALE, error.message) for name, error in failed.items())

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:
-    """The flow's topics that each group of the source has committed in.
+    """The flow's topics that each group of the source has committed in; without groups that may not be asked about.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The source does not answer, or denies a part.
+        UnreachableError, NotAuthorisedError: The source does not answer.
     """
     groups = flow.clusters.source.groups
     names = [name for name in groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
     return {
         name: frozenset(place.topic for place in commits) & flow.topics.keys()
-        for name, commits in groups.commits(names).items()
+        for name, commits in groups.commits_each(names).items()
     }

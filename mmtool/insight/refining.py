@@ -52,7 +52,7 @@ def refined(
         warnings: Where it is said what was not looked at.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A log cannot be read.
+        UnreachableError, NotAuthorisedError: A cluster does not answer.
     """
     searches = list(_searches(flow, partitions, plans))
     if not searches:
@@ -63,7 +63,7 @@ def refined(
         warnings.append(
             f"{far} left bounded: more than {_LONGEST:,} records from the sync before to the one after"
         )
-    placed = _placed(flow, near)
+    placed = _placed(flow, near, warnings)
     return {
         at: replace(facts, placed=placed[at]) if at in placed else facts for at, facts in partitions.items()
     }
@@ -83,7 +83,7 @@ def _searches(
         and isinstance(verdict.answer, Bounded)
     }
     # asked after the target's ends: of what is there by then no copy looks like a stranger's record
-    ends = flow.clusters.source.bounds({place for place, _ in asked})
+    ends = flow.clusters.source.bounds_each({place for place, _ in asked})
     for (place, commit), told in asked.items():
         facts = partitions[place]
         if facts.synced is None or facts.target_log is UNKNOWN or place not in ends:
@@ -94,10 +94,16 @@ def _searches(
             yield _Search(flow, facts, commit, told, stretch)
 
 
-def _placed(flow: FlowNow, searches: Collection[_Search]) -> dict[TopicPartition, dict[int, Placed]]:
+def _placed(
+    flow: FlowNow, searches: Collection[_Search], warnings: list[str]
+) -> dict[TopicPartition, dict[int, Placed]]:
+    """Without commits whose records cannot be read on both sides: those stay bounded."""
     committed = flow.clusters.settings.reads_committed
-    there = flow.clusters.target.records([search.there for search in searches], committed=True)
-    here = flow.clusters.source.records([search.here for search in searches], committed=committed)
+    there = flow.clusters.target.records_each([search.there for search in searches], committed=True)
+    here = flow.clusters.source.records_each([search.here for search in searches], committed=committed)
+    unread = {part.place: error.message for part, error in (here.failed | there.failed).items()}
+    warnings += [f"{place} left bounded: {why}" for place, why in sorted(unread.items())]
+    searches = [search for search in searches if search.here in here and search.there in there]
     found: dict[TopicPartition, dict[int, Placed]] = defaultdict(dict)
     for search in searches:
         sides = Sides(search.stretch, here[search.here], there[search.there])

@@ -1,7 +1,7 @@
 """Commits of groups of which some may not be shown to us: those keep no other one from being followed.
 
 A broker lists every group to whoever may describe the cluster, and tells the commits of those alone that he may
-describe. Where one of several is refused, all of the question is.
+describe.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mmtool.errors import NotAuthorisedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.group_facts import Commit
     from mmtool.translation.types import TopicPartition
@@ -26,15 +27,15 @@ _AGAIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class ShownCommits:
-    """Reads turn after turn; who is refused is asked about again in a minute.
+    """Reads turn after turn; a group that is denied is asked about again in a minute.
 
     Attributes:
         now: Seconds.
-        denied: Groups that were not shown, and why.
+        denied: Groups that were not shown, or whose coordinator did not answer, and why.
     """
 
     now: Callable[[], float] = time.monotonic
-    denied: dict[str, NotAuthorisedError] = field(default_factory=dict)
+    denied: dict[str, MmtoolError] = field(default_factory=dict)
     _again_at: float = 0.0
 
     def of(self, cluster: ClusterPort, groups: Sequence[str]) -> Commits:
@@ -45,23 +46,14 @@ class ShownCommits:
         """
         if self.now() >= self._again_at:
             self.denied, self._again_at = {}, self.now() + _AGAIN_SECONDS
-        found = self._told(cluster, [group for group in groups if group not in self.denied])
         asked = set(groups)
-        self.denied = {group: error for group, error in self.denied.items() if group in asked}
+        self.denied = {
+            group: error
+            for group, error in self.denied.items()
+            if group in asked and isinstance(error, NotAuthorisedError)
+        }
+        found = cluster.groups.commits_each([group for group in groups if group not in self.denied])
+        self.denied |= found.failed
         if self.denied and not found:
             raise next(iter(self.denied.values()))
-        return found
-
-    def _told(self, cluster: ClusterPort, groups: list[str]) -> Commits:
-        """Asked about in halves, as few are refused of thousands."""
-        if not groups:
-            return {}
-        try:
-            return dict(cluster.groups.commits(groups))
-        except NotAuthorisedError as error:
-            if len(groups) == 1:
-                self.denied[groups[0]] = error
-                return {}
-        cluster.probe()  # who is not let in at all is told so once, and not once for each group
-        half = len(groups) // 2
-        return self._told(cluster, groups[:half]) | self._told(cluster, groups[half:])
+        return dict(found)

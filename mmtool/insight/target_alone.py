@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
 from mmtool.plan.emergency import EmergencyFacts, LastWord
-from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts, select_groups
+from mmtool.plan.group_facts import Commit, GroupFacts, select_groups
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.offsets import PartitionFacts
 from mmtool.translation.blocks import SeenOffset
@@ -218,13 +218,18 @@ def _target(
 
 def _groups(side: TargetSide, selected: SelectedGroups, held: Held) -> tuple[GroupFacts, ...]:
     names = selected.known
-    standing, before = side.target.groups.describe(names), side.target.groups.commits(names)
+    standing, before = side.target.groups.describe_each(names), side.target.groups.commits_each(names)
+    failed = before.failed | standing.failed
+    if failed and len(failed) == len(names):
+        raise next(iter(failed.values()))
     return tuple(
-        GroupFacts(
+        GroupFacts(name, {}, problem=failed[name].message)
+        if name in failed
+        else GroupFacts(
             name,
             {at: Commit(told.pair.upstream, told.metadata) for at, told in held.checkpoints[name].items()},
-            before.get(name, {}),
-            there=standing.get(name, ABSENT),
+            before[name],
+            there=standing[name],
         )
         for name in names
     )

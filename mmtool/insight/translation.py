@@ -22,7 +22,6 @@ from mmtool.insight.refining import refined
 from mmtool.insight.standstill import standstill
 from mmtool.plan.commit_metadata import position_map_warnings
 from mmtool.plan.group_facts import (
-    ABSENT,
     GroupFacts,
     SelectedGroups,
     occupied,
@@ -390,21 +389,24 @@ def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Di
 def read_groups(
     flow: FlowNow, names: Collection[str], direction: Direction, *, stable: bool = False
 ) -> list[GroupFacts]:
-    """What both clusters say of these groups; ``stable`` as in `GroupsPort.commits`."""
+    """What both clusters say of these groups; ``stable`` as in `GroupsPort.commits`.
+
+    Raises:
+        MmtoolError: A cluster does not answer, or tells nothing of any of them; with ``stable``, of one of them.
+    """
     here, there = (
         flow.read_at(direction).groups,
         flow.written_at(direction).groups,
     )
     # standing first: what a group without members had committed by then is its last word
-    standing_here, standing_there = here.describe(names), there.describe(names)
-    commits, before = here.commits(names, stable=stable), there.commits(names)
+    standing_here, standing_there = here.describe_each(names), there.describe_each(names)
+    commits, before = here.commits_each(names, stable=stable), there.commits_each(names)
+    failed = before.failed | standing_there.failed | commits.failed | standing_here.failed
+    if failed and (stable or len(failed) == len(names)):
+        raise next(iter(failed.values()))
     return [
-        GroupFacts(
-            name,
-            commits[name],
-            before.get(name, {}),
-            standing_here.get(name, ABSENT),
-            standing_there.get(name, ABSENT),
-        )
+        GroupFacts(name, {}, problem=failed[name].message)
+        if name in failed
+        else GroupFacts(name, commits[name], before[name], standing_here[name], standing_there[name])
         for name in names
     ]

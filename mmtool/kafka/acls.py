@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
 
 _TIMEOUT_SECONDS = 30.0
+_UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
+_NOT_KNOWN = "the client library does not know its operation or permission"
+"""Why one rule is left out: the library would refuse the whole request that has it."""
 
 
 class AclAdmin:
@@ -76,6 +79,8 @@ class AclAdmin:
             ResourceType,
         )
 
+        wanted = list(acls)
+        failed = {acl: _NOT_KNOWN for acl in wanted if _UNSPOKEN & {acl.operation, acl.permission}}
         bindings = {
             acl: AclBinding(
                 ResourceType.TOPIC,
@@ -86,14 +91,14 @@ class AclAdmin:
                 AclOperation[acl.operation],
                 AclPermissionType[acl.permission],
             )
-            for acl in acls
+            for acl in wanted
+            if acl not in failed
         }
         if not bindings:
-            return {}
+            return failed
         futures: dict[Any, Any] = self._client.create_acls(
             list(bindings.values()), request_timeout=_TIMEOUT_SECONDS
         )
-        failed: dict[TopicAcl, str] = {}
         for acl, binding in bindings.items():
             try:
                 futures[binding].result(_TIMEOUT_SECONDS + 5)

@@ -36,10 +36,10 @@ class TopicAdmin:
         self._client = new_client(AdminClient, config, cluster)
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        """Each topic's properties by name; topics that are gone, or may not be described, are left out.
+        """Each topic's properties by name; topics that are gone, or of which none are told, are left out.
 
         Raises:
-            UnreachableError, NotAuthorisedError: for the whole cluster.
+            MmtoolError: none of them is told, and not because of the topics.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import ConfigResource, ResourceType
@@ -49,15 +49,17 @@ class TopicAdmin:
             return {}
         futures = self._client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
         found: dict[str, dict[str, ConfigEntry]] = {}
+        failed: dict[str, Any] = {}
         for resource, future in futures.items():
             try:
                 entries = future.result(_TIMEOUT_SECONDS + 5)
                 found[resource.name] = {name: _entry(entry) for name, entry in entries.items()}
             except KafkaException as error:
                 if error.args[0].code() not in _OF_ONE_TOPIC():
-                    raise failure_of(
-                        self._cluster, error.args[0], f"DESCRIBE_CONFIGS on {resource.name}"
-                    ) from error
+                    failed[resource.name] = error.args[0]
+        if failed and not found:
+            name, first = next(iter(failed.items()))
+            raise failure_of(self._cluster, first, f"DESCRIBE_CONFIGS on {name}")
         return found
 
     def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:
@@ -216,4 +218,8 @@ def _entry(entry: Any) -> ConfigEntry:
 def _OF_ONE_TOPIC() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear
     from confluent_kafka import KafkaError
 
-    return (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    return (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+    )

@@ -15,7 +15,7 @@ from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_bounds import Patience, read_bounds
 from mmtool.kafka.log_parts import read_parts
-from mmtool.kafka.patience import NotNowError, again
+from mmtool.kafka.patience import ELECTED_SECONDS, NotNowError, again
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from mmtool.translation.lockstep import Seen
 
 _SPARE_SECONDS = 5.0
-_ELECTED_SECONDS = 15.0
-"""A frozen broker is fenced after 9 s (``broker.session.timeout.ms``), and another one leads soon after."""
 _LEADER_SECONDS = 2.0
 _LARGE = 1_000_000
 """Records of ``__consumer_offsets``, some ten seconds of reading."""
@@ -129,6 +127,9 @@ class KafkaCluster:
         return self._wire.ask(asked, "asking for offsets")
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
+        return self.records_each(parts, committed=committed).complete()
+
+    def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
         return read_parts(self._settings, parts, self._seconds, read_committed=committed)
 
     def offsets_retention_seconds(self) -> float:
@@ -192,4 +193,4 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
 
 def _patience_for_each(seconds: float) -> Patience:
     """Of who goes on without a partition: less than the time of one request, and more than an election takes."""
-    return Patience(answer=min(seconds / 2, _ELECTED_SECONDS), leader=min(seconds / 2, _LEADER_SECONDS))
+    return Patience(answer=min(seconds / 2, ELECTED_SECONDS), leader=min(seconds / 2, _LEADER_SECONDS))

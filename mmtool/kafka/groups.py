@@ -7,7 +7,6 @@ when it asks for the commits of a cluster that never had a group. See docs/decis
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,10 +14,11 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import failure_of, is_passing, problem_of, unreachable
+from mmtool.kafka.coordinators import Coordinators, Question
+from mmtool.kafka.errors import is_passing, problem_of, unreachable
 from mmtool.kafka.group_listing import all_groups
-from mmtool.kafka.patience import AT_ONCE, NotNowError, again, handfuls
-from mmtool.kafka.ports import GroupListing, Problem
+from mmtool.kafka.patience import ELECTED_SECONDS, NotNowError, again, handfuls
+from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -31,7 +31,6 @@ from mmtool.kafka.wire.group_offsets import (
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
     ConsumerGroupDescribeRequest,
-    Coordinated,
     DeleteGroupRequest,
     DescribeGroupsRequest,
     OtherKindsRequest,
@@ -41,7 +40,7 @@ from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -58,6 +57,7 @@ B = TypeVar("B")
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 100
 """Groups whose commits are in one answer: at 1,000 partitions each some 4 MB."""
+_TRIES = 3
 _PER_QUESTION = 1_000
 """Groups that have the time of one question together, however many there are."""
 _OF_CONSUMERS = frozenset({"", "consumer"})
@@ -81,7 +81,7 @@ class KafkaGroups:
         self._wire = WireBeside(
             wire_cluster(cluster, "groups", role="admin"), timeout_seconds + _SPARE_SECONDS
         )
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = Coordinators(cluster)
 
     def fresh(self) -> KafkaGroups:
         return KafkaGroups(self._cluster, self._seconds)
@@ -109,15 +109,28 @@ class KafkaGroups:
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, Commit]]:
-        what = "reading the commits of group"
+        return self._commits(groups, stable=stable).complete()
+
+    def commits_each(
+        self, groups: Collection[str], *, stable: bool = False
+    ) -> Answers[str, dict[TopicPartition, Commit]]:
+        return self._commits(groups, stable=stable, seconds=self._patience_for_each)
+
+    def _commits(
+        self, groups: Collection[str], *, stable: bool, seconds: float | None = None
+    ) -> Answers[str, dict[TopicPartition, Commit]]:
+        what, take = "reading the commits of group", self._commits_of
         try:
             return self._of_all(
-                groups, what, lambda some: OffsetFetchOfGroupsRequest(some, stable), self._commits_of
+                groups, what, lambda some: OffsetFetchOfGroupsRequest(some, stable), take, seconds
             )
         except UnsupportedByBrokerError:  # before Kafka 3.0
-            return self._of_each(
-                groups, what, lambda group: OffsetFetchRequest(group, stable), self._commits_of
-            )
+            return self._of_each(groups, what, lambda group: OffsetFetchRequest(group, stable), take, seconds)
+
+    @property
+    def _patience_for_each(self) -> float:
+        """Of who goes on without a group: less than the time of one request, and more than an election takes."""
+        return min(self._seconds / 2, ELECTED_SECONDS)
 
     def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
         self._check(answer.error_code, f"reading the commits of group {group}")
@@ -144,18 +157,24 @@ class KafkaGroups:
     # --- standing -----------------------------------------------------------------------------------------
 
     def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
-        found = self._described(groups, DescribeGroupsRequest)
+        return self._described(groups, self._seconds).complete()
+
+    def describe_each(self, groups: Collection[str]) -> Answers[str, GroupStanding]:
+        return self._described(groups, self._patience_for_each)
+
+    def _described(self, groups: Collection[str], seconds: float) -> Answers[str, GroupStanding]:
+        what, take = "describing group", self._standing_of
+        found = self._of_all(groups, what, DescribeGroupsRequest, take, seconds)
         unknown = [group for group, standing in found.items() if standing == ABSENT]
         # what the classic protocol calls dead may be a group of the new one, or of another kind
         for request in (ConsumerGroupDescribeRequest, OtherKindsRequest) if unknown else ():
             with suppress(UnsupportedByBrokerError):
-                found |= self._described(unknown, request)
+                newer = self._of_all(unknown, what, request, take, seconds)
+                found.update({group: standing for group, standing in newer.items() if standing != ABSENT})
+                found.failed |= newer.failed
+        for group in found.failed:
+            found.pop(group, None)
         return found
-
-    def _described(
-        self, groups: Collection[str], request: Callable[[list[str]], WireRequest[dict[str, DescribedGroup]]]
-    ) -> dict[str, GroupStanding]:
-        return self._of_all(groups, "describing group", request, self._standing_of)
 
     def _standing_of(self, group: str, described: DescribedGroup) -> GroupStanding:
         if described.error_code in _DEAD:
@@ -173,7 +192,7 @@ class KafkaGroups:
             "asking for the rights on group",
             lambda groups: DescribeGroupsRequest(groups, with_rights=True),
             self._rights_of,
-        )
+        ).complete()
         topics = {place.topic for places in wanted.values() for place in places}
         found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "asking for rights")
         return [
@@ -202,7 +221,7 @@ class KafkaGroups:
                 "writing the offsets of group",
                 lambda name: OffsetCommitRequest(name, wanted),
                 self._refused_of,
-            )[group]
+            ).complete()[group]
         except _RefusedError as refused:
             return refused.problems
         except (UnreachableError, NotAuthorisedError) as error:
@@ -215,13 +234,14 @@ class KafkaGroups:
                 "deleting offsets of group",
                 lambda name: OffsetDeleteRequest(name, places),
                 lambda name, answer: self._undeleted(name, answer, places),
-            )[group]
+            ).complete()[group]
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
     def delete(self, group: str) -> Problem | None:
         try:
-            return self._of_each([group], "deleting group", DeleteGroupRequest, self._still_there)[group]
+            asked = self._of_each([group], "deleting group", DeleteGroupRequest, self._still_there)
+            return asked.complete()[group]
         except MmtoolError as error:
             return Problem(error.code, error.message)
 
@@ -257,80 +277,18 @@ class KafkaGroups:
         what: str,
         request: Callable[[list[str]], WireRequest[dict[str, A]]],
         take: Callable[[str, A], B],
-    ) -> dict[str, B]:
+        seconds: float | None = None,
+    ) -> Answers[str, B]:
         """Each group's part of its coordinator's answer, made into a value; many groups share a request.
 
         Raises:
             UnsupportedByBrokerError: a broker does not know of such a request.
         """
-        found: dict[str, B] = {}
-        for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
 
-            async def asked(wire: WireCluster, some: list[str] = some) -> dict[str, B]:
-                return await self._together(wire, some, what, request, take)
+        async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
+            return await wire.send(node, request(some))
 
-            found |= self._wire.ask(asked, f"{what}s")
-        return found
-
-    async def _together(
-        self,
-        wire: WireCluster,
-        groups: list[str],
-        what: str,
-        request: Callable[[list[str]], WireRequest[dict[str, A]]],
-        take: Callable[[str, A], B],
-    ) -> dict[str, B]:
-        """Asked again is only who has had no final answer."""
-        found: dict[str, B] = {}
-
-        async def attempt() -> dict[str, B]:
-            left = [group for group in groups if group not in found]
-            try:
-                answers = await self._answers(wire, left, request)
-            except ConnectionLostError as error:
-                self._forget(left)
-                raise NotNowError(unreachable(self._cluster.alias, f"{what}s", str(error))) from error
-            passing = self._taken(answers, take, found)
-            if passing is not None:
-                raise passing
-            return found
-
-        return await again(attempt, self._seconds)
-
-    async def _answers(
-        self,
-        wire: WireCluster,
-        groups: list[str],
-        request: Callable[[list[str]], WireRequest[dict[str, A]]],
-    ) -> dict[str, A]:
-        """A request for every handful of groups with one coordinator, all of them under way together."""
-        unknown = [group for group in groups if group not in self._coordinators]
-        if unknown:
-            self._coordinators |= await wire.coordinators(unknown, Coordinated.GROUP, self._seconds)
-        of: dict[int, list[str]] = {}
-        for group in groups:
-            of.setdefault(self._coordinators[group], []).append(group)
-        asked = [(node, request(some)) for node in of for some in handfuls(of[node], _PER_REQUEST)]
-        answers = await asyncio.gather(*(wire.send(node, one) for node, one in asked))
-        return {group: part for answer in answers for group, part in answer.items()}
-
-    def _taken(
-        self, answers: Mapping[str, A], take: Callable[[str, A], B], found: dict[str, B]
-    ) -> NotNowError | None:
-        """Puts each final answer into ``found``; one of those that are not final."""
-        passing: NotNowError | None = None
-        for group, answer in answers.items():
-            try:
-                found[group] = take(group, answer)
-            except NotNowError as error:
-                self._forget([group])
-                passing = error
-        return passing
-
-    def _forget(self, groups: Iterable[str]) -> None:
-        """Their coordinators may have moved."""
-        for group in groups:
-            self._coordinators.pop(group, None)
+        return self._asked(groups, Question(what, send, take, _PER_REQUEST, _TRIES), seconds)
 
     def _of_each(
         self,
@@ -338,53 +296,46 @@ class KafkaGroups:
         what: str,
         request: Callable[[str], WireRequest[A]],
         take: Callable[[str, A], B],
-    ) -> dict[str, B]:
-        """The answer of each group's coordinator, made into a value."""
-        names = list(dict.fromkeys(groups))
+        seconds: float | None = None,
+    ) -> Answers[str, B]:
+        """The answer of each group's coordinator, made into a value; each group has a request of its own."""
 
-        async def asked(wire: WireCluster) -> dict[str, B]:
-            few = asyncio.Semaphore(AT_ONCE)
+        async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
+            return {group: await wire.send(node, request(group)) for group in some}
 
-            async def one(group: str) -> B:
-                async def attempt() -> B:
-                    return take(group, await self._coordinated(wire, group, request(group)))
+        return self._asked(groups, Question(what, send, take, at_once=1, tries=1), seconds)
 
-                async with few:
-                    return await self._patiently(f"{what} {group}", attempt, group)
+    def _asked(
+        self, groups: Collection[str], question: Question[A, B], seconds: float | None
+    ) -> Answers[str, B]:
+        found: Answers[str, B] = Answers()
+        patience = self._seconds if seconds is None else seconds
+        for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
 
-            return dict(zip(names, await asyncio.gather(*map(one, names)), strict=True))
+            async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
+                return await self._coordinators.ask(wire, some, question, patience)
 
-        return self._wire.ask(asked, f"{what} {names[0]}" if len(names) == 1 else f"{what}s") if names else {}
+            answers = self._wire.ask(asked, f"{question.what}s")
+            found.update(answers)
+            found.failed |= answers.failed
+        return found
 
-    async def _coordinated(self, wire: WireCluster, group: str, request: WireRequest[A]) -> A:
-        node = self._coordinators.get(group)
-        if node is None:
-            node = self._coordinators[group] = await wire.coordinator(group, Coordinated.GROUP, self._seconds)
-        return await wire.send(node, request)
-
-    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[B]], group: str = "") -> B:
+    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[B]]) -> B:
         async def tried() -> B:
             try:
                 return await attempt()
-            except (NotNowError, ConnectionLostError) as error:
-                self._forget([group])
-                if isinstance(error, NotNowError):
-                    raise
+            except ConnectionLostError as error:
                 raise NotNowError(unreachable(self._cluster.alias, what, str(error))) from error
 
         return await again(tried, self._seconds)
 
     def _check(self, code: int, what: str) -> None:
         """Raises our error for a broker's; NotNowError for one that passes."""
-        if code == Code.NONE:
-            return
-        error = KafkaError(code)
-        failure = failure_of(self._cluster, error, what)
-        raise NotNowError(failure) if is_passing(error) else failure
+        self._coordinators.check(code, what)
 
 
-class _RefusedError(Exception):
-    """What a commit was refused for; an answer rather than a failure."""
+class _RefusedError(MmtoolError):
+    """What a commit was refused for; an answer rather than a failure, and caught here."""
 
     def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
         super().__init__(str(next(iter(problems.values()))))

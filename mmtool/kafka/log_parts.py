@@ -6,16 +6,18 @@ import asyncio
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.patience import AT_ONCE, handfuls
+from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
+from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -25,30 +27,49 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import LogPart
     from mmtool.kafka.wire.cluster import WireCluster
 
+_SPARE_SECONDS = 5.0
 _FETCH_BYTES = 256 << 10
 """A hundred records of 1 KB and as many again: parts between two syncs are small, and there may be thousands."""
 
 
 def read_parts(
     cluster: ClusterSettings, parts: Collection[LogPart], seconds: float, *, read_committed: bool
-) -> dict[LogPart, list[Seen]]:
-    """See `ClusterPort.records`; ``seconds`` are for one part."""
-    wire = WireBeside(wire_cluster(cluster, "records", role="consumer"), seconds)
-    found: dict[LogPart, list[Seen]] = {}
+) -> Answers[LogPart, list[Seen]]:
+    """See `ClusterPort.records_each`; ``seconds`` are for one part.
+
+    Raises:
+        UnreachableError: The cluster does not answer.
+    """
+    wire = WireBeside(wire_cluster(cluster, "records", role="consumer"), seconds + _SPARE_SECONDS)
+    found: Answers[LogPart, list[Seen]] = Answers()
     for some in handfuls(list(dict.fromkeys(parts)), AT_ONCE):
 
-        async def read(there: WireCluster, some: list[LogPart] = some) -> list[list[Seen]]:
-            await there.refresh({part.place.topic for part in some})
-            return await asyncio.gather(*(_read(there, part, read_committed=read_committed) for part in some))
+        async def read(there: WireCluster, some: list[LogPart] = some) -> None:
+            try:
+                await there.refresh({part.place.topic for part in some})
+            except ConnectionLostError as lost:
+                raise _unread(cluster.alias, lost) from lost
+            await asyncio.gather(*(read_one(there, part) for part in some))
 
-        try:
-            found |= zip(some, wire.ask(read, "reading records"), strict=True)
-        except ConnectionLostError as lost:
-            raise UnreachableError(
-                f"records of cluster {cluster.alias} could not be read: {lost}",
-                remedy="check that every partition of the topics has a leader",
-            ) from lost
+        async def read_one(there: WireCluster, part: LogPart) -> None:
+            try:
+                found[part] = await within(seconds, _read(there, part, read_committed=read_committed))
+            except (ConnectionLostError, TimeoutError) as lost:
+                found.failed[part] = _unread(
+                    cluster.alias, str(lost) or f"{part.place} took over {seconds:g} s"
+                )
+            except MmtoolError as error:
+                found.failed[part] = error
+
+        wire.ask(read, "reading records")
     return found
+
+
+def _unread(alias: str, why: object) -> UnreachableError:
+    return UnreachableError(
+        f"records of cluster {alias} could not be read: {why}",
+        remedy="check that every partition of the topics has a leader",
+    )
 
 
 async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:

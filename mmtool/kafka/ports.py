@@ -173,8 +173,16 @@ class GroupsPort(Protocol):
             RefusedError: With ``stable``, such a transaction is open.
         """
 
+    def commits_each(
+        self, groups: Collection[str], *, stable: bool = False
+    ) -> Answers[str, dict[TopicPartition, Commit]]:
+        """`commits`, where a group that cannot be asked costs no other group its answer."""
+
     def describe(self, groups: Collection[str]) -> Mapping[str, GroupStanding]:
         """Each group's state and members; one that does not exist is `ABSENT`."""
+
+    def describe_each(self, groups: Collection[str]) -> Answers[str, GroupStanding]:
+        """`describe`, where a group that cannot be asked costs no other group its answer."""
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> Sequence[str]:
         """What commits of these groups would be refused for, as ``READ on topic orders``; asked, and nothing tried.
@@ -263,7 +271,11 @@ class ClusterPort(Protocol):
 
         Raises:
             BatchError: A batch that cannot be read.
+            MmtoolError: A part that cannot be read.
         """
+
+    def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
+        """`records`, where a part that cannot be read costs no other part its records."""
 
     def offsets_retention_seconds(self) -> float:
         """After how long the cluster forgets a commit that nobody repeats (``offsets.retention.minutes``, KIP-211)."""

@@ -151,6 +151,8 @@ def _judged(verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], 
         case Reason.PARTITION_MISSING if verdict.detail:
             standing = Standing.NOT_MIRRORED if verdict.knowledge is None else Standing.STALE
             return standing, f"{Reason.PARTITION_MISSING}: {verdict.detail}"
+        case reason if verdict.detail:
+            return Standing.STALE, f"{reason}: {verdict.detail}"
         case reason:
             return _PLAIN.get(reason, Standing.STALE), reason.sentence
 

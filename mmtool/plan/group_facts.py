@@ -94,6 +94,7 @@ class GroupFacts:
         before: Its committed offsets where they would be written.
         here: Its state where commits are read.
         there: Its state where they would be written.
+        problem: Why a cluster could not be asked about it; empty where both answered.
     """
 
     group: str
@@ -101,6 +102,7 @@ class GroupFacts:
     before: Mapping[TopicPartition, Commit] = field(default_factory=dict)
     here: GroupStanding = ABSENT
     there: GroupStanding = ABSENT
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ def plan_import(
     *,
     allow_rewind: bool = False,
     problems: Mapping[TopicPartition, str] = MappingProxyType({}),
+    hidden: str = "",
 ) -> GroupPlan:
     """What becomes of one group's lines.
 
@@ -44,6 +45,7 @@ def plan_import(
         standing: Its state there.
         allow_rewind: Move it back as well.
         problems: Why a partition's log could not be asked.
+        hidden: Why the cluster tells nothing of the group; empty where it does.
     """
     verdicts = [
         _verdict(
@@ -51,10 +53,12 @@ def plan_import(
             place,
             offset,
             before.get(place),
-            _refusal(
+            Reason.UNKNOWN_GROUP
+            if hidden
+            else _refusal(
                 offset, before.get(place), logs.get(place, UNKNOWN), standing, allow_rewind=allow_rewind
             ),
-            problems.get(place, ""),
+            hidden or problems.get(place, ""),
         )
         for place, offset in sorted(wanted.items())
     ]

@@ -192,9 +192,9 @@ class GroupPlan:
                 yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
-def unknown_group(group: str, direction: Direction) -> GroupPlan:
-    """The plan for a name that no group has."""
-    nothing = Verdict(group, None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True)
+def unknown_group(group: str, direction: Direction, detail: str = "") -> GroupPlan:
+    """The plan for a name that no group has, or for a group that a cluster tells nothing of, as ``detail`` says."""
+    nothing = Verdict(group, None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True, detail=detail)
     return GroupPlan(group, direction, (nothing,))
 
 
@@ -208,6 +208,8 @@ def plan_group(
         partitions: Every partition of the flow's (selected) topics, by the place where commits are read.
         rules: The direction, and what is allowed.
     """
+    if group.problem:
+        return unknown_group(group.group, rules.direction, group.problem)
     topics = {place.topic for place in partitions}
     inside = {place: commit for place, commit in group.commits.items() if place.topic in topics}
     verdicts = [_inside(group, place, commit, partitions, rules) for place, commit in inside.items()]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.kafka.log_bounds import impossible
 from mmtool.kafka.ports import Answers, Bounds, GroupListing, Held, Problem, Synced, Told
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair
 
+A = TypeVar("A")
+
 
 @dataclass
 class FakeGroups:
@@ -42,6 +44,7 @@ class FakeGroups:
         denied: Partitions for which a commit is refused, as by a broker that does not tell rights beforehand.
         rights_missing: What a broker tells beforehand.
         others: Groups that are no consumer groups, and what they are.
+        hidden: Groups that cannot be asked, and why.
         failure: Raised by every call, for a cluster that has gone away.
         freezes: It takes one more commit, and answers neither that nor anything after it, for this reason.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
@@ -53,6 +56,7 @@ class FakeGroups:
     denied: set[TopicPartition] = field(default_factory=set)
     rights_missing: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
+    hidden: dict[str, MmtoolError] = field(default_factory=dict)
     failure: MmtoolError | None = None
     freezes: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
@@ -72,13 +76,25 @@ class FakeGroups:
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> dict[str, dict[TopicPartition, Commit]]:
-        self._answer()
+        return self.commits_each(groups, stable=stable).complete()
+
+    def commits_each(
+        self, groups: Collection[str], *, stable: bool = False
+    ) -> Answers[str, dict[TopicPartition, Commit]]:
         del stable  # no transactions in here
-        return {group: dict(self.committed.get(group, {})) for group in groups}
+        return self._each(groups, lambda group: dict(self.committed.get(group, {})))
 
     def describe(self, groups: Collection[str]) -> dict[str, GroupStanding]:
+        return self.describe_each(groups).complete()
+
+    def describe_each(self, groups: Collection[str]) -> Answers[str, GroupStanding]:
+        return self._each(groups, self._standing)
+
+    def _each(self, groups: Collection[str], answer: Callable[[str], A]) -> Answers[str, A]:
         self._answer()
-        return {group: self._standing(group) for group in groups}
+        found = Answers({group: answer(group) for group in groups if group not in self.hidden})
+        found.failed.update({group: self.hidden[group] for group in groups if group in self.hidden})
+        return found
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
         self._answer()
@@ -151,6 +167,7 @@ class FakeCluster:
 
     Attributes:
         unanswered: Partitions whose bounds cannot be asked, and why.
+        unreadable: Partitions whose records cannot be read, and why.
     """
 
     alias: str
@@ -163,6 +180,7 @@ class FakeCluster:
     metadata_max: int = 4096
     hidden: set[str] = field(default_factory=set)
     unanswered: dict[TopicPartition, MmtoolError] = field(default_factory=dict)
+    unreadable: dict[TopicPartition, MmtoolError] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.groups = FakeGroups(self.logs.__contains__)
@@ -225,14 +243,19 @@ class FakeCluster:
         return self.metadata_max
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
+        return self.records_each(parts, committed=committed).complete()
+
+    def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
         self._answer()
         del committed  # no transactions in here
-        return {
-            part: [seen for seen in self.contents.get(part.place, []) if seen.offset in part.offsets][
-                : part.most
-            ]
-            for part in parts
-        }
+        found: Answers[LogPart, list[Seen]] = Answers()
+        for part in parts:
+            if part.place in self.unreadable:
+                found.failed[part] = self.unreadable[part.place]
+                continue
+            seen = [seen for seen in self.contents.get(part.place, []) if seen.offset in part.offsets]
+            found[part] = seen[: part.most]
+        return found
 
     def offsets_retention_seconds(self) -> float:
         self._answer()

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.testing.scene import Scene
 from mmtool.translation.blocks import Gap
-from mmtool.translation.types import TopicId, UpstreamOffset
+from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 
 @pytest.fixture
@@ -98,6 +99,22 @@ def test_a_stretch_too_long_to_be_held_in_memory_is_left_bounded_and_said(mmtool
     ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json")
     assert (ended.rows[0]["exactness"], ended.rows[0]["reread_max"]) == ("bounded", 499_999)
     assert "1 position left bounded: more than 200,000 records" in ended.stderr
+
+
+@pytest.mark.parametrize("side", ["east", "west"])
+def test_a_log_that_cannot_be_read_leaves_its_positions_bounded_and_others_refined(mmtool, scene, side):
+    scene.has("orders-2", 300)
+    scene.mirrored_by_mm2("orders-2", 0, 300, (0, 0), (101, 101), (202, 202))
+    for topic in ("orders", "orders-2"):
+        scene.holds(scene.source, topic, [(n, f"{n}") for n in range(300)])
+        scene.holds(scene.target, f"east.{topic}", [(n, f"{n}") for n in range(300)])
+        scene.commits("app", topic, 150)
+    cluster, topic = {"east": (scene.source, "orders"), "west": (scene.target, "east.orders")}[side]
+    cluster.unreadable[TopicPartition(topic, 0)] = UnreachableError(f"{side} has no leader for it")
+    ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json")
+    told = {(row["topic"], row["partition"]): row["exactness"] for row in ended.rows}
+    assert (ended.code, told["orders", 0], told["orders-2", 0]) == (0, "bounded", "exact")
+    assert f"{topic}-0 left bounded: {side} has no leader for it" in ended.stderr
 
 
 def test_only_commits_of_the_source_can_be_refined(mmtool, scene):

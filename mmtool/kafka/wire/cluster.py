@@ -317,22 +317,23 @@ class WireCluster:
             await asyncio.sleep(pause)
             pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
 
-    async def coordinators(self, keys: Collection[str], kind: Coordinated, seconds: float) -> dict[str, int]:
-        """`coordinator` of each key; one request for all of them where the brokers know of such.
+    async def find_coordinators(self, keys: Collection[str], kind: Coordinated) -> dict[str, Coordinator]:
+        """Each key's coordinator, or the error code that stands for it, asked once.
 
         Raises:
-            NotAuthorisedError, UnreachableError: as `coordinator`.
+            ConnectionLostError: when no broker answers.
         """
-        found: dict[str, int] = {}
-        with suppress(ConnectionLostError, UnsupportedByBrokerError):
-            for key, answer in (await self._ask_any(FindCoordinatorsRequest(list(keys), kind))).items():
-                if answer.error_code == Code.NONE:
-                    found[key] = self._coordinates(answer)
-        left = [
-            key for key in keys if key not in found
-        ]  # patiently, and with the reason if that does not help
-        nodes = await asyncio.gather(*(self.coordinator(key, kind, seconds) for key in left))
-        return found | dict(zip(left, nodes, strict=True))
+        try:
+            found = await self._ask_any(FindCoordinatorsRequest(list(keys), kind))
+        except UnsupportedByBrokerError:  # before Kafka 3.0
+            answers = await asyncio.gather(
+                *(self._ask_any(FindCoordinatorRequest(key, kind)) for key in keys)
+            )
+            found = dict(zip(keys, answers, strict=True))
+        for answer in found.values():
+            if answer.error_code == Code.NONE:
+                self._coordinates(answer)
+        return found
 
     def _coordinates(self, found: Coordinator) -> int:
         """Where it is now: a broker that was replaced may have come back elsewhere, and no metadata was read since."""

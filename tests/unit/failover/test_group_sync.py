@@ -75,33 +75,22 @@ def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old
     assert (told(row), row.reason) == (("behind", 0, 1, 10.0), "1 beyond_source_end")
 
 
-def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(turns, monkeypatch):
-    groups = turns.scene.target.groups
+def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(turns):
     turns.scene.commits("secret", "orders", 15)
-
-    def shown(asked, describe=groups.describe):
-        if "secret" in asked:
-            raise NotAuthorisedError("cluster west denies describing group secret")
-        return describe(asked)
-
-    monkeypatch.setattr(groups, "describe", shown)
+    turns.scene.target.groups.hidden["secret"] = NotAuthorisedError(
+        "cluster west denies describing group secret"
+    )
     rows = {row.group: row for row in turns.after(0).rows}
     assert told(rows["app"]) == ("synced", 2, 0, 0.0)
     assert told(rows["secret"]) == ("behind", 0, 1, None)
     assert rows["secret"].reason == "cluster west denies describing group secret"
 
 
-def test_nor_does_one_whose_commits_the_source_does_not_show_to_us(turns, monkeypatch):
+def test_nor_does_one_whose_commits_the_source_does_not_show_to_us(turns):
     """Who may describe the cluster is told of every group, and of the commits of some."""
-    groups = turns.scene.source.groups
     turns.scene.commits("secret", "orders", 15)
-
-    def shown(asked, commits=groups.commits, **options):
-        if "secret" in asked:
-            raise NotAuthorisedError("cluster east denies reading the commits of group secret")
-        return commits(asked, **options)
-
-    monkeypatch.setattr(groups, "commits", shown)
+    why = "cluster east denies reading the commits of group secret"
+    turns.scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
     rows = {row.group: row for row in turns.after(0).rows}
     assert told(rows["app"]) == ("synced", 2, 0, 0.0)
     assert told(rows["secret"]) == ("behind", 0, 0, None)
@@ -140,23 +129,14 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
     assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])
 
 
-def test_nor_is_who_is_moved_while_the_target_is_asked_about_others(turns, monkeypatch):
-    """Where one group is not shown to us all are asked about in halves: the first look is old when the last ends."""
-    target = turns.scene.target
-    for name in ("secret", "zoo"):
-        turns.scene.commits(name, "orders", 15)
-
-    def shown(asked, describe=target.groups.describe):
-        if "app" not in asked and "secret" in asked:
-            turns.clock += 5
-            turns.scene.commits("app", "east.orders", 18, cluster=target)
-        if "secret" in asked:
-            raise NotAuthorisedError("cluster west denies describing group secret")
-        return describe(asked)
-
-    monkeypatch.setattr(target.groups, "describe", shown)
-    row = turns.row()
-    assert (row.state, turns.committed) == ("behind", [18, 10])
+def test_a_group_whose_coordinator_did_not_answer_is_followed_in_the_next_turn(turns):
+    groups = turns.scene.target.groups
+    turns.scene.commits("other", "orders", 15)
+    groups.hidden["other"] = UnreachableError("cluster west failed at describing group other")
+    rows = {row.group: row for row in turns.after(0).rows}
+    assert (told(rows["app"])[0], rows["other"].reason) == ("synced", groups.hidden["other"].message)
+    groups.hidden.clear()
+    assert told(turns.row(1, "other"))[0] == "synced"
 
 
 def test_who_commits_without_being_in_the_group_is_told_of(turns):
@@ -283,12 +263,12 @@ def test_a_failover_s_mark_that_comes_in_the_middle_of_a_turn_counts(turns, monk
     monkeypatch.setattr(state, "control", lambda _: replace(state.view, moved=dict(state.view.moved)))
     mark = MovedGroupRecord("app", moved=True, operation_id="fo-7", by="ann@east", since_ms=1_780_000_000_000)
 
-    def commits(asked, read=groups.commits):
+    def commits(asked, read=groups.commits_each):
         found = read(asked)
         turns.scene.commits("app", "east.orders", 18, 10, cluster=turns.scene.target)
         state.marked(mark)
         return found
 
-    monkeypatch.setattr(groups, "commits", commits)
+    monkeypatch.setattr(groups, "commits_each", commits)
     assert told(turns.row()) == ("active_on_target", 0, 2, None)
     assert turns.committed == [18, 10]

@@ -10,7 +10,7 @@ from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.patience import NotNowError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.groups import DescribedGroup
+from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
 from mmtool.kafka.wire.rights import Rights
 from mmtool.plan.group_facts import Commit
 from mmtool.testing.lookups import groups_of
@@ -42,8 +42,8 @@ def test_a_coordinator_that_has_moved_is_asked_again():
 class Dying:
     """A cluster that tells of groups, and whose only broker is gone before it is asked of topics."""
 
-    async def coordinators(self, keys, *_):
-        return dict.fromkeys(keys, 0)
+    async def find_coordinators(self, keys, *_):
+        return dict.fromkeys(keys, Coordinator(Code.NONE, 0, "broker-0", 9092))
 
     async def send(self, _, request):
         return {name: DescribedGroup(name, Code.NONE, "Empty", "", ()) for name in request.groups}
@@ -89,9 +89,6 @@ class Losing(Dying):
 
     def __init__(self, code):
         self.code = code
-
-    async def coordinator(self, *_):
-        return 0
 
     async def send(self, _, request):
         return dict.fromkeys([ORDERS], self.code)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.config_trials import TrialResult
 from mmtool.plan.topic_configs import ConfigEntry, Origin
@@ -33,13 +33,24 @@ def admin(**errors):
         return future
 
     made = TopicAdmin.__new__(TopicAdmin)
-    made._cluster, made._client = SimpleNamespace(alias="a"), SimpleNamespace(describe_configs=describe)
+    made._cluster = SimpleNamespace(alias="a", bootstrap_servers="a:9092")
+    made._client = SimpleNamespace(describe_configs=describe)
     return made
 
 
 def test_topics_that_may_not_be_described_are_left_out_like_those_that_are_gone():
     asked = admin(open=None, shy=KafkaError.TOPIC_AUTHORIZATION_FAILED, gone=KafkaError.UNKNOWN_TOPIC_OR_PART)
     assert asked.configs(["open", "shy", "gone"]) == {"open": {}}
+
+
+@pytest.mark.parametrize("why", ["TOPIC_EXCEPTION", "INVALID_REQUEST", "REQUEST_TIMED_OUT", "UNKNOWN"])
+def test_whatever_is_wrong_with_one_topic_costs_that_topic_alone(why):
+    assert admin(odd=getattr(KafkaError, why), open=None).configs(["odd", "open"]) == {"open": {}}
+
+
+def test_a_cluster_that_tells_of_none_of_them_is_told():
+    with pytest.raises(UnreachableError):
+        admin(a=KafkaError._TIMED_OUT, b=KafkaError._TIMED_OUT).configs(["a", "b"])
 
 
 def test_what_is_denied_on_the_cluster_is_told():

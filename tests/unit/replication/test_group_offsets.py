@@ -92,16 +92,9 @@ def test_one_partition_that_is_denied_is_named_and_everything_else_is_committed(
 
 
 def shows_nothing_of(target, *denied):
-    """As a broker does without DESCRIBE on a group: a question about several is answered with the refusal of one."""
-    describe = target.groups.describe
-
-    def asked(groups):
-        for group in groups:
-            if group in denied:
-                raise NotAuthorisedError(f"cluster b denies describing group {group}")
-        return describe(groups)
-
-    target.groups.describe = asked
+    """As a broker does without DESCRIBE on a group."""
+    errors = {group: NotAuthorisedError(f"cluster b denies describing group {group}") for group in denied}
+    target.groups.hidden.update(errors)
 
 
 def test_a_group_that_the_target_does_not_show_to_us_is_named_and_all_others_are_followed(target):
@@ -116,13 +109,12 @@ def test_a_group_that_was_not_shown_to_us_is_followed_within_a_minute_once_it_is
     clock = [1000.0]
     duty = duty_for(target, ("app", 0, 5), ("secret", 0, 5))
     duty.follower.now = lambda: clock[0]
-    shown = target.groups.describe
     shows_nothing_of(target, "secret")
     with pytest.raises(NotAuthorisedError):
         turn(duty_for(target, ("secret", 0, 5)))
     with pytest.raises(MmtoolError):
         turn(duty)
-    target.groups.describe = shown
+    target.groups.hidden.clear()
     clock[0] += 60
     turn(duty)
     assert target.groups.committed["secret"] == {REMOTE[0]: Commit(5, "m")}
@@ -135,7 +127,7 @@ def test_while_the_target_is_away_nobody_is_asked_about_one_by_one(target):
         asked.append(len(groups))
         raise UnreachableError("cluster b does not answer")
 
-    target.groups.describe = away
+    target.groups.describe_each = away
     with pytest.raises(UnreachableError):
         turn(duty_for(target, ("app", 0, 5), ("other", 0, 7)))
     assert asked == [2]
@@ -231,13 +223,13 @@ def test_a_mark_that_comes_in_the_middle_of_a_turn_counts(target):
     marks = {}
     duty = duty_for(target, ("app", 0, 5))
     duty.follower.moved = lambda: marks
-    listed = target.groups.commits
+    listed = target.groups.commits_each
 
     def commits(groups, **options):
         marks["app"] = moved("app")
         return listed(groups, **options)
 
-    target.groups.commits = commits
+    target.groups.commits_each = commits
     turn(duty)
     assert target.groups.committed == {}
 
@@ -315,7 +307,7 @@ def test_a_turn_that_was_cut_off_does_not_move_a_group_behind_where_the_next_one
 def test_a_look_that_was_cut_off_does_not_put_older_commits_into_place_of_those_of_the_next_one(tmp_path):
     scene = half_read(tmp_path)
     duty = Checkpoints(lambda: None, None, 5.0)
-    slow = scene.source.groups.commits = Slow(scene.source.groups.commits, before=False)
+    slow = scene.source.groups.commits_each = Slow(scene.source.groups.commits_each, before=False)
 
     async def looked():
         await in_thread(duty._look, look(scene.clusters))
@@ -330,17 +322,12 @@ def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get
     """And nobody is told that all was looked at: what is known of that group would look younger than it is."""
     scene, written = half_read(tmp_path), []
     scene.commits("secret", "orders", 15)
-    shown = scene.source.groups.commits
-
-    def commits(groups):
-        if "secret" in groups:
-            raise NotAuthorisedError("cluster east denies reading the commits of group secret")
-        return shown(groups)
+    why = "cluster east denies reading the commits of group secret"
+    scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
 
     async def append(_, topic, records, *__):
         written.extend((topic, key) for key, _ in records)
 
-    scene.source.groups.commits = commits
     monkeypatch.setattr("mmtool.replication.duties.checkpoints.append_records", append)
     duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
     duty._is_there = True

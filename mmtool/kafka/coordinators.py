@@ -1,0 +1,186 @@
+"""Questions about groups, each asked of its coordinator: a group without an answer costs no other group its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from confluent_kafka import KafkaError
+
+from mmtool.errors import MmtoolError
+from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.patience import AT_ONCE, NotNowError, handfuls
+from mmtool.kafka.ports import Answers
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.groups import Coordinated
+from mmtool.within import within
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Question(Generic[A, B]):
+    """What is asked about each group.
+
+    Attributes:
+        what: What is done, as ``describing group``; the group's name follows.
+        send: Asks one broker about some groups, and gives what it answers about each.
+        take: Makes a value of a group's answer; raises `NotNowError` where a later answer may replace it.
+        at_once: How many groups share a request.
+        tries: How often a broker is asked that does not answer: another one may coordinate by then.
+    """
+
+    what: str
+    send: Callable[[WireCluster, int, list[str]], Awaitable[Mapping[str, A]]]
+    take: Callable[[str, A], B]
+    at_once: int
+    tries: int
+
+
+class Coordinators:
+    """Which broker coordinates which group, as far as that was asked."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        """Say whose groups."""
+        self._cluster = cluster
+        self._nodes: dict[str, int] = {}
+
+    async def ask(
+        self, wire: WireCluster, groups: Collection[str], question: Question[A, B], seconds: float
+    ) -> Answers[str, B]:
+        """Each group's answer, or why it has none after so many seconds.
+
+        Raises:
+            UnsupportedByBrokerError: A broker does not know of such a request.
+        """
+        now = asyncio.get_running_loop().time
+        turn, until = _Turn(self, wire, question, seconds / question.tries), now() + seconds
+        left = list(groups)
+        while left:
+            await turn.ask(left)
+            left = [group for group in left if group in turn.waits]
+            if left and now() > until:
+                turn.found.failed |= turn.waits
+                break
+            if left:
+                await asyncio.sleep(_PAUSE_SECONDS)
+        return turn.found
+
+    def check(self, code: int, what: str) -> None:
+        """Raises our error for a broker's; NotNowError for one that passes."""
+        if code == Code.NONE:
+            return
+        error = KafkaError(code)
+        failure = failure_of(self._cluster, error, what)
+        raise NotNowError(failure) if is_passing(error) else failure
+
+    def lost(self, what: str, why: object) -> MmtoolError:
+        """That a broker gave no answer."""
+        return unreachable(self._cluster.alias, what, str(why) or "no answer in time")
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Their coordinators may have moved."""
+        for group in groups:
+            self._nodes.pop(group, None)
+
+    async def locate(self, wire: WireCluster, groups: list[str]) -> dict[str, int]:
+        """Error codes of those that have no coordinator now; the others' are known by then.
+
+        Raises:
+            ConnectionLostError: No broker answers.
+        """
+        unknown = [group for group in groups if group not in self._nodes]
+        if not unknown:
+            return {}
+        answers = await wire.find_coordinators(unknown, Coordinated.GROUP)
+        found = {group: answer for group, answer in answers.items() if answer.error_code == Code.NONE}
+        self._nodes |= {group: answer.node for group, answer in found.items()}
+        return {group: answers[group].error_code for group in unknown if group not in found}
+
+    def by_node(self, groups: Iterable[str]) -> dict[int, list[str]]:
+        led: dict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            if group in self._nodes:
+                led[self._nodes[group]].append(group)
+        return led
+
+
+class _Turn(Generic[A, B]):
+    """One question, asked again and again of those groups that wait for an answer.
+
+    Attributes:
+        found: Final answers and failures.
+        waits: Groups that have no final answer after the last try, and why.
+    """
+
+    def __init__(
+        self, coordinators: Coordinators, wire: WireCluster, question: Question[A, B], seconds: float
+    ) -> None:
+        self._coordinators = coordinators
+        self._wire = wire
+        self._question = question
+        self._seconds = seconds
+        self.found: Answers[str, B] = Answers()
+        self.waits: dict[str, MmtoolError] = {}
+
+    async def ask(self, groups: list[str]) -> None:
+        self.waits = {}
+        try:
+            moving = await within(self._seconds, self._coordinators.locate(self._wire, groups))
+        except (ConnectionLostError, TimeoutError) as error:
+            self._lose(groups, error)
+            return
+        for group, code in moving.items():
+            self._judge(group, partial(self._check, code, group))
+        few = asyncio.Semaphore(AT_ONCE)
+        led = self._coordinators.by_node(group for group in groups if group not in moving)
+        asked = [
+            self._ask(node, some, few) for node in led for some in handfuls(led[node], self._question.at_once)
+        ]
+        await asyncio.gather(*asked)
+
+    def _check(self, code: int, group: str) -> None:
+        self._coordinators.check(code, f"{self._question.what} {group}")
+
+    async def _ask(self, node: int, groups: list[str], few: asyncio.Semaphore) -> None:
+        try:
+            async with few:
+                answers = await within(self._seconds, self._question.send(self._wire, node, groups))
+        except (ConnectionLostError, TimeoutError) as error:
+            self._lose(groups, error)
+            return
+        for group in groups:
+            if group not in answers:  # of a request that is answered for some of them alone
+                continue
+            self._judge(group, partial(self._take, group, answers))
+
+    def _take(self, group: str, answers: Mapping[str, A]) -> None:
+        self.found[group] = self._question.take(group, answers[group])
+
+    def _judge(self, group: str, judge: Callable[[], None]) -> None:
+        """What raises is the group's own failure, or its reason to wait."""
+        try:
+            judge()
+        except NotNowError as passing:
+            self._coordinators.forget([group])
+            self.waits[group] = passing.final
+        except MmtoolError as error:
+            self.found.failed[group] = error
+
+    def _lose(self, groups: list[str], why: object) -> None:
+        self._coordinators.forget(groups)
+        for group in groups:
+            self.waits[group] = self._coordinators.lost(f"{self._question.what} {group}", why)
