@@ -129,7 +129,7 @@ def resume(
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    timeout: options.DrainTimeout = None,
 ) -> None:
     """Take up an operation that ended on its way, from any host; checks of before are not trusted."""
     from mmtool.failover.report import recorded_row
@@ -137,7 +137,8 @@ def resume(
     from mmtool.failover.taking_up import is_finished, require
     from mmtool.plan.steps import Mode
 
-    known = _one(config, source, target, timeout, operation_id)
+    patience = timeout or options.DEFAULT_TIMEOUT
+    known = _one(config, source, target, patience, operation_id)
     if is_finished(known.found):
         finish(operations.result("failover resume", recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
@@ -145,13 +146,16 @@ def resume(
     require(known.found, Event.RESUME)
     found = known.found
     folder = tails.folder_again(found, diverged_dir)
-    asked = operations.Asked("failover resume", execute, yes, output, timeout, found.reason, found)
+    asked = operations.Asked("failover resume", execute, yes, output, patience, found.reason, found)
+    seconds = None if timeout is None else timeout.total_seconds()
     if found.operation.point_of_no_return_passed:
         _finish_forward(known, asked)
     elif found.mode == Mode.FAILBACK:
-        _again_back_home(known, asked, folder)
+        _again_back_home(known, asked, folder, seconds)
+    elif found.mode == Mode.EMERGENCY:
+        _again_in_emergency(known, asked)
     else:
-        _AGAIN[found.mode](known, asked)
+        _again_as_planned(known, asked, seconds)
 
 
 def _finish_forward(known: Known, asked: operations.Asked) -> None:
@@ -186,7 +190,7 @@ def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
     )
 
 
-def _again_as_planned(known: Known, asked: operations.Asked) -> None:
+def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: float | None) -> None:
     from mmtool.failover import planned
     from mmtool.insight.translation import look
 
@@ -199,11 +203,15 @@ def _again_as_planned(known: Known, asked: operations.Asked) -> None:
         rehearsal,
         flow.clusters.target,
         flow.identity,
-        lambda ways, log: planned.execute(rehearsal, engine_drain(), ways, log, since=since),
+        lambda ways, log: planned.execute(
+            rehearsal, engine_drain(), ways, log, timeout_seconds=drain_seconds, since=since
+        ),
     )
 
 
-def _again_back_home(known: Known, asked: operations.Asked, folder: Path) -> None:
+def _again_back_home(
+    known: Known, asked: operations.Asked, folder: Path, drain_seconds: float | None
+) -> None:
     from mmtool.failover import failback
 
     both = both_ways(known.flow, known.back, asked.timeout)
@@ -221,16 +229,11 @@ def _again_back_home(known: Known, asked: operations.Asked, folder: Path) -> Non
             ways,
             log,
             folder=folder,
+            timeout_seconds=drain_seconds,
             since=found.operation.standing,
             tools=tails.tools(both, rehearsal, asked.timeout, found),
         ),
     )
-
-
-_AGAIN = {
-    "planned": _again_as_planned,
-    "emergency": _again_in_emergency,
-}
 
 
 def cancel(

@@ -186,6 +186,17 @@ Timeout = Annotated[
         rich_help_panel=COMMON,
     ),
 ]
+DrainTimeout = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        parser=duration,
+        help="How long to wait for clusters (30s), and for the mirror to catch up (as long as it takes).",
+        show_default=False,
+        rich_help_panel=COMMON,
+    ),
+]
 Verbose = Annotated[
     int,
     typer.Option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -56,17 +55,6 @@ Report = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write what was measured as Markdown.", show_default=False),
 ]
-Patience = Annotated[
-    timedelta | None,
-    typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=options.duration,
-        help="How long to wait for clusters (30s), and for the mirror to catch up (as long as it takes).",
-        show_default=False,
-        rich_help_panel=options.COMMON,
-    ),
-]
 
 
 @app.command()
@@ -89,7 +77,7 @@ def planned(
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
-    timeout: Patience = None,
+    timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups whose consumers are stopped: drain the mirror, translate, write, read back."""
     saved = plans.opened(ctx, plan, "planned")
@@ -213,7 +201,7 @@ def failback(
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
-    timeout: Patience = None,
+    timeout: options.DrainTimeout = None,
 ) -> None:
     """Bring groups home to a source that is back: save what diverged there, then move them behind it."""
     from mmtool.failover import failback as service
@@ -269,7 +257,7 @@ def drill(
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
-    timeout: Patience = None,
+    timeout: options.DrainTimeout = None,
 ) -> None:
     """Rehearse for real: a planned failover of shadow groups, measured and cleaned up, beside production."""
     from mmtool.failover import drill as service

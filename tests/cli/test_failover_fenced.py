@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mmtool.errors import GateError
 from mmtool.plan.fences import Binding
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene
@@ -146,6 +147,36 @@ def test_resumed_the_same_fence_is_raised_again(killed, failover, scene):
     ended = failover("resume", killed, *EXECUTE)
     assert (ended.code, row_of(ended)["state"], scene.fences.rules) == (0, "completed", {MAY, FENCE})
     assert "stand still for 0.25 s" in ended.stdout
+
+
+def out_of_time(scene, monkeypatch, waited):
+    """A drain that never comes to an end by itself, as of a mirror that stands still."""
+
+    def drain(flow, until, timeout_seconds):
+        del flow, until
+        waited.append(timeout_seconds)
+        raise GateError(f"not within {timeout_seconds} s")
+
+    monkeypatch.setattr(scene, "drain", drain)
+
+
+def test_resumed_the_drain_ends_when_its_time_is_up_as_that_of_the_first_try(
+    killed, failover, scene, monkeypatch
+):
+    waited = []
+    out_of_time(scene, monkeypatch, waited)
+    ended = failover("resume", killed, *EXECUTE, "--timeout", "3s")
+    row = row_of(ended)
+    assert (ended.code, waited, row["state"], row["point_of_no_return_passed"]) == (4, [3.0], "failed", False)
+    assert scene.target.groups.committed == {}
+    assert scene.fences.rules == {MAY}
+
+
+def test_resumed_without_a_time_the_drain_takes_as_long_as_it_takes(killed, failover, scene, monkeypatch):
+    waited = []
+    out_of_time(scene, monkeypatch, waited)
+    failover("resume", killed, *EXECUTE)
+    assert waited == [None]
 
 
 def test_cancelled_the_fence_is_gone(killed, failover, scene):

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from mmtool.errors import OwnedElsewhereError
+from mmtool.errors import GateError, OwnedElsewhereError
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.journal import Entry
 from mmtool.testing.one_name import AT_HOME as ONE_NAME_AT_HOME
@@ -308,6 +308,23 @@ def test_a_failback_is_resumed_with_another_folder_for_its_file(mmtool, home, st
     ended = mmtool(*resumed, "-c", home.config, "-o", "json")
     assert (ended.code, home.source.groups.committed) == (0, AT_HOME)
     assert [path.parent.name for path in tmp_path.rglob("mmtool-diverged-*")] == ["here"]
+
+
+def test_a_failback_that_is_resumed_drains_no_longer_than_it_is_told(
+    mmtool, home, stopped, tmp_path, monkeypatch
+):
+    waited = []
+
+    def drain(flow, until, timeout_seconds):
+        del flow, until
+        waited.append(timeout_seconds)
+        raise GateError(f"not within {timeout_seconds} s")
+
+    monkeypatch.setattr(home, "drain", drain)
+    (tmp_path / "here").mkdir()
+    resumed = ("failover", "resume", stopped, "--diverged-dir", tmp_path / "here", "--timeout", "3s")
+    ended = mmtool(*resumed, *EXECUTE, "-c", home.config, "-o", "json")
+    assert (ended.code, set(waited)) == (4, {3.0})
 
 
 @pytest.fixture
