@@ -17,6 +17,11 @@ DEAD_LETTER_SUFFIX = ".mmtool-dlq"
 """Behind the name of the topic that would not take what is in it; such a topic is never mirrored."""
 
 
+def topic_part(alias: str) -> str:
+    """An alias as topic names hold it: they have no slash."""
+    return alias.replace("/", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class TopicAliases:
     """The aliases by which a flow names topics: MM2's ``source.cluster.alias`` and ``target.cluster.alias``.

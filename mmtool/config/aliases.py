@@ -7,17 +7,19 @@ The file's aliases name clusters, mmtool's own topics and MM2's worker topics. M
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import parse_list
-from mmtool.translation.naming import TopicAliases
+from mmtool.translation.naming import DefaultPolicy, TopicAliases, topic_part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Scopes, Side
+    from mmtool.config.settings import FlowSettings
 
 ALIAS_KEYS = ("source.cluster.alias", "target.cluster.alias")
 """Override the file's aliases in topic names, globally or under ``S->T.``; ``ALIAS.alias`` does so for one cluster."""
@@ -44,11 +46,6 @@ def topic_aliases(scopes: Scopes, source: str, target: str) -> TopicAliases:
         for entry, cluster in zip(found, (source, target), strict=True)
     )
     return TopicAliases(*map(topic_part, names))
-
-
-def topic_part(alias: str) -> str:
-    """An alias as topic names hold it: they have no slash."""
-    return alias.replace("/", "-")
 
 
 def known_aliases(scopes: Scopes) -> tuple[str, ...]:
@@ -88,12 +85,46 @@ def check_aliases(scopes: Scopes, enabled: Collection[tuple[str, str]], report: 
     """
     used = {alias for flow in enabled for alias in flow}
     clusters = scopes.entries.get("clusters")
-    for alias in () if clusters is None else parse_list(clusters.value):
-        if clusters is not None and (why := why_illegal(alias)):
-            say = report.refused if alias in used else report.warn
-            say(clusters, f"alias {alias!r}: {why}")
+    if clusters is not None:
+        _check_clusters(clusters, used, report)
     for source, target in enabled:
         overrides = (alias_entry(scopes, source, target, side) for side in SIDES)
         for entry in overrides:
             if entry is not None and (why := why_illegal(entry.value)):
                 report.refused(entry, f"alias {entry.value!r}: {why}")
+
+
+def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> None:
+    written: dict[str, str] = {}
+    for alias in parse_list(clusters.value):
+        say = report.refused if alias in used else report.warn
+        if why := why_illegal(alias):
+            say(clusters, f"alias {alias!r}: {why}")
+        elif (first := written.setdefault(topic_part(alias), alias)) != alias:
+            say(
+                clusters,
+                f"aliases {first} and {alias} are both written {topic_part(alias)} in topic names: rename one",
+            )
+
+
+def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
+    """Warn of flows to one target whose naming lets two source topics have one name there."""
+    for one, other in permutations(enabled, 2):
+        if one.target.alias == other.target.alias and (example := _meeting_names(one, other)):
+            report.note(
+                f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
+                f" {other.source.alias} would both be {example[2]} on {one.target.alias}: set another"
+                f" {other.source.alias}.alias; replicate does not start once there are such topics"
+            )
+
+
+def _meeting_names(one: FlowSettings, other: FlowSettings) -> tuple[str, str, str] | None:
+    """A topic of each that have one name on the target, and that name; None where prefixes keep them apart."""
+    if not isinstance(one.policy, DefaultPolicy) or not isinstance(other.policy, DefaultPolicy):
+        return None
+    shorter, longer = one.remote_topic(""), other.remote_topic("")
+    if not shorter or not longer.startswith(shorter):
+        return None
+    if shorter == longer and one.name > other.name:
+        return None  # said the other way round
+    return f"{longer.removeprefix(shorter)}x", "x", f"{longer}x"

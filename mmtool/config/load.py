@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.config.advice import advise, has_meaning
-from mmtool.config.aliases import check_aliases
+from mmtool.config.aliases import check_aliases, warn_of_meeting
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import Resolver, UnresolvedError
@@ -129,6 +129,7 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
     }
     flows = {name: _paired(flow, flows) for name, flow in flows.items()}
     check_aliases(scopes, [(f.source.alias, f.target.alias) for f in flows.values() if f.enabled], report)
+    warn_of_meeting(_enabled(flows, scopes), report)
     advise(scopes, aliases, report)
     return Settings(
         path=report.path,

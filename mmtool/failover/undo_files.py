@@ -11,6 +11,7 @@ from mmtool.errors import UsageError
 from mmtool.folders import state_root
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.undo import Undo
+from mmtool.plan.words import file_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,9 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
     if not undo.replaced:
         return None
     folder = (state_root() / "undo").absolute()
-    path = folder / f"{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{cluster.alias}-{uuid4().hex[:6]}.json"
+    path = (
+        folder / f"{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{file_part(cluster.alias)}-{uuid4().hex[:6]}.json"
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -10,6 +10,7 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync, decode_offset_sync
+from mmtool.translation.naming import topic_part
 
 if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
@@ -34,7 +35,7 @@ def positions_topics(flow: FlowSettings) -> list[str]:
 
 def positions_topic(source_alias: str) -> str:
     """Where dedicated MM2 keeps them when its file says nothing."""
-    return f"mm2-offsets.{source_alias}.internal"
+    return f"mm2-offsets.{topic_part(source_alias)}.internal"
 
 
 def workers_groups(flow: FlowSettings) -> list[str]:

@@ -10,6 +10,7 @@ from mmtool.plan.failover import drain_cures
 from mmtool.plan.offsets import Direction
 from mmtool.plan.reset_csv import ResetLine, write_reset_csv
 from mmtool.plan.steps import Mode, StepName
+from mmtool.plan.words import file_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,10 +37,15 @@ class Place:
     alias: str
     bootstrap: str
 
+    @property
+    def login_file(self) -> str:
+        """The file with the credentials of Kafka's tools."""
+        return f"{file_part(self.alias)}.properties"
+
     def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
         """A command line; the file with the credentials is the reader's own."""
         login = [f"kafka-{name}.sh", "--bootstrap-server", quote(self.bootstrap), config]
-        return " ".join([*login, quote(f"{self.alias}.properties"), *map(quote, arguments)])
+        return " ".join([*login, quote(self.login_file), *map(quote, arguments)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from mmtool.translation.naming import topic_part
+
 if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicId
 
@@ -45,11 +47,11 @@ class FlowIdentity:
 
     @property
     def runs_topic(self) -> str:
-        return self.source_alias.join(_RUNS)
+        return topic_part(self.source_alias).join(_RUNS)
 
     @property
     def control_topic(self) -> str:
-        return f"mmtool-control.{self.source_alias}.internal"
+        return f"mmtool-control.{topic_part(self.source_alias)}.internal"
 
     @property
     def ownership_group(self) -> str:

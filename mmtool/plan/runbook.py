@@ -96,7 +96,8 @@ def _preconditions(runbook: Runbook) -> Iterator[str]:
     else:
         yield f"- [ ] The consumers of every group are stopped on {here}, those with `assign()` as well."
     yield f"- [ ] No consumer of these groups runs on {there}."
-    yield f"- [ ] For steps by hand: `{here}.properties` and `{there}.properties` with what Kafka's tools log in by."
+    logins = " and ".join(f"`{place.login_file}`" for place in (runbook.hands.here, runbook.hands.there))
+    yield f"- [ ] For steps by hand: {logins} with what Kafka's tools log in by."
 
 
 def _costs(runbook: Runbook) -> Iterator[str]:

@@ -178,6 +178,24 @@ def meeting(names: Iterable[str], remote_topic: Callable[[str], str]) -> dict[st
     }
 
 
+def taken_names(
+    names: Iterable[str], remote_topic: Callable[[str], str], taken: Mapping[str, str]
+) -> dict[str, str]:
+    """Topics whose name on the target another flow uses, each with the reason why it is not mirrored.
+
+    Args:
+        names: Topics of the source.
+        remote_topic: The flow's naming policy.
+        taken: Topics of the target, and the name of the flow that mirrors into each.
+    """
+    return {
+        name: f"{name} would be called {remote} on the target, where {taken[remote]} mirrors another topic: exclude one"
+        " of them, or give one of the sources another alias"
+        for name in names
+        if (remote := remote_topic(name)) in taken
+    }
+
+
 def plan_topics(
     source: Iterable[TopicFacts],
     target: Mapping[str, int],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
+_FILE_PART_LENGTH = 100
 GRANT_IT = "is denied: grant it"
 """How the reason ends of whatever needs a right."""
 
@@ -34,6 +37,11 @@ def few(things: Sequence[object], most: int = 5) -> str:
 def joined(*sentences: str) -> str:
     """Those that say something, one after the other."""
     return "; ".join(filter(None, sentences))
+
+
+def file_part(name: str) -> str:
+    """The name of an alias, a group or a topic as a part of a file's name: no folder, and not too long."""
+    return _NO_FILE.sub("-", name)[:_FILE_PART_LENGTH]
 
 
 def moment(ms: int) -> str:

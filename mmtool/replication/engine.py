@@ -20,6 +20,7 @@ from mmtool.replication.duties import Rota
 from mmtool.replication.duties.of_flow import duties_of
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.latecomers import Latecomers, has_gone_away, joined
+from mmtool.replication.limits import refuse_met_topics
 from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining, take_first
@@ -162,12 +163,13 @@ class Engine:
         if self.stop.is_set():
             raise StopAskedError
         self.late.sort(self.settings, found, has_goal=self.options.has_goal)
+        await unless_stopped(refuse_met_topics(self.runs), self.stop)
         if self.options.until_caught_up:
             await unless_stopped(refuse_idle(self.runs), self.stop)
 
     async def _meet(self, flow: FlowSettings) -> FlowRun:
         """Both clusters answer, and nothing speaks against mirroring."""
-        run = FlowRun(await connect(flow), take_over=self.options.take_over)
+        run = FlowRun(await connect(flow), take_over=self.options.take_over, beside=self.runs)
         try:
             await run.check(self.say)
         except BaseException:

@@ -22,9 +22,11 @@ from mmtool.replication.checking import check_failed_over, check_identity
 from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
+from mmtool.replication.limits import may_meet
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.lost_state import OwnTopics, own_topic_id
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
+from mmtool.replication.name_changes import refuse_changed_names
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.refusals import Refusals
 from mmtool.replication.standing import Place, Standing
@@ -42,7 +44,7 @@ from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state_log import ControlView
@@ -59,6 +61,7 @@ class FlowRun:
     """What the driver knows and does for one flow.
 
     Attributes:
+        beside: The flows that this process runs.
         watch: The positions that our pumps write.
         halted: Places that cannot go on, and why.
         slots: The Spark slots of the running round.
@@ -68,8 +71,9 @@ class FlowRun:
             the target holds is not known.
     """
 
-    def __init__(self, flow: FlowContext, *, take_over: bool = False) -> None:
+    def __init__(self, flow: FlowContext, *, take_over: bool = False, beside: Sequence[FlowRun] = ()) -> None:
         self.flow = flow
+        self.beside = beside
         self.owner = uuid.uuid4().hex
         self.ownership = Ownership(flow)
         self.standing = Standing({})
@@ -117,6 +121,10 @@ class FlowRun:
         await check_identity(self.flow, self.warnings)
         await check_failed_over(self.flow, self._topics)
         await self._predecessor.check(say)
+
+    async def mirrored_names(self) -> dict[str, str]:
+        """The source's topics that the flow mirrors and their names on the target; changes nothing."""
+        return {name: self.flow.settings.remote_topic(name) for name in await self._topics.wanted()}
 
     async def matches(self) -> bool:
         """Whether the source has any topic that the flow's filter means; changes nothing."""
@@ -169,6 +177,8 @@ class FlowRun:
         await self._predecessor.check_again()
         await self.take(in_doubt=in_doubt, to_mirror=True)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
+        spared = self.watch.holds.failed_over
+        refuse_changed_names(self.flow.settings, self.standing.blocks.values(), spared)
         await self.refresh()
 
     async def renew_claims(self) -> None:
@@ -227,7 +237,7 @@ class FlowRun:
         before, self._spared = self.view, self.watch.holds.failed_over
         blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
-        self.view = await self._topics.refresh(on_record, self._spared)
+        self.view = await self._topics.refresh(on_record, self._spared, self._names_of_others())
         refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
@@ -236,6 +246,13 @@ class FlowRun:
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
         return begun or self.view.shape != before.shape
+
+    def _names_of_others(self) -> dict[str, str]:
+        """Topics of the target into which other flows of this process mirror, and which flow each is."""
+        others = (
+            run for run in self.beside if run is not self and may_meet(run.flow.settings, self.flow.settings)
+        )
+        return {topic.target_name: run.name for run in others for topic in run.view.topics.values()}
 
     @property
     def wants_look(self) -> bool:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UsageError
+from mmtool.errors import UnreachableError, UsageError
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.topology import Edge, repetition
-from mmtool.translation.naming import RenamePolicy
+from mmtool.translation.naming import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.replication.flow_run import FlowRun
 
+_WAYS_AROUND = 4
 _LITERAL = re.compile(r"[\w.-]+", re.ASCII)
 
 
@@ -25,9 +29,10 @@ def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
         enabled: All that the file enables, whichever of them this process runs.
 
     Raises:
-        UsageError: as `refuse_repetition` and `refuse_meeting`.
+        UsageError: as `refuse_repetition`, `refuse_growth` and `refuse_meeting`.
     """
     refuse_repetition(enabled)
+    refuse_growth(enabled)
     refuse_meeting(enabled)
 
 
@@ -47,6 +52,78 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
             raise _repeats(*routes)
 
 
+def refuse_growth(flows: Sequence[FlowSettings]) -> None:
+    """Refuses two flows between the same clusters that would mirror each other's topics under ever longer names.
+
+    Raises:
+        UsageError: an alias contains the separator, which hides from MM2 where a topic came from; or one flow does not
+            recognise the names that the other one gives.
+    """
+    by_name = {flow.name: flow for flow in flows}
+    for flow in flows:
+        back = by_name.get(f"{flow.target.alias}->{flow.source.alias}")
+        if back is not None and not (flow.keeps_names and back.keeps_names):
+            _refuse_split_alias(flow, back)
+            _refuse_endless_names(flow, back)
+
+
+def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
+    policy, alias = flow.policy, flow.topic_aliases.source
+    if not isinstance(policy, DefaultPolicy):
+        return
+    separator = policy.separator
+    if separator and separator in alias:
+        other = "_" if separator != "_" else "-"
+        why, whole = f"contains the separator {separator!r}", alias.replace(separator, other)
+    elif not separator and len(alias) > 1:
+        why, whole = "cannot be told from the topic behind it under a blank separator", alias
+    else:
+        return
+    name, cluster = f"{back.topic_aliases.source}{separator}{alias}", flow.source.alias
+    set_alias = f"set {cluster}.alias = {whole}, which names its topics, " if separator else ""
+    raise UsageError(
+        f"{flow.name} and {back.name}: alias {alias} {why}: topics would grow without end, as {name}{separator}...",
+        remedy=f"{set_alias or 'set another replication.policy.separator, '}or disable one of the two flows",
+        code="endless_names",
+    )
+
+
+def _refuse_endless_names(flow: FlowSettings, back: FlowSettings) -> None:
+    names = next(filter(None, (_endless(topic, flow, back) for topic in _probes(flow, back))), None)
+    if names is None:
+        return
+    raise UsageError(
+        f"{flow.name} and {back.name}: topics would grow without end: {' -> '.join(names)}: {back.name} does not"
+        f" recognise what {flow.name} has mirrored",
+        remedy=f"name both clusters alike in both flows: {back.name}.target.cluster.alias ="
+        f" {flow.topic_aliases.source}, with one separator and policy; or disable one of the two",
+        code="endless_names",
+    )
+
+
+def _probes(flow: FlowSettings, back: FlowSettings) -> list[str]:
+    literal = [topic for topic in _sorts_of_topics((flow, back)) if topic is not None]
+    any_name = ["topic"] if _may_carry(flow, None) and _may_carry(back, None) else []
+    return [*any_name, *literal, HEARTBEATS_TOPIC]
+
+
+def _endless(topic: str, flow: FlowSettings, back: FlowSettings) -> list[str] | None:
+    """The first names of a topic that becomes longer on each way around; None where it comes to a rest."""
+    names = [topic]
+    for hop in (flow, back) * _WAYS_AROUND:
+        if not _carries(hop, names[-1], topic):
+            return None
+        names.append(hop.remote_topic(names[-1]))
+    return names[:5] if len(names[-1]) > len(names[2]) else None
+
+
+def _carries(flow: FlowSettings, name: str, born: str) -> bool:
+    """Whether a flow mirrors a topic; one that stands for any other is taken for one that the patterns accept."""
+    if born == "topic":
+        return not flow.policy.is_cycle(flow.topic_aliases.target, name)
+    return flow.mirrors_topic(name)
+
+
 def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
     """Refuses flows whose rename formats would lead topics of two sources into one topic.
 
@@ -63,6 +140,36 @@ def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
                 remedy="put ${source} into the format",
                 code="names_meet",
             )
+
+
+def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two topics of two flows must not have one name: both lead to one cluster, and not both keep names."""
+    return one.target.alias == other.target.alias and not (one.keeps_names and other.keeps_names)
+
+
+async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
+    """Refuses flows of which two source topics have one name on the target, before anything is mirrored.
+
+    Raises:
+        UsageError: both flows, both topics and the name are in the message.
+    """
+    pairs = [pair for pair in combinations(runs, 2) if may_meet(pair[0].flow.settings, pair[1].flow.settings)]
+    names: dict[str, Mapping[str, str]] = {run.name: {} for pair in pairs for run in pair}
+    for run in runs:
+        if run.name in names:
+            with suppress(UnreachableError, ConnectionLostError):  # its topics are looked at when it is back
+                names[run.name] = await run.mirrored_names()
+    for one, other in pairs:
+        by_remote = {remote: topic for topic, remote in names[one.name].items()}
+        for topic, remote in sorted(names[other.name].items()):
+            if remote in by_remote:
+                raise UsageError(
+                    f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
+                    f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
+                    remedy=f"set another {other.flow.source.alias}.alias, which names its topics, or exclude one of"
+                    " the two topics",
+                    code="names_meet",
+                )
 
 
 def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
@@ -24,6 +25,7 @@ from mmtool.plan.topics import (
     plan_topics,
     source_deleted,
     source_denied,
+    taken_names,
     target_denied,
     what_helps,
 )
@@ -141,11 +143,17 @@ class MirrorTopics:
 
         MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
         """
-        wanted = self._wanted(await self._listed())
-        return [name for name in wanted if self._flow.settings.topics.accepts(name)]
+        return [name for name in await self.wanted() if self._flow.settings.topics.accepts(name)]
+
+    async def wanted(self) -> list[str]:
+        """The source's topics that the flow mirrors, heartbeats among them; changes nothing."""
+        return list(self._wanted(await self._listed()))
 
     async def refresh(
-        self, on_record: Mapping[TopicId, MirroredPartition], spared: Container[str] = ()
+        self,
+        on_record: Mapping[TopicId, MirroredPartition],
+        spared: Container[str] = (),
+        taken: Mapping[str, str] = MappingProxyType({}),
     ) -> TopicsView:
         """Looks at both clusters, and gives every mirrored topic its partitions on the target.
 
@@ -153,11 +161,13 @@ class MirrorTopics:
             on_record: Where source topics have been mirrored to, by their ids. A counterpart that is gone is never
                 made again: the offset runs would lead to records that are not there.
             spared: Topics of the source that have failed over: the target's are not made to follow them.
+            taken: Topics of the target into which another flow mirrors, and its name.
         """
         found = await self._listed()
         found |= (unlisted := await self._unlisted(found, on_record))
         source = self._wanted(found)
         met = meeting(source, self._flow.settings.remote_topic)
+        met |= taken_names(source, self._flow.settings.remote_topic, taken)
         target, gone = await self._settled(source, on_record)
         gone |= met
         steps = plan_topics(

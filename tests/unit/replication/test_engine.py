@@ -70,6 +70,9 @@ class Run:
 
         return do
 
+    async def mirrored_names(self):
+        return {}
+
     async def _again(self):
         await self._done("again")()
         self.ownership.lost.clear()

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UsageError
-from mmtool.replication.limits import refuse_meeting, refuse_repetition
+from mmtool.replication.limits import refuse_conflicts, refuse_growth, refuse_meeting, refuse_repetition
 
 _BASE = """
 clusters = a, b
@@ -20,13 +20,18 @@ _RING = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = t
 
 
 @pytest.fixture
-def flows(tmp_path):
-    def of(more=""):
+def load_text(tmp_path):
+    def of(text):
         path = tmp_path / "mm2.properties"
-        path.write_text(_BASE + more)
-        return load_settings(path, {}).flows
+        path.write_text(text)
+        return load_settings(path, {})
 
     return of
+
+
+@pytest.fixture
+def flows(load_text):
+    return lambda more="": load_text(_BASE + more).flows
 
 
 def test_a_pair_may_keep_names_both_ways(flows):
@@ -71,3 +76,71 @@ def test_a_rename_format_that_leads_two_sources_into_one_topic_is_refused(flows,
 )
 def test_sources_that_keep_apart_or_are_meant_to_meet_are_fine(flows, more):
     refuse_meeting(flows(_FAN_IN + more))
+
+
+_SEPARATED = """
+clusters = dc-us, dc-eu
+dc-us.bootstrap.servers = localhost:1
+dc-eu.bootstrap.servers = localhost:2
+dc-us->dc-eu.enabled = true
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "says", "remedy"),
+    [
+        (
+            "replication.policy.separator = -\n",
+            "alias dc-us contains the separator '-'",
+            "dc-us.alias = dc_us",
+        ),
+        ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
+        (
+            "replication.policy.separator =\n",
+            "alias dc-us cannot be told",
+            "another replication.policy.separator",
+        ),
+        (
+            "source.cluster.alias = site\n",
+            "topic -> site.topic -> site.site.topic",
+            "target.cluster.alias = site",
+        ),
+        (
+            "dc-us->dc-eu.replication.policy.separator = _\n",
+            "topic -> dc-us_topic -> dc-eu.dc-us_topic",
+            "separator",
+        ),
+        ("dc-us->dc-eu." + _IDENTITY, "topic -> topic -> dc-eu.topic", "policy"),
+        (
+            "topics = x\nsource.cluster.alias = site\n",
+            "heartbeats -> site.heartbeats -> site.site.h",
+            "alias",
+        ),
+    ],
+)
+def test_two_ways_that_do_not_recognise_each_others_topics_are_refused(more, says, remedy, load_text):
+    text = _SEPARATED + "dc-eu->dc-us.enabled = true\n" + more
+    with pytest.raises(UsageError) as caught:
+        refuse_conflicts(load_text(text).flows)
+    assert says in str(caught.value)
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "dc-eu->dc-us.enabled = true\ndc-us.alias = dcus\ndc-eu.alias = dceu\nreplication.policy.separator = -\n",
+        "replication.policy.separator = -\n",
+        "dc-eu->dc-us.enabled = true\n",
+        "dc-eu->dc-us.enabled = true\nreplication.policy.separator = -\n" + _IDENTITY,
+        "dc-eu->dc-us.enabled = true\nreplication.policy.separator =\nsource.cluster.alias =\n",
+        "dc-eu->dc-us.enabled = true\nmmtool.topic.rename.format = ${source}~${topic}".replace("~", "-") + "\n",
+        "dc-eu->dc-us.enabled = true\ntopics = x\nsource.cluster.alias = site\nheartbeats.replication.enabled = no\n"
+        .replace("= no", "= false"),
+    ],
+    ids=["one way", "other aliases", "one way with the separator", "another separator", "identical names",
+         "blank names", "renamed", "topics that do not come back"],
+)  # fmt: skip
+def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
+    refuse_growth(load_text(_SEPARATED + more).flows)

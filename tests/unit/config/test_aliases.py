@@ -1,0 +1,94 @@
+"""Aliases name topics as the file says, and those that no topic name can hold are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.config import load_settings
+from mmtool.errors import ConfigError
+from mmtool.translation.naming import TopicAliases
+
+FAN_IN = """
+clusters = us, {second}, hub
+us.bootstrap.servers = a:1
+{second}.bootstrap.servers = b:1
+hub.bootstrap.servers = c:1
+us->hub.enabled = true
+{second}->hub.enabled = true
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def written(text):
+        path = tmp_path / "mm2.properties"
+        path.write_text(text)
+        return path
+
+    return written
+
+
+def pair(source, target, more=""):
+    servers = "".join(f"{alias}.bootstrap.servers = {n}:1\n" for n, alias in enumerate((source, target)))
+    return f"clusters = {source}, {target}\n{servers}{source}->{target}.enabled = true\n{more}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (pair("<source-cluster>", "B"), "alias '<source-cluster>': no topic name can hold '<'"),
+        (pair("A", "<target-cluster>"), "alias '<target-cluster>': no topic name can hold '<'"),
+        (pair("my\\ cluster", "B").replace("my\\ cluster, B", "my cluster, B"), "no topic name can hold ' '"),
+        (pair("A" * 240, "B"), "has 240 characters, and a topic name holds an alias of at most 221"),
+        (pair("é", "B"), "no topic name can hold"),
+        (pair("A", "B", "A.alias = eu west\n"), "A.alias: alias 'eu west': no topic name can hold ' '"),
+        (pair("A", "B", "source.cluster.alias = site \n"), "alias 'site ': no topic name can hold ' '"),
+        (pair("A", "B", "A->B.target.cluster.alias = ${x}\n"), "A->B.target.cluster.alias"),
+        (pair("a/b", "a-b"), "aliases a/b and a-b are both written a-b in topic names"),
+    ],
+)
+def test_an_alias_that_no_topic_name_can_hold_is_refused(text, says, file):
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file(text), {})
+    assert says in str(caught.value)
+
+
+def test_an_alias_of_a_cluster_that_no_enabled_flow_uses_is_a_warning(file):
+    text = pair("A", "B").replace("clusters = A, B", "clusters = A, B, <your-cluster>")
+    settings = load_settings(file(text + "<your-cluster>.bootstrap.servers = c:1\n"), {})
+    assert any("alias '<your-cluster>': no topic name can hold '<'" in said for said in settings.warnings)
+
+
+def test_an_alias_with_a_slash_is_written_with_a_dash_in_topic_names(file):
+    (flow,) = load_settings(file(pair("eu/1", "eu/2")), {}).flows
+    assert flow.topic_aliases == TopicAliases("eu-1", "eu-2")
+    assert flow.remote_topic("orders") == "eu-1.orders"
+    assert flow.name == "eu/1->eu/2"
+
+
+def test_overrides_are_known_keys(file):
+    lines = "source.cluster.alias = x\nA.alias = y\nA->B.target.cluster.alias = z\n"
+    settings = load_settings(file(pair("A", "B", lines)), {})
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "said"),
+    [
+        ("us.east", "", "topic east.x of us and topic x of us.east would both be us.east.x on hub"),
+        (
+            "eu",
+            "source.cluster.alias = site\n",
+            "topic x of eu and topic x of us would both be site.x on hub",
+        ),
+        ("eu", "", ""),
+        ("us.east", "us.east.alias = us-east\n", ""),
+        ("us.east", "replication.policy.separator = _\n", ""),
+        ("eu", "replication.policy.separator =\nsource.cluster.alias =\n", ""),
+    ],
+)
+def test_fan_in_under_prefixes_that_do_not_keep_topics_apart_is_warned_of(second, more, said, file):
+    warnings = load_settings(file(FAN_IN.format(second=second) + more), {}).warnings
+    found = [sentence for sentence in warnings if "would both be" in sentence]
+    assert len(found) == bool(said)
+    assert said in "".join(found)

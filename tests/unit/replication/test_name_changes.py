@@ -1,0 +1,50 @@
+"""A flow whose mirrored topics would get other names is refused before anything is copied."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.config import load_settings
+from mmtool.errors import RefusedError
+from mmtool.replication.name_changes import refuse_changed_names
+
+HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+
+
+@pytest.fixture
+def flow(tmp_path):
+    def of(more):
+        path = tmp_path / "mm2.properties"
+        path.write_text(HEAD + more)
+        (flow,) = load_settings(path, {}).flows
+        return flow
+
+    return of
+
+
+def on_record(**names):
+    return [SimpleNamespace(about=SimpleNamespace(source_topic=t, target_topic=r)) for t, r in names.items()]
+
+
+def test_the_message_has_both_names_and_the_line_that_keeps_the_old_ones(flow):
+    blank = flow("replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n")
+    with pytest.raises(RefusedError) as caught:
+        refuse_changed_names(blank, on_record(orders="Aorders"), ())
+    assert "orders is mirrored to Aorders and would now be called orders" in str(caught.value)
+    assert "A->B.source.cluster.alias = A" in caught.value.remedy
+    assert "mmtool flow forget -s A -t B --topic orders" in caught.value.remedy
+    kept = flow("replication.policy.separator =\nsource.cluster.alias =\nA->B.source.cluster.alias = A\n")
+    refuse_changed_names(kept, on_record(orders="Aorders"), ())
+
+
+def test_another_separator_is_refused_without_a_line_that_would_not_help(flow):
+    with pytest.raises(RefusedError) as caught:
+        refuse_changed_names(flow("replication.policy.separator = _\n"), on_record(orders="A.orders"), ())
+    assert "source.cluster.alias" not in caught.value.remedy
+
+
+def test_topics_that_keep_their_names_or_are_not_mirrored_do_not_count(flow):
+    named = flow("source.cluster.alias = site\ntopics = orders, old\n")
+    refuse_changed_names(named, on_record(orders="site.orders", other="A.other", old="A.old"), {"old"})
