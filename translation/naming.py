@@ -253,8 +253,14 @@ class RenamePolicy:
     def topic_source(self, topic: str) -> str | None:
         if self.base.is_heartbeats_topic(topic):
             return self.base.topic_source(topic)
-        aliases = (self.source_alias, self.target_alias)
-        return next((alias for alias in aliases if self._is_from(alias, topic)), None)
+        return next((alias for alias in self._aliases() if self._is_from(alias, topic)), None)
+
+    def _aliases(self) -> list[str]:
+        """Where a topic may have come from by its name: the longest alias first, the flow's source before others."""
+        aliases = {self.source_alias: None, self.target_alias: None}
+        if self.names_source:
+            aliases |= dict.fromkeys(self.base.known)
+        return sorted(aliases, key=len, reverse=True)
 
     def upstream_topic(self, topic: str) -> str | None:
         if self.base.is_heartbeats_topic(topic):

@@ -7,14 +7,14 @@ The file's aliases name clusters, mmtool's own topics and MM2's worker topics. M
 from __future__ import annotations
 
 import re
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import parse_list
-from mmtool.translation.naming import DefaultPolicy, TopicAliases, topic_part
+from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, TopicAliases, topic_part
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
@@ -115,6 +115,37 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
                 f" {other.source.alias} would both be {example[2]} on {one.target.alias}: set another"
                 f" {other.source.alias}.alias; replicate does not start once there are such topics"
+            )
+
+
+def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> None:
+    """Warn of flows whose offset syncs MM2 writes into one topic, where they cannot be told apart."""
+    for one, other in combinations([flow for flow in enabled if flow.emit_offset_syncs], 2):
+        places = [
+            flow.target if flow.offset_syncs_location == "target" else flow.source for flow in (one, other)
+        ]
+        if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
+            report.note(
+                f"{one.name} and {other.name}: their offset syncs are in one topic, {one.offset_syncs_topic} on"
+                f" {places[0].alias}, and cannot be told apart: set another alias of {other.name}, or"
+                f" {other.name}.emit.offset-syncs.enabled = false"
+            )
+
+
+def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
+    """Warn of flows that leave topics out because MM2 reads a hop through the target in their names."""
+    for flow in enabled:
+        policy, aliases = flow.policy, flow.topic_aliases
+        if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
+            report.note(
+                f"{flow.name}: with a blank separator each letter of a topic's name is a hop, as in MM2: topics with"
+                f" {aliases.target!r} in their names are left out; set another {flow.target.alias}.alias to mirror them"
+            )
+        if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:
+            report.note(
+                f"{flow.name}: source and target have the same alias {aliases.source!r} in topic names, so that every"
+                f" topic seems to come from {flow.target.alias}, as in MM2: nothing is mirrored; set another"
+                f" {flow.target.alias}.alias"
             )
 
 

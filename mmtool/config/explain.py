@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import SIDES, alias_entry
 from mmtool.config.clientkeys import SECURITY_KEYS, has_effect
 from mmtool.config.flows import FlowReader
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
@@ -62,6 +63,10 @@ class _Explainer:
         )
         enabled = self.loaded.scopes.of_flow(self.flow.source.alias, self.flow.target.alias, "enabled")
         yield self._row("enabled", enabled, "false")
+        source, target = self.flow.source.alias, self.flow.target.alias
+        for side, alias in zip(SIDES, (source, target), strict=True):
+            overriding = alias_entry(self.loaded.scopes, source, target, side)
+            yield self._row(f"{side}.cluster.alias", overriding, alias)
         for name, key in FLOW_KEYS.items():
             yield self._row(name, reader.find(name), key.default, key.mm2)
         isolation = reader.consumer_property("isolation.level")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.config.advice import advise, has_meaning
-from mmtool.config.aliases import check_aliases, warn_of_meeting
+from mmtool.config.aliases import check_aliases, warn_of_left_out, warn_of_meeting, warn_of_shared_syncs
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import Resolver, UnresolvedError
@@ -128,13 +128,16 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
         for source, target in permutations(aliases, 2)
     }
     flows = {name: _paired(flow, flows) for name, flow in flows.items()}
-    check_aliases(scopes, [(f.source.alias, f.target.alias) for f in flows.values() if f.enabled], report)
-    warn_of_meeting(_enabled(flows, scopes), report)
+    enabled = _enabled(flows, scopes)
+    check_aliases(scopes, [(flow.source.alias, flow.target.alias) for flow in enabled], report)
+    warn_of_meeting(enabled, report)
+    warn_of_shared_syncs(enabled, report)
+    warn_of_left_out(enabled, report)
     advise(scopes, aliases, report)
     return Settings(
         path=report.path,
         clusters=clusters,
-        flows=_enabled(flows, scopes),
+        flows=enabled,
         all_flows=tuple(flows.values()),
         faults={name: faults for name, flow in flows.items() if (faults := report.faults(_needed((flow,))))},
     )

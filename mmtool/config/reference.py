@@ -37,6 +37,20 @@ The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys 
 Java 19 and later for letters outside ASCII.
 """  # noqa: E501 - Markdown: a table row is one line
 
+_ALIASES = """\
+## Aliases in topic names
+
+The aliases of `clusters` name topics, unless the file overrides them as MirrorMaker 2 reads it:
+`SOURCE->TARGET.source.cluster.alias` wins over `ALIAS.alias`, and that over the global `source.cluster.alias`; likewise
+`target.cluster.alias`. These aliases are in the names of mirrored topics, checkpoints and offset syncs, and in
+heartbeats; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics keep the alias of `clusters`.
+With a blank `replication.policy.separator` and blank aliases topics keep their names.
+
+An alias that the file knows counts as a whole, the longest first; other names are split at the separator. A flow in
+each direction between clusters whose alias contains the separator is refused, because MirrorMaker 2 would mirror topics
+back under ever longer names: set `ALIAS.alias`. A slash in an alias is written as a dash in topic names.
+"""
+
 _SECURITY = """\
 ## Connecting
 
@@ -82,6 +96,7 @@ def reference_page() -> str:
     own = [key for key in FLOW_KEYS.values() if key.is_own]
     parts = [
         _HEAD,
+        _ALIASES,
         security,
         "## MirrorMaker 2's keys\n\n" + _mm2_table(mm2),
         "## Own keys\n\n" + _own_table(own),

@@ -271,7 +271,8 @@ class FlowSettings(_Frozen):
     def may_be_born_here(self, name: str) -> bool:
         """Whether a topic is left out for a name that a topic born on the source could have as well."""
         policy = self.policy
-        guessed = isinstance(policy, RenamePolicy) and not policy.names_source
+        letters = isinstance(policy, DefaultPolicy) and not policy.separator
+        guessed = letters or (isinstance(policy, RenamePolicy) and not policy.names_source)
         return guessed and not policy.is_heartbeats_topic(name) and self.came_from_target(name)
 
     def _is_internal(self, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.plan.words import few
+from mmtool.translation.naming import RenamePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -119,10 +120,13 @@ class TopicsLook:
 
 
 def _left_out(run: FlowRun) -> str:
+    target = run.flow.settings.target.alias
+    remedy = f"set another {target}.alias"
+    if isinstance(run.flow.settings.policy, RenamePolicy):
+        remedy = "put ${source} into mmtool.topic.rename.format"
     return (
-        f"{run.name}: left out, because their names say that they came from {run.flow.target.alias}:"
-        f" {few(run.view.left_out)};"
-        " if they were born here, put ${source} into mmtool.topic.rename.format"
+        f"{run.name}: left out, because their names say that they came from {target}: {few(run.view.left_out)};"
+        f" if they were born on {run.flow.settings.source.alias}, {remedy}"
     )
 
 

@@ -60,6 +60,14 @@ topics = orders
 replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
 """
 
+DASHED = """\
+clusters = dc-us, dc-eu
+dc-us.bootstrap.servers = a:1
+dc-eu.bootstrap.servers = b:1
+dc-us->dc-eu.enabled = true
+replication.policy.separator = -
+"""
+
 
 @pytest.mark.parametrize(
     ("text", "says"),
@@ -67,12 +75,18 @@ replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPo
         (RING, "would come to a again"),
         (RING.replace("c->a", "a->c").replace("replication.policy.class", "mmtool.topic.rename.format").replace(
             "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "dr.${topic}"), "would both write to"),
+        (DASHED + "dc-eu->dc-us.enabled = true\n", "set dc-us.alias = dc_us"),
     ],
-    ids=["a ring of identical names", "names that meet"],
+    ids=["a ring of identical names", "names that meet", "names that grow without end"],
 )  # fmt: skip
 def test_check_refuses_what_replicate_would_refuse(text, says, mmtool, written):
     ended = mmtool("config", "check", "-c", written(text))
     assert (ended.code, says in ended.stderr) == (2, True), ended.stderr
+
+
+def test_an_alias_with_the_separator_is_fine_one_way(mmtool, written):
+    ended = mmtool("config", "check", "-c", written(DASHED))
+    assert (ended.code, ended.stdout) == (0, "")
 
 
 def test_check_finds_the_file_through_the_environment(mmtool, written, monkeypatch):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.config import FlowSettings, load_settings
+from mmtool.kafka.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
@@ -33,6 +34,7 @@ FILES = {
         "plant.{}",
     ),
 }
+TAKEN_OVER = ("04: blank", "of one cluster")
 REST = """
 replication.factor = 1
 checkpoints.topic.replication.factor = 1
@@ -59,6 +61,10 @@ class Side:
     def remotes(self):
         return {topic: self.form.format(topic) for topic in self.topics}
 
+    @property
+    def wanted(self):
+        return dict.fromkeys(self.remotes.values(), RECORDS)
+
     def made(self):
         """What is on the target of these topics now, and how long it is."""
         there = self.flow.target.bootstrap_servers
@@ -75,12 +81,14 @@ def clusters(tmp_path_factory):
         yield clusters
 
 
-@pytest.fixture(params=FILES, ids=[name.partition(":")[0] for name in FILES])
-def side(request, clusters, topic_name, tmp_path):
-    (source, target), naming, form = FILES[request.param]
-    mark = topic_name("n")
+@pytest.fixture(scope="module")
+def mirrored(request, clusters, tmp_path_factory):
+    """What MM2 has left of three topics and a group; it has stopped."""
+    name = request.param
+    (source, target), naming, form = FILES[name]
+    mark = f"n{list(FILES).index(name)}"
     topics = [f"orders-{mark}", f"MyBooks-{mark}", f"a.b-{mark}"]
-    path = tmp_path / "connect-mirror-maker.properties"
+    path = tmp_path_factory.mktemp(mark) / "connect-mirror-maker.properties"
     path.write_text(
         f"clusters = {target}, {source}\n"
         f"{source}.bootstrap.servers = {clusters[source].bootstrap}\n"
@@ -88,32 +96,39 @@ def side(request, clusters, topic_name, tmp_path):
         f"{source}->{target}.enabled = true\ntopics = .*-{mark}\ngroups = .*-{mark}\n{naming}{REST}"
         f"{target}.offset.flush.interval.ms = 1000\nheartbeats.replication.enabled = false\n"
     )
+    (flow,) = load_settings(path, {}).flows
     for topic in topics:
         create_topic(clusters[source].bootstrap, topic)
         produce(clusters[source].bootstrap, Load(topic, RECORDS))
-    (flow,) = load_settings(path, {}).flows
-    return Side(flow, path, mark, topics, form)
+    at = {TopicPartition(topics[1], 0): Commit(READ)}
+    assert groups_of(clusters[source].bootstrap).alter(f"app-{mark}", at) == {}
+    side = Side(flow, path, mark, topics, form)
+    with MirrorMaker(path.read_text(), path.parent) as mm2:
+        mm2.wait_until(lambda: side.made() == side.wanted, f"{side.wanted}", 90)
+        mm2.wait_until(lambda: end_of_syncs(flow) >= len(topics), "offset syncs")
+    return side
 
 
-def test_what_mm2_has_named_mmtool_finds_and_continues(side):
-    group, at = f"app-{side.mark}", TopicPartition(side.topics[1], 0)
-    assert groups_of(side.flow.source.bootstrap_servers).alter(group, {at: Commit(READ)}) == {}
-    wanted = dict.fromkeys(side.remotes.values(), RECORDS)
-    with MirrorMaker(side.path.read_text(), side.path.parent) as mm2:
-        mm2.wait_until(lambda: side.made() == wanted, f"{wanted}, and not {side.made()}", 90)
-        mm2.wait_until(lambda: end_of_syncs(side.flow) >= len(wanted), "offset syncs")
-    assert {topic: side.flow.remote_topic(topic) for topic in side.topics} == side.remotes
-    if side.flow.emit_checkpoints:
-        assert side.flow.checkpoints_topic in topics_of(side.flow.target.bootstrap_servers)
+@pytest.mark.parametrize("mirrored", FILES, indirect=True, ids=[name.partition(":")[0] for name in FILES])
+def test_mmtool_gives_the_names_that_mm2_has_given(mirrored):
+    flow = mirrored.flow
+    assert {topic: flow.remote_topic(topic) for topic in mirrored.topics} == mirrored.remotes
+    assert all(map(flow.mirrors_topic, mirrored.topics))
+    assert flow.checkpoints_topic in topics_of(flow.target.bootstrap_servers)
+    assert {sync.topic for sync in read_syncs(flow)} >= set(mirrored.topics)
+    assert {place.topic for place in read_positions(flow)} >= set(mirrored.topics)
 
-    taken = side.run("replicate", "--take-over", "--until-caught-up")
+
+@pytest.mark.parametrize("mirrored", TAKEN_OVER, indirect=True, ids=["04", "of one cluster"])
+def test_a_take_over_finds_what_mm2_has_left_under_these_names(mirrored):
+    taken = mirrored.run("replicate", "--take-over", "--until-caught-up")
     assert taken.code == 0, taken
-    assert side.made() == wanted, "records were copied again"
-    translated = side.run("translate-offsets", "--refine", "-g", group, "-o", "json")
+    assert mirrored.made() == mirrored.wanted, "records were copied again"
+    translated = mirrored.run("translate-offsets", "--refine", "-g", f"app-{mirrored.mark}", "-o", "json")
     rows = [(row["target_topic"], row["downstream_offset"], row["exactness"]) for row in translated.rows]
-    assert rows == [(side.remotes[at.topic], READ, "exact")]
-    status = side.run("status", "-o", "json")
-    assert {row["topic"]: row["target_topic"] for row in status.rows} == side.remotes
+    assert rows == [(mirrored.remotes[mirrored.topics[1]], READ, "exact")]
+    status = mirrored.run("status", "-o", "json")
+    assert {row["topic"]: row["target_topic"] for row in status.rows} == mirrored.remotes
 
 
 def end_of_syncs(flow):

@@ -8,6 +8,7 @@ from mmtool.config import load_settings
 from mmtool.errors import ConfigError
 from mmtool.translation.naming import TopicAliases
 
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 FAN_IN = """
 clusters = us, {second}, hub
 us.bootstrap.servers = a:1
@@ -73,6 +74,24 @@ def test_overrides_are_known_keys(file):
 
 
 @pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            "replication.policy.separator =\nsource.cluster.alias =\n",
+            "topics with 'B' in their names are left out",
+        ),
+        ("replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n", ""),
+        ("source.cluster.alias =\ntarget.cluster.alias =\n" + IDENTITY, "nothing is mirrored"),
+        (IDENTITY, ""),
+    ],
+)
+def test_what_mm2_leaves_out_for_an_alias_is_warned_of(more, said, file):
+    found = load_settings(file(pair("A", "B", more)), {}).warnings
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+@pytest.mark.parametrize(
     ("second", "more", "said"),
     [
         ("us.east", "", "topic east.x of us and topic x of us.east would both be us.east.x on hub"),
@@ -92,3 +111,10 @@ def test_fan_in_under_prefixes_that_do_not_keep_topics_apart_is_warned_of(second
     found = [sentence for sentence in warnings if "would both be" in sentence]
     assert len(found) == bool(said)
     assert said in "".join(found)
+
+
+def test_offset_syncs_of_two_flows_in_one_topic_are_warned_of(file):
+    text = FAN_IN.format(second="eu").replace("eu->hub", "us->eu")
+    assert load_settings(file(text), {}).warnings == ()
+    (said,) = load_settings(file(text + "target.cluster.alias =\n"), {}).warnings
+    assert "us->hub and us->eu: their offset syncs are in one topic, mm2-offset-syncs..internal on us" in said

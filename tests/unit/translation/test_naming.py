@@ -174,3 +174,91 @@ def test_renaming_leaves_heartbeats_to_mm2s_own_clients():
 @pytest.mark.parametrize("policy", [DEFAULT, IDENTITY, RenamePolicy("A", "B", "dr-")])
 def test_a_policy_travels_to_a_spark_worker(policy):
     assert pickle.loads(pickle.dumps(policy)) == policy  # noqa: S301 - our own bytes
+
+
+KNOWN = DefaultPolicy(known=("us", "us.east", "us.west"))
+
+
+@pytest.mark.parametrize(
+    ("topic", "source", "upstream"),
+    [
+        ("us.east.orders", "us.east", "orders"),
+        ("us.orders", "us", "orders"),
+        ("us.eastern.orders", "us", "eastern.orders"),
+        ("us.east", "us", "east"),
+        ("us.east.", "us", "east."),
+        ("us.west.us.east.orders", "us.west", "us.east.orders"),
+        ("eu.us.east.orders", "eu", "us.east.orders"),
+        ("orders", None, None),
+    ],
+)
+def test_a_known_alias_counts_as_a_whole_and_the_longest_first(topic, source, upstream):
+    assert (KNOWN.topic_source(topic), KNOWN.upstream_topic(topic)) == (source, upstream)
+
+
+@pytest.mark.parametrize(
+    ("target", "topic", "cycle"),
+    [
+        ("us.east", "us.east.orders", True),
+        ("us.east", "us.west.us.east.orders", True),
+        ("us.east", "eu.us.east.orders", True),
+        ("us.west", "us.east.orders", False),
+        ("us", "us.east.orders", False),
+    ],
+)
+def test_a_hop_through_a_target_whose_alias_contains_the_separator_is_a_cycle(target, topic, cycle):
+    assert KNOWN.is_cycle(target, topic) == cycle
+
+
+def test_names_without_a_prefix_have_no_hops():
+    blank = DefaultPolicy("", known=("dr",))
+    assert [blank.format_remote_topic("", topic) for topic in ("orders", "MyBooks")] == ["orders", "MyBooks"]
+    assert not any(blank.is_cycle("", topic) for topic in ("orders", "MyBooks"))
+    assert not blank.is_cycle("dr", "drafts")
+    assert blank.source_topic("", "orders") == "orders"
+
+
+@given(aliases, names, separators, st.sampled_from(["default", "renamed"]))
+def test_a_target_topic_leads_back_to_its_source_topic(alias, topic, separator, kind):
+    default = DefaultPolicy(separator, known=(alias, f"{alias}{separator}x"))
+    renamed = RenamePolicy(alias, "T", "${source}~", base=default)
+    policy = default if kind == "default" else renamed
+    assert policy.source_topic(alias, policy.format_remote_topic(alias, topic)) == topic
+
+
+RINGS = [
+    ((DefaultPolicy("."), DefaultPolicy("."), DefaultPolicy(".")), ("a", "b", "c")),
+    ((DefaultPolicy("-"),) * 3, ("dc-a", "dc-b", "dc-c")),
+    ((DefaultPolicy("."),) * 3, ("us", "us.east", "us.east.new")),
+    ((DefaultPolicy("."),) * 3, ("us.east", "us.west", "us")),
+    ((DefaultPolicy("_"),) * 3, ("a_a", "a", "a_a_a")),
+]
+
+
+def aware(policy, known):
+    return DefaultPolicy(policy.separator, known=known)
+
+
+@pytest.mark.parametrize("start", [0, 1, 2])
+@pytest.mark.parametrize("whole_file", [True, False], ids=["one file", "three files"])
+@pytest.mark.parametrize(("policies", "ring"), RINGS)
+def test_a_ring_does_not_grow(policies, ring, whole_file, start):
+    """Each of three files knows the two clusters of its flow."""
+    name, at = "orders", start
+    for _ in range(4 * len(ring)):
+        source, target = ring[at], ring[(at + 1) % len(ring)]
+        policy = aware(policies[at], ring if whole_file else (source, target))
+        if policy.is_cycle(target, name):
+            return
+        name, at = policy.format_remote_topic(source, name), (at + 1) % len(ring)
+    pytest.fail(f"it has grown to {name}")
+
+
+def test_a_ring_of_renamed_topics_in_one_file_does_not_grow():
+    ring, name = ("a", "b", "c"), "orders"
+    base = DefaultPolicy(known=ring)
+    for source, target in (("a", "b"), ("b", "c")):
+        policy = RenamePolicy(source, target, "${source}-", base=base)
+        assert not policy.is_cycle(target, name)
+        name = policy.format_remote_topic(source, name)
+    assert RenamePolicy("c", "a", "${source}-", base=base).is_cycle("a", name)
