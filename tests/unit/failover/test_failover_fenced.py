@@ -21,6 +21,7 @@ from mmtool.plan.fences import Binding
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.steps import ORDER, Mode, order_of
+from mmtool.replication.limits import refuse_conflicts
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import Scene
@@ -288,6 +289,9 @@ def test_the_next_steps_start_producers_and_say_how_the_fence_comes_down(ran):
         "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n",
         "replication.policy.separator = _\n",
         "east->west.mmtool.topic.rename.format = ${topic}.${source}\n",
+        "source.cluster.alias = site\ntarget.cluster.alias = dr\n",
+        "east.alias = plant\n",
+        "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n",
     ],
 )
 def test_the_reverse_flow_is_ready_for_the_same_file(tmp_path, naming):
@@ -306,6 +310,8 @@ def test_the_reverse_flow_is_ready_for_the_same_file(tmp_path, naming):
     assert [back.topics.accepts(name) for name in ("orders", "orders-2", "bills")] == [True, False, False]
     assert [back.groups.accepts(name) for name in ("app", "apples")] == [True, False]
     assert back.keeps_names == there.keeps_names
+    refuse_conflicts(settings.flows)
+    assert back.keeps_names or not back.mirrors_topic(there.remote_topic("orders"))
 
 
 def test_a_reverse_flow_that_is_there_already_is_not_told(tmp_path):
