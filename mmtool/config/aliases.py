@@ -105,6 +105,11 @@ def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> N
                 clusters,
                 f"aliases {first} and {alias} are both written {topic_part(alias)} in topic names: rename one",
             )
+        elif "/" in alias:
+            report.note(
+                f"alias {alias} is written {topic_part(alias)} in topic names, which hold no slash",
+                usual=True,
+            )
 
 
 def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:

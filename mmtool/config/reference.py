@@ -42,9 +42,9 @@ _ALIASES = """\
 
 The aliases of `clusters` name topics, unless the file overrides them as MirrorMaker 2 reads it:
 `SOURCE->TARGET.source.cluster.alias` wins over `ALIAS.alias`, and that over the global `source.cluster.alias`; likewise
-`target.cluster.alias`. These aliases are in the names of mirrored topics, checkpoints and offset syncs, and in
-heartbeats; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics keep the alias of `clusters`.
-With a blank `replication.policy.separator` and blank aliases topics keep their names.
+`target.cluster.alias`. These aliases are in the names of mirrored topics, checkpoints and offset syncs, in
+heartbeats, and for `${source}`; `mm2-offsets.ALIAS.internal`, the workers' group and mmtool's own topics keep the
+alias of `clusters`. With a blank `replication.policy.separator` and blank aliases topics keep their names.
 
 An alias that the file knows counts as a whole, the longest first; other names are split at the separator. A flow in
 each direction between clusters whose alias contains the separator is refused, because MirrorMaker 2 would mirror topics

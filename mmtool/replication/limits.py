@@ -68,24 +68,31 @@ def refuse_growth(flows: Sequence[FlowSettings]) -> None:
 
 
 def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
-    policy, alias = flow.policy, flow.topic_aliases.source
-    if not isinstance(policy, DefaultPolicy):
+    found = [(one, one.policy.separator) for one in (flow, back) if isinstance(one.policy, DefaultPolicy)]
+    found = [(one, separator) for one, separator in found if _is_split(one.topic_aliases.source, separator)]
+    if not found:
         return
-    separator = policy.separator
-    if separator and separator in alias:
-        other = "_" if separator != "_" else "-"
-        why, whole = f"contains the separator {separator!r}", alias.replace(separator, other)
-    elif not separator and len(alias) > 1:
-        why, whole = "cannot be told from the topic behind it under a blank separator", alias
-    else:
-        return
-    name, cluster = f"{back.topic_aliases.source}{separator}{alias}", flow.source.alias
-    set_alias = f"set {cluster}.alias = {whole}, which names its topics, " if separator else ""
+    alias, separator = found[0][0].topic_aliases.source, found[0][1]
+    why = f"contains the separator {separator!r}" if separator else "has no end under a blank separator"
+    other = "_" if separator != "_" else "-"
+    renamed = [
+        f"{one.source.alias}.alias = {one.topic_aliases.source.replace(by, other)}" for one, by in found
+    ]
+    aliases = f"set {' and '.join(renamed)}, which name topics" if separator else "set another separator"
+    grown = separator.join(
+        (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
+    )
     raise UsageError(
-        f"{flow.name} and {back.name}: alias {alias} {why}: topics would grow without end, as {name}{separator}...",
-        remedy=f"{set_alias or 'set another replication.policy.separator, '}or disable one of the two flows",
+        f"{flow.name} and {back.name}: alias {alias} {why}, so that MirrorMaker 2 does not see where a topic came from:"
+        f" topics would grow without end, as {grown}...",
+        remedy=f"{aliases}; or disable one of the two flows",
         code="endless_names",
     )
+
+
+def _is_split(alias: str, separator: str) -> bool:
+    """Whether MM2 takes an alias apart where it splits the name of a topic."""
+    return separator in alias if separator else len(alias) > 1
 
 
 def _refuse_endless_names(flow: FlowSettings, back: FlowSettings) -> None:

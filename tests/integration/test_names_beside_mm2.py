@@ -36,6 +36,7 @@ FILES = {
 }
 TAKEN_OVER = ("04: blank", "of one cluster")
 REST = """
+plugin.discovery = service_load
 replication.factor = 1
 checkpoints.topic.replication.factor = 1
 heartbeats.topic.replication.factor = 1
@@ -68,7 +69,7 @@ class Side:
     def made(self):
         """What is on the target of these topics now, and how long it is."""
         there = self.flow.target.bootstrap_servers
-        return {name: end_offsets(there, name)[0] for name in topics_of(there) if self.mark in name}
+        return {name: end_offsets(there, name).get(0) for name in topics_of(there) if self.mark in name}
 
     def run(self, *command):
         return run_mmtool(self.path.parent / command[0], *command, "-c", str(self.path))

@@ -92,13 +92,13 @@ dc-us->dc-eu.enabled = true
         (
             "replication.policy.separator = -\n",
             "alias dc-us contains the separator '-'",
-            "dc-us.alias = dc_us",
+            "set dc-us.alias = dc_us and dc-eu.alias = dc_eu, which name topics",
         ),
         ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
         (
             "replication.policy.separator =\n",
-            "alias dc-us cannot be told",
-            "another replication.policy.separator",
+            "alias dc-us has no end under a blank separator",
+            "another separator",
         ),
         (
             "source.cluster.alias = site\n",
