@@ -17,7 +17,7 @@ from mmtool.config.clientkeys import (
     has_effect,
     librdkafka_value,
 )
-from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
+from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.scopes import ROLES, part_of_key
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from mmtool.config.scopes import Role, Scopes
 
 _REMOVED = {
-    "topics.blacklist": "topics.exclude",
-    "groups.blacklist": "groups.exclude",
-    "config.properties.blacklist": "config.properties.exclude",
     "topics.whitelist": "topics",
     "groups.whitelist": "groups",
     "use.incremental.alter.configs": "",
@@ -179,8 +176,11 @@ class _Adviser:
                 return f"is no longer read since Kafka 4.0 and has no effect: {advice}"
             if name == CLUSTER_ID:
                 return f"has no effect here: it belongs to one cluster, as {self._alias()}.{CLUSTER_ID}"
-            if scope == "alias" and (name in FLOW_KEYS or name == "enabled"):
-                return f"has no effect under an alias, as in MM2: write {self._flow_name()}.{name}, or {name}"
+            if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
+                right = BLACKLISTS.get(name, name)
+                return (
+                    f"has no effect under an alias, as in MM2: write {self._flow_name()}.{right}, or {right}"
+                )
             if scope == "global" and name in FLOW_KEYS:
                 return f"has no effect for all flows at once, as in MM2: write {self._flow_name()}.{name}"
             if scope == "global" and name.partition(".")[0] in ROLES:
@@ -256,9 +256,9 @@ def _is_known(scope: str, name: str, prefix: str) -> bool:
         return scope in {"global", "alias"}
     if scope == "alias":
         return name in {CLUSTER_ID, "alias"}
-    if name in ALIAS_KEYS:
+    if name == "enabled" or name in BLACKLISTS or name in ALIAS_KEYS:
         return True
-    if name == "enabled" or (name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only)):
+    if name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only):
         return True
     return not prefix and (name == "clusters" or name.startswith("config.providers"))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.aliases import SIDES, alias_entry
 from mmtool.config.clientkeys import SECURITY_KEYS, has_effect
 from mmtool.config.flows import FlowReader
-from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
+from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.redaction import HIDDEN, may_show_client_key, may_show_spark_key
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES
@@ -69,6 +69,10 @@ class _Explainer:
             yield self._row(f"{side}.cluster.alias", overriding, alias)
         for name, key in FLOW_KEYS.items():
             yield self._row(name, reader.find(name), key.default, key.mm2)
+        for name in BLACKLISTS:
+            entry = self.loaded.scopes.of_flow(self.flow.source.alias, self.flow.target.alias, name)
+            if entry is not None:
+                yield self._row(name, entry, None)
         isolation = reader.consumer_property("isolation.level")
         yield self._row("consumer.isolation.level", isolation, "read_committed", "read_uncommitted")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 Word = TypeVar("Word")
+
+_COMMENT = re.compile(r"\s#")
 
 _INTERVALS = (
     "emit.checkpoints",
@@ -92,7 +95,7 @@ class FlowReader:
             topic_aliases=self.topic_aliases,
             topics=self._filter("topics"),
             groups=self._filter("groups"),
-            config_properties_exclude=NameFilter((".*",), self._patterns("config.properties.exclude")),
+            config_properties_exclude=NameFilter((".*",), self._excludes("config.properties")),
             use_defaults_from=self.value("use.defaults.from"),
             heartbeats_replication=self.value("heartbeats.replication.enabled"),
             replication_factor=self.value("replication.factor"),
@@ -159,10 +162,40 @@ class FlowReader:
                 reason = "" if entry.has_placeholder else f": {error}"
                 self.report.expected(entry, f"Java regular expressions{reason}")
             return ()
+        if entry is not None:
+            self._warn_of_dead_patterns(patterns, entry)
         return patterns
 
+    def _warn_of_dead_patterns(self, patterns: tuple[str, ...], entry: Entry) -> None:
+        """Text that no name holds: a backslash that the file took for an escape, or a comment behind the value."""
+        if entry.has_placeholder:
+            return
+        for pattern in patterns:
+            if not pattern.isprintable():
+                self.report.warn(
+                    entry,
+                    f"{pattern} holds a character that no name has: in a properties file \\ begins an escape, "
+                    "a backslash of a pattern is written \\\\",
+                )
+            elif _COMMENT.search(pattern):
+                self.report.warn(
+                    entry, f"{pattern} holds a #: behind a value it begins no comment, and matches nothing"
+                )
+
     def _filter(self, name: str) -> NameFilter:
-        return NameFilter(self._patterns(name), self._patterns(f"{name}.exclude"))
+        return NameFilter(self._patterns(name), self._excludes(name))
+
+    def _excludes(self, name: str) -> tuple[str, ...]:
+        """``<name>.exclude``, and ``<name>.blacklist`` with it: Kafka up to 3.9 excluded what stands there."""
+        excludes = self._patterns(f"{name}.exclude")
+        entry = self.scopes.of_flow(self.source.alias, self.target.alias, f"{name}.blacklist")
+        if entry is None:
+            return excludes
+        self.report.warn(
+            entry, f"is no longer read since Kafka 4.0; added to {name}.exclude, as up to 3.9: move it there"
+        )
+        old = self._checked(parse_list(entry.value), entry)
+        return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
 
     def _switches_with_intervals(self) -> dict[str, Any]:
         """A negative interval means never, as in MM2, whatever the switch says."""

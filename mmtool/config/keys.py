@@ -252,6 +252,9 @@ _OWN = (
 
 FLOW_KEYS = {key.name: key for key in (*_NAMING, *_SELECTION, *_REPLICAS, *_OFFSETS, *_UPKEEP, *_OWN)}
 
+BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "groups", "config.properties")}
+"""Names of the excludes up to Kafka 3.9, and today's; what they hold is excluded as well."""
+
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, as `mmtool.spark.conf.spark.executor.memory`.",
     "mmtool.hook.": "An executable that runs when that step of a failover is done, as `mmtool.hook.hand_over`.",

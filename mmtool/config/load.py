@@ -18,7 +18,7 @@ from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key
 from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
-from mmtool.config.templates import looks_like_variable, unsubstituted
+from mmtool.config.templates import holds_comment, looks_like_variable, unsubstituted
 from mmtool.config.values import parse_list
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
@@ -111,6 +111,8 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
         report.warn(entry, "begins with $ and is used as it stands; `${env:NAME}` reads the environment")
     if sentence:
         return entry
+    if holds_comment(entry.key, entry.raw):
+        report.warn(entry, "holds ` #`, which begins no comment behind a value: it is part of the secret")
     try:
         return replace(entry, value=resolver.resolve(entry.raw))
     except UnresolvedError as error:

@@ -94,7 +94,10 @@ class _Reader:
         if jaas is None:
             at = username or password or self.properties["security.protocol"]
             self.report.refused(
-                at, f"{mechanism} needs a login: set {_sibling(at, 'sasl.username')} and sasl.password"
+                at,
+                f"{mechanism} needs a login: set {_sibling(at, 'sasl.jaas.config')}, or "
+                f"{_sibling(at, 'sasl.username')} and {_sibling(at, 'sasl.password')}; a login file of the JVM "
+                "(java.security.auth.login.config) is not read",
             )
             return None
         return self._login(mechanism, jaas)

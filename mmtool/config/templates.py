@@ -1,4 +1,4 @@
-"""Text that a script or a person was to replace, and did not: ``${NAME}``, ``$NAME``, ``<name>``, ``{{ name }}``."""
+"""Text that its writer did not mean as a value: ``${NAME}``, ``$NAME``, ``<name>``, ``{{ name }}``, ``# ...``."""
 
 from __future__ import annotations
 
@@ -51,6 +51,12 @@ def unsubstituted(key: str, raw: str) -> str:
 def looks_like_variable(key: str, raw: str) -> bool:
     """Whether a login's whole value reads as a shell's ``$NAME``; it may be a password all the same."""
     return key.endswith(_CREDENTIALS) and re.fullmatch(r"\$[A-Za-z_][\w\-]*", raw.strip()) is not None
+
+
+def holds_comment(key: str, raw: str) -> bool:
+    """Whether a secret goes on with ``# ...``, which begins no comment behind a value."""
+    is_secret = key.endswith((*_CREDENTIALS, "secret", "token"))
+    return is_secret and re.search(r"\s#", raw) is not None
 
 
 def _is_template_login(raw: str) -> bool:

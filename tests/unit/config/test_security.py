@@ -88,7 +88,10 @@ def test_sasl_settings_without_a_sasl_protocol_are_left_alone(load):
     ("lines", "message"),
     [
         ("sasl.mechanism = GSSAPI", "sasl.mechanism = GSSAPI: expected PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
-        ("sasl.mechanism = PLAIN", "PLAIN needs a login: set sasl.username and sasl.password"),
+        (
+            "sasl.mechanism = PLAIN",
+            "PLAIN needs a login: set sasl.jaas.config, or sasl.username and sasl.password",
+        ),
         ("sasl.mechanism = PLAIN\nsasl.username = u", "sasl.username: PLAIN needs a login"),
         (
             f"sasl.mechanism = PLAIN\nsasl.jaas.config = {CANARY}",
