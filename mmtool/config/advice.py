@@ -53,8 +53,8 @@ _COPIED_WHOLE = (
 )
 _JAVA_ONLY = "settings of Java's TLS and SASL, without effect here"
 _WITHOUT_ROLE = (
-    "without effect in MirrorMaker 2 as well, which under an alias reads bootstrap.servers, security.protocol, "
-    "ssl.*, sasl.* and what begins with consumer., producer. or admin."
+    "without effect under an alias, in MirrorMaker 2 as well, which reads client settings behind ALIAS.consumer., "
+    "ALIAS.producer. and ALIAS.admin. only, security settings aside"
 )
 
 _DEFAULT_FILTERS = {
@@ -90,6 +90,8 @@ class _Adviser:
 
     def look_at(self, entry: Entry) -> None:
         """A key is fine when one reading of it is: an alias may look like the start of another key."""
+        if self.report.is_settled(entry):
+            return
         readings = list(_readings(entry.key, self.aliases))
         if any(_is_known(scope, name, prefix) for scope, name, prefix in readings):
             self._note_client_key(entry, readings)
@@ -209,9 +211,10 @@ class _Adviser:
 
     def _unknown(self, key: str) -> str:
         arrow = _ARROW.fullmatch(key)
-        if arrow is not None and any(
-            name in FLOW_KEYS or name == "enabled" for name in _ends(arrow.group(2))
-        ):
+        of_pair = any(
+            key.startswith(f"{source}->{target}.") for source, target in permutations(self.aliases, 2)
+        )
+        if arrow is not None and not of_pair and any(map(_is_flow_key, _ends(arrow.group(2)))):
             return f"has no effect: clusters names {', '.join(self.aliases)}, and this is no pair of them"
         close = self._closest(key)
         return f"unknown key: did you mean {close}?" if close else "unknown key: it has no effect"
@@ -261,6 +264,10 @@ def _is_known(scope: str, name: str, prefix: str) -> bool:
     if name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only):
         return True
     return not prefix and (name == "clusters" or name.startswith("config.providers"))
+
+
+def _is_flow_key(name: str) -> bool:
+    return name == "enabled" or name in FLOW_KEYS or name in BLACKLISTS
 
 
 def _is_own(name: str) -> bool:

@@ -122,6 +122,10 @@ class Report:
         self.warn(entry, sentence)
         self._store.settled.add(entry.key)
 
+    def is_settled(self, entry: Entry) -> bool:
+        """Whether all is said about a key."""
+        return entry.key in self._store.settled
+
     def note(self, sentence: str, *, usual: bool = False) -> None:
         """A warning about the file as a whole."""
         self._put(Finding("warning", self.path, None, None, sentence, usual))
@@ -153,7 +157,7 @@ class Report:
             raise InvalidConfigError(self.findings)
 
     def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str) -> None:
-        if entry.key not in self._store.settled:
+        if not self.is_settled(entry):
             self._put(Finding(severity, self.path, entry.line, entry.key, visible(message)))
 
     def _put(self, finding: Finding) -> None:
