@@ -30,11 +30,17 @@ named that is not enabled: to read and fail over a flow that MirrorMaker 2 runs.
 
 `${env:NAME}`, `${file:PATH:KEY}` and `${directory:PATH:FILE}` are replaced when the file is read, without being
 declared; one that cannot be resolved is an error. A line break at the end of a `${directory:}` file is dropped.
+Text that a script was to replace (`${NAME}`, `$HOST` in a server, `<your-host>`) is refused; a `$` in a password is not.
 The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
+
+A cluster or a flow that no enabled flow needs stops nothing: its faults are warnings until `-s` and `-t` name it.
 
 `topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
 `s`, `\\X`, `\\R` and a few corners of character classes are refused rather than read differently. `\\b` follows
-Java 19 and later for letters outside ASCII.
+Java 19 and later for letters outside ASCII. `topics.blacklist`, `groups.blacklist` and `config.properties.blacklist`,
+which Kafka reads no more since 4.0, are added to the excludes, with a warning.
+
+A negative interval means never, as in MirrorMaker 2; 0 is refused.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _ALIASES = """\
@@ -56,7 +62,7 @@ _SECURITY = """\
 
 | key | meaning |
 |---|---|
-| `bootstrap.servers` | comma list of host:port; needed for each cluster |
+| `bootstrap.servers` | comma list of host:port; needed for each cluster; `PROTOCOL://` in front is passed over |
 | `security.protocol` | {protocols} |
 | `sasl.mechanism` | {mechanisms} |
 | `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
@@ -68,7 +74,7 @@ _SECURITY = """\
 | `ssl.endpoint.identification.algorithm` | `https`; empty: host names are not checked |
 | `ALIAS.{cluster_id}` | the id that the cluster must answer with |
 
-The format of a store is found from its content; `ssl.truststore.type` and `ssl.keystore.type` are accepted and not
+PEM may stand in one line, or on continuation lines. The format of a store is found from its content; `ssl.truststore.type` and `ssl.keystore.type` are accepted and not
 needed. JKS stores are read by the `java` that Spark runs on, in memory. Stores are read once, where the command runs:
 Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
 wrong password, a store without the entry that is needed, and an expired certificate are errors. OpenSSL, unlike Java,
@@ -77,6 +83,15 @@ placeholders; they are shown nowhere.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _TAIL = """\
+## Client settings
+
+Of what stands behind `ALIAS.consumer.`, `ALIAS.producer.` and `ALIAS.admin.` these have an effect: security settings,
+`isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well), and what is about
+connecting: `client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
+`send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`, `socket.connection.setup.timeout.ms`. A number that
+librdkafka does not take is replaced by the nearest one, with a warning. Everything else has none, because whole record
+batches are copied: no client fetches, compresses or batches. Values that Java's clients refuse are refused.
+
 ## Not read
 
 Kafka Connect's keys (`tasks.max`, `config.storage.*`, converters, REST) are accepted and reported as not
