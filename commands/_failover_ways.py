@@ -179,7 +179,13 @@ def _again_in_emergency(known: Known, asked: operations.Asked) -> None:
 
     side = operations.target_side(known.flow, asked.timeout)
     found = known.found
-    rehearsal = emergency.rehearse(side, known.groups, found.unknowns, operation_id=found.operation_id)
+    rehearsal = emergency.rehearse(
+        side,
+        known.groups,
+        found.unknowns,
+        operation_id=found.operation_id,
+        without_state=found.head.plan.without_state,
+    )
     since = known.found.operation.standing
     operations.run(
         asked,
@@ -196,7 +202,13 @@ def _again_as_planned(known: Known, asked: operations.Asked, drain_seconds: floa
 
     flow = look(connect(known.flow, asked.timeout, beside_mm2=True))
     fence = fences.again(known.flow, known.found, asked.timeout)
-    rehearsal = planned.rehearse(flow, known.groups, operation_id=known.found.operation_id, fence=fence)
+    rehearsal = planned.rehearse(
+        flow,
+        known.groups,
+        operation_id=known.found.operation_id,
+        fence=fence,
+        without_state=known.found.head.plan.without_state,
+    )
     since = known.found.operation.standing
     operations.run(
         asked,
@@ -216,8 +228,14 @@ def _again_back_home(
 
     both = both_ways(known.flow, known.back, asked.timeout)
     found = known.found
-    diverged = found.head.plan.diverged
-    rehearsal = failback.rehearse(both, known.groups, operation_id=found.operation_id, diverged=diverged)
+    plan = found.head.plan
+    rehearsal = failback.rehearse(
+        both,
+        known.groups,
+        operation_id=found.operation_id,
+        diverged=plan.diverged,
+        without_state=plan.without_state,
+    )
     operations.run(
         asked,
         rehearsal,

@@ -163,6 +163,14 @@ Yes = Annotated[
         "--yes", help="Do not ask before --execute; needed where nobody can answer.", rich_help_panel=CONSENT
     ),
 ]
+WithoutState = Annotated[
+    bool,
+    typer.Option(
+        "--without-state",
+        help="Also move Kafka Streams applications whose changelogs are not on the other cluster: their state is lost.",
+        rich_help_panel=CONSENT,
+    ),
+]
 AllowRewind = Annotated[
     bool,
     typer.Option(

@@ -139,6 +139,16 @@ def groups_of(
     return chosen
 
 
+WITHOUT_STATE = "without-state"
+"""How a plan keeps `--without-state`: as an option without a value."""
+
+
+def state_said(saved: SavedPlan | None, *, without: bool) -> dict[str, str]:
+    """What a plan keeps of ``--without-state``: that of the saved one, or what the command line says."""
+    given = without if saved is None else WITHOUT_STATE in saved.options
+    return {WITHOUT_STATE: ""} if given else {}
+
+
 def operation_of(saved: SavedPlan | None) -> str | None:
     """The operation's name that a saved plan keeps."""
     return None if saved is None else saved.plan.operation_id

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +28,10 @@ from mmtool.commands._wiring import (
 )
 from mmtool.output import OutputFormat
 from mmtool.plan.diverged import Kind
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+    from mmtool.plan.saved_plan import SavedPlan
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -70,6 +75,7 @@ def planned(
     unit: options.Unit = None,
     fence: fences.Option = fences.Fence.NONE,
     fence_watch: fences.Watch = fences.WATCH,
+    without_state: options.WithoutState = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
     runbook: plans.Page = None,
@@ -94,20 +100,14 @@ def planned(
         clusters = connect(settings, patience, beside_mm2=True)
         plans.check(saved, clusters.target, clusters.source)
         flow = look(clusters)
-        said = fences.said(saved, fence, fence_watch)
+        said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state)
+        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
         keep_off = fences.asked(settings, said, timeout)
-        rehearsal = service.rehearse(flow, chosen, operation_id=plans.operation_of(saved), fence=keep_off)
+        rehearsal = service.rehearse(flow, chosen, operation_id=name, fence=keep_off, without_state=without)
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
         asked = operations.Asked(
-            "failover planned",
-            execute,
-            yes,
-            output,
-            patience,
-            reason,
-            is_named_before=saved is not None,
-            seat=seat,
+            "failover planned", execute, yes, output, patience, reason, is_named_before=is_saved, seat=seat
         )
         operations.run(
             asked,
@@ -133,6 +133,7 @@ def emergency(
     unit: options.Unit = None,
     unknown: UnknownOption = Unknown.LEAVE,
     accept_data_loss: AcceptDataLoss = False,
+    without_state: options.WithoutState = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
     runbook: plans.Page = None,
@@ -156,20 +157,14 @@ def emergency(
         side = operations.target_side(settings, timeout)
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
         plans.check(saved, side.target)
-        rehearsal = service.rehearse(side, chosen, unknowns, operation_id=plans.operation_of(saved))
-        said = {"unknown": unknowns.value}
+        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state)
+        name, without, is_saved = plans.operation_of(saved), plans.WITHOUT_STATE in said, saved is not None
+        rehearsal = service.rehearse(side, chosen, unknowns, operation_id=name, without_state=without)
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
             operations.refuse_loss("failover emergency", rehearsal, output)
         asked = operations.Asked(
-            "failover emergency",
-            execute,
-            yes,
-            output,
-            timeout,
-            reason,
-            is_named_before=saved is not None,
-            seat=seat,
+            "failover emergency", execute, yes, output, timeout, reason, is_named_before=is_saved, seat=seat
         )
         operations.run(
             asked,
@@ -194,6 +189,7 @@ def failback(
     diverged: tails.Option = Kind.FILE,
     name: tails.Name = None,
     diverged_dir: tails.Folder = None,
+    without_state: options.WithoutState = False,
     out: plans.Out = None,
     plan: plans.Plan = None,
     runbook: plans.Page = None,
@@ -214,14 +210,13 @@ def failback(
     chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
     if plans.was_executed("failover failback", saved, flow, output, patience):
         return
-    if saved is not None:
-        clusters = connect(flow, patience)
-        plans.check(saved, clusters.source, clusters.target)
+    _check_clusters(saved, flow, patience)
     both = both_ways(flow, back, patience)
-    rehearsal = service.rehearse(both, chosen, operation_id=plans.operation_of(saved), diverged=meant_for)
-    rehearsal, said = tails.told(both, rehearsal), tails.said(meant_for)
+    said = tails.said(meant_for) | plans.state_said(saved, without=without_state)
+    operation_id, without = plans.operation_of(saved), plans.WITHOUT_STATE in said
+    rehearse = partial(service.rehearse, operation_id=operation_id, diverged=meant_for, without_state=without)
+    rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-    seconds = None if timeout is None else timeout.total_seconds()
     asked = operations.Asked(
         "failover failback", execute, yes, output, patience, reason, is_named_before=saved is not None
     )
@@ -236,10 +231,17 @@ def failback(
             tools,
             log,
             folder=diverged_dir or Path(),
-            timeout_seconds=seconds,
+            timeout_seconds=None if timeout is None else timeout.total_seconds(),
             tools=tails.tools(both, rehearsal, patience),
         ),
     )
+
+
+def _check_clusters(saved: SavedPlan | None, flow: FlowSettings, patience: timedelta) -> None:
+    """The plan that was read is about the clusters of this flow; raises as `plans.check`."""
+    if saved is not None:
+        clusters = connect(flow, patience)
+        plans.check(saved, clusters.source, clusters.target)
 
 
 @app.command()
@@ -253,6 +255,7 @@ def drill(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     report: Report = None,
+    without_state: options.WithoutState = False,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -267,7 +270,7 @@ def drill(
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
     flow = look(connect(settings, patience, beside_mm2=True))
-    rehearsal = service.rehearse(flow, chosen)
+    rehearsal = service.rehearse(flow, chosen, without_state=without_state)
     asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
     if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes):
         return

@@ -21,6 +21,7 @@ class Reason(StrEnum):
     SOURCE_UNREACHABLE = "source_unreachable"
     UNREADABLE_STATE = "unreadable_state"
     AMBIGUOUS = "ambiguous"
+    STATE_NOT_MIRRORED = "state_not_mirrored"
 
     @property
     def sentence(self) -> str:
@@ -42,4 +43,5 @@ _SENTENCES = {
     Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is too little: ask again later",
     Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version: `mmtool flow rebuild` makes it anew",
     Reason.AMBIGUOUS: "no target position can be proven: `--refine`, or name one with `mmtool groups import`",
+    Reason.STATE_NOT_MIRRORED: "the changelogs are not there under their own names: `--without-state` starts it empty",
 }

@@ -20,6 +20,7 @@ from mmtool.failover.proving import prove
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
+from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
@@ -33,6 +34,7 @@ from mmtool.insight.translation import (
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
+from mmtool.plan.applications import state_warnings, with_lost_state
 from mmtool.plan.drill import plan_drill, shadow_of, shadowed
 from mmtool.plan.drill_report import markdown
 from mmtool.plan.emergency import costs_of
@@ -103,8 +105,8 @@ class NoSeat:
         """Nothing to leave."""
 
 
-def rehearse(flow: FlowNow, selection: GroupSelection) -> DrillRehearsal:
-    """The plan for shadows of the selected groups; nothing is changed.
+def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = False) -> DrillRehearsal:
+    """The plan for shadows of the selected groups; nothing is changed. ``without_state`` as in a planned failover.
 
     Raises:
         RefusedError: No group is selected, or stored state cannot be read.
@@ -121,9 +123,15 @@ def rehearse(flow: FlowNow, selection: GroupSelection) -> DrillRehearsal:
     plans = plan_groups(flow, shadows, _RULES)
     plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]
     settings, identity = flow.clusters.settings, flow.identity
-    plan = plan_drill(operation_id, names_of(settings), plans, groups)
-    warnings = (*selection_warnings(selected), *metadata_warnings(flow, groups, Direction.FORWARD))
-    return DrillRehearsal(settings, identity.source_id, identity.target_id, plan, warnings, flow=flow)
+    state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
+    plan = plan_drill(operation_id, names, plans, groups, state)
+    warnings = (
+        *selection_warnings(selected),
+        *metadata_warnings(flow, groups, Direction.FORWARD),
+        *state_warnings(state, names.target),
+    )
+    ids = identity.source_id, identity.target_id
+    return DrillRehearsal(settings, *ids, plan, warnings, state=state, flow=flow)
 
 
 def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
@@ -197,7 +205,8 @@ class _Steps:
         groups = read_groups(self.flow, names, Direction.FORWARD)
         refuse(name_guards(groups, self.rehearsal.names.target))
         self.shadows = _shadows(groups, self.rehearsal.plan.operation_id)
-        topics = {place.topic for shadow in self.shadows for place in shadow.commits}
+        consumed = {place.topic for shadow in self.shadows for place in shadow.commits}
+        topics = consumed | set(self.rehearsal.plan.state)
         self.until = drain_goal(self.shadows, log_ends(self.flow, topics))
         self.lag_before = short_of(self.flow, self.until)
 
@@ -213,7 +222,8 @@ class _Steps:
         topics = topics_of(self.shadows)
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
-        self.landing.plans = tuple(plans)
+        state = self.rehearsal.state
+        self.landing.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
         self.landing.figures = replace(
             self.landing.figures, rpo_records=missing, reread_records=reread_of(self.landing.plans)
         )
@@ -324,4 +334,5 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
 
 
 def _prove(steps: _Steps) -> None:
-    prove(steps.flow, steps.landing.plans, steps.partitions)
+    ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
+    prove(steps.flow, [*steps.landing.plans, *ends], steps.partitions)

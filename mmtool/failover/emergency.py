@@ -19,11 +19,14 @@ from mmtool.failover.planned import Ended
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.seen import seen_of_target
 from mmtool.failover.states import START
+from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_alone import identity_on_target, look_at_target
+from mmtool.plan.applications import state_warnings
 from mmtool.plan.commit_metadata import position_map_warnings
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.state_lag import state_lags
 from mmtool.plan.steps import StepName, topics_of
 from mmtool.plan.units import dependencies
 from mmtool.translation.known import UNKNOWN
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from mmtool.insight.target_alone import TargetNow, TargetSide
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.state_lag import StateLag
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +51,20 @@ class EmergencyRehearsal(SavableRehearsal):
         identity: The flow, as far as its topics' names go.
         unknowns: Where groups go on in partitions that nobody knows their position of.
         left: Topics that had failed over already.
+        lags: How far the state of Kafka Streams applications is from their offsets.
     """
 
     side: TargetSide = field(kw_only=True)
     identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
     left: frozenset[str] = field(kw_only=True)
+    lags: tuple[StateLag, ...] = field(default=(), kw_only=True)
 
     @property
     def at_risk(self) -> bool:
-        """Whether records may be lost, so that somebody has to accept it."""
+        """Whether records or state may be lost, so that somebody has to accept it."""
         lost = costs_of(self.plan).lost
-        return self.moves and (lost is UNKNOWN or lost > 0)
+        return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.lags))
 
 
 def rehearse(
@@ -67,8 +73,16 @@ def rehearse(
     unknowns: Unknowns = Unknowns.LEAVE,
     *,
     operation_id: str | None = None,
+    without_state: bool = False,
 ) -> EmergencyRehearsal:
     """The plan for the selected groups, from what the target says now; nothing is changed.
+
+    Args:
+        side: The flow.
+        selection: Which groups.
+        unknowns: Where groups go on in partitions that nobody knows their position of.
+        operation_id: Of an operation that has its name already.
+        without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
         RefusedError: No group is selected, or stored state cannot be read.
@@ -81,10 +95,18 @@ def rehearse(
             remedy="see -g, --groups and groups.exclude; groups without checkpoints are unknown to the target",
         )
     names = names_of(side.settings)
-    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns)
+    state = app_state_on_target(now, without=without_state)
+    lags = tuple(state_lags(state, now.facts, now.seen_ms))
+    plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state)
     plan = with_hooks(plan, side.settings.hooks)
     maps = position_map_warnings(now.facts.groups, names.source, names.target)
-    warnings = (*now.warnings, *maps, *told_before(plan, names, now.facts.silent_seconds))
+    warnings = (
+        *now.warnings,
+        *maps,
+        *state_warnings(state, names.target),
+        *(lag.sentence(names) for lag in lags),
+    )
+    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
@@ -98,6 +120,8 @@ def rehearse(
         identity=now.identity,
         unknowns=unknowns,
         left=frozenset(now.control.failed_over),
+        state=state,
+        lags=lags,
         seen=seen_of_target(now, plan.groups),
     )
 
@@ -149,7 +173,8 @@ class EmergencySteps:
         self.landing.giving_way()
 
     def mark(self) -> None:
-        self.marking.mark(topics_of(self.rehearsal.plan.groups))
+        plan = self.rehearsal.plan
+        self.marking.mark([*topics_of(plan.groups), *plan.state])
 
     def _marks(self) -> Mapping[str, FailedOverRecord]:
         _, control = identity_on_target(self.rehearsal.side)
@@ -157,9 +182,13 @@ class EmergencySteps:
 
     def translate(self) -> None:
         """Again, behind the marks: a mirror that is still alive may have brought more until then."""
-        names = self.rehearsal.names
+        rehearsal = self.rehearsal
         plan = plan_emergency(
-            self.rehearsal.plan.operation_id, names, self._look().facts, self.rehearsal.unknowns
+            rehearsal.plan.operation_id,
+            rehearsal.names,
+            self._look().facts,
+            rehearsal.unknowns,
+            rehearsal.state,
         )
         refuse(plan.guards)
         self.landing.plans, self.landing.risks = plan.groups, plan.risks

@@ -18,24 +18,29 @@ from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking, release
 from mmtool.failover.planned import Ended
+from mmtool.failover.proving import prove
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.salvaging import Salvage, refuse_topic
 from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
 from mmtool.failover.tail_file import default_name, export_tail, read_export
+from mmtool.insight.applications import app_state_back, as_groups
+from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends
 from mmtool.insight.translation import (
     look,
     metadata_warnings,
+    plans_by,
     read_groups,
     selected_groups,
     selection_warnings,
 )
+from mmtool.plan.applications import state_warnings
 from mmtool.plan.diverged import TO_FILE, Replay
 from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
 from mmtool.plan.homecoming import plan_failback
-from mmtool.plan.offsets import Direction, ever_ran
+from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.replaying import replay_guards
 from mmtool.plan.steps import Names, StepName
 from mmtool.plan.words import few
@@ -57,9 +62,10 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.diverged import Diverged
     from mmtool.plan.failover import FailoverPlan
-    from mmtool.plan.group_facts import GroupFacts, GroupSelection
+    from mmtool.plan.group_facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.homecoming import Homecoming, HomeFacts
     from mmtool.plan.marks import FailedOverRecord
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +124,7 @@ def rehearse(
     *,
     operation_id: str | None = None,
     diverged: Diverged = TO_FILE,
+    without_state: bool = False,
 ) -> FailbackRehearsal:
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
 
@@ -126,18 +133,16 @@ def rehearse(
         selection: Which groups.
         operation_id: Of an operation that has its name already.
         diverged: What becomes of the diverged tail.
+        without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
         RefusedError: No group is selected, the topic for the tail cannot take it, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    selected = selected_groups(ways.flow, selection, Direction.REVERSE)
-    if not selected.known and not selected.unknown:
-        raise RefusedError(
-            "no group matches: there is nothing to bring home", remedy="see -g, --groups and groups.exclude"
-        )
+    selected = _selected(ways.flow, selection)
     groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
-    looked = HomeLook(ways, groups)
+    state = app_state_back(ways.flow, ways.back, selected.known, without=without_state)
+    looked = HomeLook(ways, groups, state)
     control = ways.flow.clusters.state.control(ways.flow.identity)
     if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
         raise _never_left(ways.flow.clusters.settings)
@@ -151,6 +156,7 @@ def rehearse(
     selection_said = (
         *selection_warnings(selected),
         *metadata_warnings(ways.flow, groups, Direction.REVERSE),
+        *state_warnings(state, settings.source.alias),
     )
     still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
@@ -163,6 +169,7 @@ def rehearse(
             *_warnings(tails, homecoming, facts, names_of(settings), still_mirrored),
             *at_home_already(homecoming.plan.groups, control.moved, names_of(settings)),
         ),
+        state=state,
         selection_said=selection_said,
         seen=seen_of_flow(ways.flow, groups, homecoming.plan.groups),
         ways=ways,
@@ -170,6 +177,15 @@ def rehearse(
         tails=tails,
         held=facts.topics,
     )
+
+
+def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
+    selected = selected_groups(flow, selection, Direction.REVERSE)
+    if not selected.known and not selected.unknown:
+        raise RefusedError(
+            "no group matches: there is nothing to bring home", remedy="see -g, --groups and groups.exclude"
+        )
+    return selected
 
 
 def _never_left(settings: FlowSettings) -> RefusedError:
@@ -329,7 +345,7 @@ class _Steps:
 
     def find(self) -> None:
         """Again, now that nothing moves away any more."""
-        self.rehearsal = replace(self.rehearsal, tails=HomeLook(self.both, self.groups).tails())
+        self.rehearsal = replace(self.rehearsal, tails=self._look().tails())
 
     def export(self) -> None:
         """To where it was asked to go."""
@@ -341,7 +357,7 @@ class _Steps:
 
     def _check_tail(self, tails: FoundTails) -> None:
         """As in the rehearsal, now that nothing moves away any more."""
-        look, plan = HomeLook(self.both, self.groups), self.rehearsal.plan
+        look, plan = self._look(), self.rehearsal.plan
         refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
         if plan.diverged == Replay():
             refuse(replay_guards(self.rehearsal.names, look.facts(tails), self.topics))
@@ -359,21 +375,30 @@ class _Steps:
         )
 
     def drain_back(self) -> None:
-        """All that the groups can have read away, and that was born there."""
-        back = self.both.back
+        """All that the groups can have read away and that was born there, and the state of applications."""
+        back, state = self.both.back, self.rehearsal.plan.state
         if back is not None:
-            names = {place.topic for group in self.groups for place in group.commits}
-            self._drain(back, names, self.groups)
+            names = {place.topic for group in self.groups for place in group.commits} | set(state)
+            until = self._drain(back, names, self.groups)
+            if readers := as_groups(until, state):
+                partitions = partition_facts(back, Direction.FORWARD)
+                prove(back, plans_by(back, readers, partitions, Rules(Direction.FORWARD)), partitions)
 
-    def _drain(self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]) -> None:
+    def _drain(
+        self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]
+    ) -> Mapping[TopicPartition, UpstreamOffset]:
         until = drain_goal(groups, log_ends(flow, topics))
         only = _only(flow.clusters.settings, {place.topic for place in until})
         bring_up(flow, until, self.drain_port, self.timeout_seconds, run=only)
+        return until
+
+    def _look(self) -> HomeLook:
+        return HomeLook(self.both, self.groups, self.rehearsal.state)
 
     def translate(self) -> None:
         """By both directions' runs, behind the tail that was exported."""
         rehearsal = self.rehearsal
-        facts = HomeLook(self.both, self.groups).facts(rehearsal.tails)
+        facts = self._look().facts(rehearsal.tails)
         plan = rehearsal.plan
         homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
         warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)

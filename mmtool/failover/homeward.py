@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.failover.failback import BothWays
+    from mmtool.plan.applications import AppState
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.homecoming import Homecoming
@@ -34,12 +35,12 @@ class HomeLook:
         topics: At home, of those that the groups read.
     """
 
-    def __init__(self, ways: BothWays, groups: list[GroupFacts]) -> None:
-        self._ways, self._groups = ways, groups
+    def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:
+        self._ways, self._groups, self._state = ways, groups, state
         self._going = {group.group for group in groups}
         self.mirrored = partition_facts(ways.flow, Direction.REVERSE, complete=True)
         places = {place for group in groups for place in group.commits}
-        self.topics = self._at_home({place.topic for place in places})
+        self.topics = self._at_home({place.topic for place in places} | set(state.moved))
 
     @property
     def taken(self) -> set[str]:
@@ -73,7 +74,15 @@ class HomeLook:
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))
         return HomeFacts(
-            tuple(self._groups), tuple(unknown), self.mirrored, born, found, one_name, topics, self.kept()
+            tuple(self._groups),
+            tuple(unknown),
+            self.mirrored,
+            born,
+            found,
+            one_name,
+            topics,
+            self.kept(),
+            self._state,
         )
 
 

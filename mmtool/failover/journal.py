@@ -161,6 +161,10 @@ class Journalist:
             body["fence"] = {"kind": plan.fence.kind, "watch_seconds": plan.fence.watch_seconds}
         if plan.diverged != TO_FILE:
             body["diverged"] = plan.diverged.words
+        if plan.state:
+            body["state"] = list(plan.state)
+        if plan.without_state:
+            body["without_state"] = True
         self._write(operation, (Kind.BEGAN, body))
 
     def intended(self, operation: Operation, step: Step) -> None:

@@ -114,7 +114,7 @@ def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
     """Topics that have failed over for it."""
     if other.mode is not Mode.EMERGENCY or other.last_ms < since_ms or not other.may(Event.ROLL_BACK):
         return ()
-    return topics_of(other.operation.plan.groups)
+    return [*topics_of(other.operation.plan.groups), *other.head.plan.state]
 
 
 def lifted(

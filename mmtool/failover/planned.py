@@ -21,18 +21,21 @@ from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_
 from mmtool.failover.rows import reread_of
 from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
+from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
+    plans_by,
     read_groups,
     refined_plans,
     selected_groups,
     selection_warnings,
     topics_of,
 )
+from mmtool.plan.applications import state_warnings, with_lost_state
 from mmtool.plan.failover import (
     Guard,
     active_guards,
@@ -88,8 +91,16 @@ def rehearse(
     *,
     operation_id: str | None = None,
     fence: FenceAsked | None = None,
+    without_state: bool = False,
 ) -> PlannedRehearsal:
     """The plan for the selected groups, from what both clusters say now; nothing is changed.
+
+    Args:
+        flow: Which flow.
+        selection: Which groups.
+        operation_id: Of an operation that has its name already.
+        fence: What keeps producers off the source.
+        without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
         RefusedError: No group is selected, or stored state cannot be read.
@@ -107,17 +118,19 @@ def rehearse(
     ]
     settings, identity = flow.clusters.settings, flow.identity
     fenced = NO_FENCE if fence is None else fence.plan(topics_to_fence(groups, flow.topics))
-    plan = plan_planned(operation_id or new_operation_id(), names_of(settings), groups, plans, fenced)
+    state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
+    plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state)
     plan = with_hooks(plan, settings.hooks)
     warnings = (
         *selection_warnings(selected),
         *metadata_warnings(flow, groups, Direction.FORWARD),
+        *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, selected.known),
         *(f"{told.sentence}{'; ' * bool(told.remedy)}{told.remedy}" for told in fenced.rules.warnings),
     )
     ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
-    return PlannedRehearsal(settings, *ids, plan, warnings, flow=flow, seen=seen, asked=fence)
+    return PlannedRehearsal(settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, asked=fence)
 
 
 def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
@@ -262,7 +275,8 @@ class _Steps:
         topics = topics_of(self.groups)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
-        self.landing.plans, reread = tuple(plans), reread_of(plans)
+        self.landing.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
+        reread = reread_of(plans)
         self.landing.figures = replace(self.landing.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
@@ -271,8 +285,10 @@ class _Steps:
             )
 
     def prove(self) -> None:
-        """What each group reads next is the same record on both sides."""
-        prove(self.flow, self.landing.plans, self.partitions)
+        """What each group reads next is the same record on both sides, and so is the last one of each state topic."""
+        readers = as_groups(self.until, self.rehearsal.plan.state)
+        ends = plans_by(self.flow, readers, self.partitions, _RULES)
+        prove(self.flow, [*self.landing.plans, *ends], self.partitions)
 
     def validate(self) -> None:
         """Every offset can be written, and the groups still stand where they stood."""
@@ -300,5 +316,6 @@ class _Steps:
         return read_groups(self.flow, names, Direction.FORWARD, stable=True)
 
     def _source_logs(self) -> dict[TopicPartition, SourceLog]:
-        """Of the topics that the groups consume; what is uncommitted is no record yet."""
-        return log_ends(self.flow, {place.topic for group in self.groups for place in group.commits})
+        """Of the topics that the groups consume, and of their state; what is uncommitted is no record yet."""
+        consumed = {place.topic for group in self.groups for place in group.commits}
+        return log_ends(self.flow, consumed | set(self.rehearsal.plan.state))

@@ -228,6 +228,8 @@ def _begun(entry: Entry) -> Recorded:
         released=released,
         fence=_fence_asked_for(body),
         diverged=diverged_of(body.get("diverged", TO_FILE.words)),
+        state=tuple(body.get("state", ())),
+        without_state=bool(body.get("without_state", False)),
     )
     source_id = body["source_id"]
     return Recorded(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.plan.applications import NO_STATE
 from mmtool.plan.failover import drain_cures
 from mmtool.plan.steps import Names
 from mmtool.translation.refusals import Reason
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
+    from mmtool.plan.applications import AppState
     from mmtool.plan.failover import FailoverPlan, Guard
     from mmtool.plan.fingerprint import Fingerprint
     from mmtool.translation.known import Unknown
@@ -28,6 +30,7 @@ class Rehearsal:
 
     Attributes:
         source_id: UNKNOWN where nobody has told it.
+        state: Of the Kafka Streams applications among the groups.
     """
 
     settings: FlowSettings
@@ -35,6 +38,7 @@ class Rehearsal:
     target_id: ClusterId
     plan: FailoverPlan
     warnings: tuple[str, ...] = ()
+    state: AppState = field(default=NO_STATE, kw_only=True)
 
     @property
     def names(self) -> Names:

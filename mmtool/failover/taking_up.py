@@ -287,7 +287,11 @@ def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tup
         if one.mode in _AWAY and one.may(Event.ROLL_BACK) and names & set(one.group_names)
     ]
     groups = {name: one.operation_id for one in led_away for name in one.group_names}
-    topics = {name: one.operation_id for one in led_away for name in topics_of(one.operation.plan.groups)}
+    topics = {
+        name: one.operation_id
+        for one in led_away
+        for name in (*topics_of(one.operation.plan.groups), *one.head.plan.state)
+    }
     return (
         *(
             FailedOverRecord(name, True, topics.get(name, ours), by, at_ms)

@@ -59,6 +59,7 @@ class TargetNow:
         facts: For the plan.
         topics: Of the target, by name.
         read_by: The topics of the source that each group the target was told of has committed in.
+        seen_ms: When the source's end of a partition was seen last, in ms since 1970.
         warnings: Sentences beside it.
     """
 
@@ -70,6 +71,7 @@ class TargetNow:
     facts: EmergencyFacts
     topics: Mapping[str, TopicFacts]
     read_by: Mapping[str, frozenset[str]]
+    seen_ms: Mapping[TopicPartition, int]
     warnings: tuple[str, ...] = ()
 
 
@@ -114,6 +116,7 @@ def look_at_target(
         facts,
         topics,
         {name: frozenset(place.topic for place in of) for name, of in held.checkpoints.items()},
+        _seen_ms(maps, control),
         tuple(_warnings(side, selected, held)),
     )
 
@@ -274,6 +277,15 @@ def _ends_seen(known: PartitionMap, position: PositionRecord | None) -> list[See
     if position is not None:
         seen.append(SeenOffset(UpstreamOffset(position.source_end), position.observed_ms))
     return seen
+
+
+def _seen_ms(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) -> dict[TopicPartition, int]:
+    found = {}
+    for place, known in maps.items():
+        seen = _ends_seen(known, control.positions.get((known.about.topic_id, known.about.partition)))
+        if seen:
+            found[place] = max(end.at_ms for end in seen)
+    return found
 
 
 def _lived_on(seen: Iterable[SeenOffset], control: ControlView) -> bool:

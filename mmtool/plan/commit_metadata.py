@@ -28,6 +28,8 @@ _RUN_LENGTHS = {ord("n"): 2, ord("e"): 4}
 _MOST_RECORDS = 100_000_000
 """More than an application holds between two commits; random text counts further."""
 _NAMED = 3
+_TIMED = 9
+"""Bytes of a version and a time."""
 
 
 def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
@@ -47,6 +49,15 @@ def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at
                 " records otherwise. Next: stop the consumers so that they finish what they hold (close with drain),"
                 " then move the group"
             )
+
+
+def is_of_streams(metadata: str) -> bool:
+    """Whether Kafka Streams wrote a commit's metadata: its version, the stream time, and from version 2 on more."""
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return (data[:1] == b"\x01" and len(data) == _TIMED) or (data[:1] == b"\x02" and len(data) > _TIMED)
 
 
 def is_position_map(metadata: str) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover import FailoverPlan, blocking_guards, name_guards
+from mmtool.plan.applications import NO_STATE, with_lost_state
+from mmtool.plan.failover import FailoverPlan, blocking_guards, name_guards, state_guards
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.steps import Mode, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mmtool.plan.applications import AppState
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.steps import Names
@@ -32,10 +34,27 @@ def shadowed(shadow: str) -> str:
 
 
 def plan_drill(
-    operation_id: str, names: Names, plans: Iterable[GroupPlan], groups: Iterable[GroupFacts] = ()
+    operation_id: str,
+    names: Names,
+    plans: Iterable[GroupPlan],
+    groups: Iterable[GroupFacts] = (),
+    state: AppState = NO_STATE,
 ) -> FailoverPlan:
     """The plan for shadows of ``groups``, with translations as far as the mirror goes."""
-    found = tuple(plans)
-    guards = (*name_guards(groups, names.target), *blocking_guards(found, after_drain=False))
-    steps = steps_of(Mode.DRILL, names, found)
-    return FailoverPlan(operation_id, Mode.DRILL, names.flow, found, steps, guards)
+    found = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
+    guards = (
+        *name_guards(groups, names.target),
+        *state_guards(state, names.target),
+        *blocking_guards(found, after_drain=False),
+    )
+    steps = steps_of(Mode.DRILL, names, found, state=state.moved)
+    return FailoverPlan(
+        operation_id,
+        Mode.DRILL,
+        names.flow,
+        found,
+        steps,
+        guards,
+        state=state.moved,
+        without_state=state.without,
+    )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
+from mmtool.plan.applications import NO_STATE, with_lost_state
+from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards, state_guards
 from mmtool.plan.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
 from mmtool.plan.risks import Risk
 from mmtool.plan.steps import Mode, steps_of
@@ -25,6 +26,7 @@ from mmtool.translation.refusals import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.plan.applications import AppState
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.plan.steps import Names
@@ -106,15 +108,21 @@ class Costs:
 
 
 def plan_emergency(
-    operation_id: str, names: Names, facts: EmergencyFacts, unknowns: Unknowns = Unknowns.LEAVE
+    operation_id: str,
+    names: Names,
+    facts: EmergencyFacts,
+    unknowns: Unknowns = Unknowns.LEAVE,
+    state: AppState = NO_STATE,
 ) -> FailoverPlan:
     """The plan for groups as the target knows them."""
     plans = [_group(group, facts, unknowns) for group in facts.groups]
     plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
+    plans = [with_lost_state(plan, state) for plan in plans]
     found = tuple(sorted(plans, key=lambda plan: plan.group))
     guards = (
         *_never_ran(facts, names),
         *active_guards(facts.groups, names),
+        *state_guards(state, names.target),
         *blocking_guards(found, after_drain=True),
     )
     risks = {
@@ -124,7 +132,15 @@ def plan_emergency(
         if verdict.source is not None and verdict.source in facts.partitions
     }
     return FailoverPlan(
-        operation_id, Mode.EMERGENCY, names.flow, found, steps_of(Mode.EMERGENCY, names, found), guards, risks
+        operation_id,
+        Mode.EMERGENCY,
+        names.flow,
+        found,
+        steps_of(Mode.EMERGENCY, names, found, state=state.moved),
+        guards,
+        risks,
+        state=state.moved,
+        without_state=state.without,
     )
 
 

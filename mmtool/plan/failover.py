@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.applications import NO_STATE, with_lost_state
 from mmtool.plan.diverged import TO_FILE, Diverged
 from mmtool.plan.fenced import NO_FENCE, Fence
 from mmtool.plan.group_facts import occupied
@@ -18,6 +19,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.plan.applications import AppState
     from mmtool.plan.group_facts import GroupFacts, GroupStanding
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.risks import Risk
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 KNOWN_AFTER_DRAIN = "known after drain"
 """The reason of a partition whose offset cannot be told before the mirror has caught up."""
+
+_SAID_OF_GROUPS = frozenset({Reason.ACTIVE_ON_TARGET, Reason.STATE_NOT_MIRRORED})
+"""Said once for a group, by a guard that names its members or its topics."""
 
 _CURED_BY_DRAIN = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR, Reason.PARTITION_MISSING})
 
@@ -53,6 +58,8 @@ class FailoverPlan:
         risks: By group and partition of the source, what moving costs besides; nothing where nothing is at risk.
         fence: What keeps producers off the source.
         diverged: What becomes of the diverged tail of a failback.
+        state: Changelogs and repartition topics of Kafka Streams applications that go along.
+        without_state: ``--without-state``: applications go also where their state does not.
     """
 
     operation_id: str
@@ -65,6 +72,8 @@ class FailoverPlan:
     released: tuple[str, ...] = ()
     fence: Fence = NO_FENCE
     diverged: Diverged = TO_FILE
+    state: tuple[str, ...] = ()
+    without_state: bool = False
 
     @property
     def executable(self) -> bool:
@@ -77,16 +86,28 @@ def plan_planned(
     groups: Iterable[GroupFacts],
     plans: Iterable[GroupPlan],
     fence: Fence = NO_FENCE,
+    state: AppState = NO_STATE,
 ) -> FailoverPlan:
     """The plan for groups as they stand, with translations as far as the mirror goes."""
-    facts, found = tuple(groups), tuple(plans)
+    facts, found = tuple(groups), tuple(with_lost_state(plan, state) for plan in plans)
     guards = (
         *active_guards(facts, names),
+        *state_guards(state, names.target),
         *blocking_guards(found, after_drain=False),
         *(Guard(guard.code, guard.sentence, guard.remedy) for guard in fence.rules.guards),
     )
-    steps = steps_of(Mode.PLANNED, names, found, fence=fence)
-    return FailoverPlan(operation_id, Mode.PLANNED, names.flow, found, steps, guards, fence=fence)
+    steps = steps_of(Mode.PLANNED, names, found, fence=fence, state=state.moved)
+    return FailoverPlan(
+        operation_id,
+        Mode.PLANNED,
+        names.flow,
+        found,
+        steps,
+        guards,
+        fence=fence,
+        state=state.moved,
+        without_state=state.without,
+    )
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:
@@ -103,6 +124,19 @@ def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ..
             if not group.here.idle
         ),
         *(_active(Reason.ACTIVE_ON_TARGET, group.group, names.target, group.there) for group in there),
+    )
+
+
+def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
+    """Applications that would start on ``cluster`` without their state, unless the operator has allowed that."""
+    return tuple(
+        Guard(
+            Reason.STATE_NOT_MIRRORED,
+            f"group {group} is a Kafka Streams application, and its state is not on {cluster}: {state.why_lost(group)}",
+            "mirror its changelogs under their own names (IdentityReplicationPolicy, and within `topics`), or add"
+            " --without-state: it then starts with empty state",
+        )
+        for group in (() if state.without else state.losing)
     )
 
 
@@ -127,7 +161,7 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
         for plan in plans
         for verdict in plan.blocking
         if verdict.refusal is not None
-        and verdict.refusal is not Reason.ACTIVE_ON_TARGET  # said once for the group, with its members
+        and verdict.refusal not in _SAID_OF_GROUPS
         and (after_drain or not drain_cures(verdict))
     )
 

@@ -19,6 +19,7 @@ OWN_GROUP_PREFIX = "mmtool."
 
 _NOBODY = frozenset({"Empty", "Dead"})
 _NAMED = 3
+_STREAMS_STAY = "Kafka Streams members stay until session.timeout.ms after a clean close"
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -41,6 +42,11 @@ class Member:
 
     client_id: str
     host: str
+
+    @property
+    def is_of_streams(self) -> bool:
+        """Whether the client id is one that Kafka Streams gives to its threads."""
+        return "-StreamThread-" in self.client_id
 
     def __str__(self) -> str:
         return f"{self.client_id} on {self.host.removeprefix('/')}"
@@ -71,7 +77,8 @@ class GroupStanding:
         if self.kind:
             return f"a {self.kind} group, which takes no offsets of consumers"
         who = few(self.members, _NAMED)
-        return f"{self.state}: {who}" if who else self.state
+        stay = f"; {_STREAMS_STAY}" if any(member.is_of_streams for member in self.members) else ""
+        return f"{self.state}: {who}{stay}" if who else self.state
 
 
 ABSENT = GroupStanding("Dead")

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.applications import NO_STATE, with_lost_state
 from mmtool.plan.diverged import TO_FILE, Diverged, Replay
-from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards
+from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards, state_guards
 from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.replaying import replay_guards, with_read_before
 from mmtool.plan.steps import Mode, Names, steps_of
@@ -24,6 +25,7 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
+    from mmtool.plan.applications import AppState
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
@@ -46,6 +48,7 @@ class HomeFacts:
         topics: Those at home, of the flow, that the groups read.
         kept: Those of them that groups which stay away read as well, and which groups: they stay failed over.
         one_name: Topics have one name on both sides: records of both are among each other.
+        state: Of the Kafka Streams applications among the groups.
     """
 
     groups: tuple[GroupFacts, ...]
@@ -56,6 +59,7 @@ class HomeFacts:
     one_name: bool
     topics: tuple[str, ...]
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    state: AppState = NO_STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +104,17 @@ def plan_failback(
     replayed = diverged == Replay()
     if replayed:
         plans = [with_read_before(plan, facts) for plan in plans]
+    plans = [with_lost_state(plan, facts.state) for plan in plans]
     found = tuple(sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
         *(replay_guards(names, facts, standing) if replayed else ()),
         *active_guards(facts.groups, turned),
+        *state_guards(facts.state, names.source),
         *blocking_guards(found, after_drain=False),
     )
-    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged)
+    moved = facts.state.moved
+    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=moved)
     released = tuple(topic for topic in facts.topics if topic not in facts.kept)
     plan = FailoverPlan(
         operation_id,
@@ -118,6 +125,8 @@ def plan_failback(
         guards,
         released=released,
         diverged=diverged,
+        state=moved,
+        without_state=facts.state.without,
     )
     return Homecoming(plan, passed, ahead)
 

@@ -140,6 +140,7 @@ def steps_of(
     held: tuple[str, ...] = (),
     fence: Fence = NO_FENCE,
     diverged: Diverged = TO_FILE,
+    state: tuple[str, ...] = (),
 ) -> tuple[Step, ...]:
     """The steps, with the numbers that are known when they are planned.
 
@@ -150,13 +151,14 @@ def steps_of(
         held: For a failback, the source's topics that are held meanwhile.
         fence: What keeps producers off the source.
         diverged: For a failback, what becomes of the diverged tail.
+        state: Changelogs and repartition topics of Kafka Streams applications that go along.
     """
     if mode is Mode.FAILBACK:
-        sentences = _going_home(names, plans, held) | _salvaging(names, held, diverged)
+        sentences = _going_home(names, plans, held, state) | _salvaging(names, held, diverged)
     elif mode is Mode.DRILL:
-        sentences = _drilling(names, plans)
+        sentences = _drilling(names, plans, state)
     else:
-        sentences = _going_away(mode, names, plans)
+        sentences = _going_away(mode, names, plans, state)
     sentences |= _fencing(names, plans, fence)
     return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
 
@@ -167,7 +169,9 @@ def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[S
     return dict(zip(_FENCING, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
 
 
-def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...]) -> dict[StepName, str]:
+def _going_home(
+    names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...], state: tuple[str, ...]
+) -> dict[StepName, str]:
     """Source and target are those of the flow: groups come back from its target to its source."""
     home, away = names.source, names.target
     groups = few([plan.group for plan in plans]) or "no group"
@@ -179,7 +183,10 @@ def _going_home(names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...
         StepName.DRAIN: f"mirror to {away} what {home} holds of those of {topics} that have not failed over",
         StepName.MARK: f"hold {topics}: nothing more of them is mirrored to {away} until groups are at home",
         StepName.FIND: f"find what {home} holds of {topics} that was never mirrored to {away}: the diverged tail",
-        StepName.DRAIN_BACK: f"bring home to {home} what was born on {away} and these groups read",
+        StepName.DRAIN_BACK: (
+            f"bring home to {home} what was born on {away} and these groups read"
+            + (f", and the state in {few(state)}" if state else "")
+        ),
         StepName.TRANSLATE: (
             f"translate {committed} committed offsets of {away} back, and place them after the diverged tail"
         ),
@@ -211,11 +218,13 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
     return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, the diverged tail included"}
 
 
-def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+def _going_away(
+    mode: Mode, names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
+) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
     stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
-    topics = few(topics_of(plans)) or "no topic"
+    topics = few(sorted({*topics_of(plans), *state})) or "no topic"
     planned = mode is Mode.PLANNED
     return {
         StepName.CHECK: (
@@ -240,6 +249,7 @@ def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[
         StepName.PROVE: (
             "compare the last record before each offset, and the first one after it:"
             f" the same on {names.source} and on {names.target}"
+            + (f"; and the last record of {few(state)}" if state else "")
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
         StepName.READ_BACK: f"read them back from {names.target} with another client",
@@ -248,11 +258,11 @@ def _going_away(mode: Mode, names: Names, plans: tuple[GroupPlan, ...]) -> dict[
     }
 
 
-def _drilling(names: Names, plans: tuple[GroupPlan, ...]) -> dict[StepName, str]:
+def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]) -> dict[StepName, str]:
     """A planned move of shadows: what is said of it is what is different."""
     shadows = few([plan.group for plan in plans]) or "no group"
     return {
-        **_going_away(Mode.PLANNED, names, plans),
+        **_going_away(Mode.PLANNED, names, plans, state),
         StepName.CHECK: f"look what the groups have committed on {names.source}, whether they are at work or not",
         StepName.WRITE: f"commit the offsets on {names.target} for shadows: {shadows}",
         StepName.READ: (

@@ -1,0 +1,144 @@
+"""A real Kafka Streams application, exactly once and with state, moves away and back with every count right."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+
+import pytest
+
+from mmtool.config import load_settings
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.mirror_flow import Owner
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.streams_app import counting_by_key
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+IDENTITY = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+KEYS, EACH = 5, 40
+PATIENCE_SECONDS = 60
+
+
+async def mirror(settings):
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    await owner.close()
+
+
+class Words:
+    """An application that counts words, and where it runs."""
+
+    def __init__(self, bench, folder):
+        self.bench, self.folder = bench, folder
+        self.name = f"words-{os.getpid()}"
+        self.input, self.output = f"{self.name}-in", f"{self.name}-out"
+        self.changelog, self.written = f"{self.name}-counts-changelog", 0
+        self.mirrored = f"{self.input}|{self.name}-.*-(changelog|repartition)"
+        back = {"target->source.enabled": "true", "target->source.topics": self.mirrored}
+        self.properties = bench.properties(self.mirrored, **IDENTITY, **back)
+        for side in ("source", "target"):
+            create_topic(self.at(side), self.output, 1)
+        create_topic(self.at("source"), self.input, 1)
+
+    def at(self, side):
+        return self.bench.fleet[side].bootstrap
+
+    def write(self, side):
+        load = Load(
+            self.input, KEYS * EACH, 1, 100, keys="cyclic", key_count=KEYS, first_sequence=self.written
+        )
+        produce(self.at(side), load)
+        self.written += KEYS * EACH
+
+    def run(self, side, while_running=lambda: None):
+        """Until it has counted what was written last; it has left the group afterwards."""
+        counted = len(read_topic(self.at(side), self.output)) + KEYS * EACH
+        with counting_by_key(
+            self.at(side), self.name, (self.input, self.output), self.folder / f"{side}-{self.written}"
+        ):
+            wait_until(
+                lambda: len(read_topic(self.at(side), self.output)) >= counted, "the counts", PATIENCE_SECONDS
+            )
+            while_running()
+        groups = groups_of(self.at(side))
+        wait_until(lambda: groups.describe([self.name])[self.name].idle, "an idle group", PATIENCE_SECONDS)
+
+    def ask_while_it_runs(self):
+        self.running = run_mmtool(self.folder / "running", *self.line("planned"))
+
+    def failover(self, folder, mode):
+        return run_mmtool(folder / mode, *self.line(mode), "--execute", "--yes")
+
+    def line(self, mode):
+        flow = ("-s", "source", "-t", "target", "-c", str(self.properties))
+        return ("failover", mode, *flow, "-g", self.name, "-o", "json")
+
+    def counts(self, side):
+        """The last count of each key."""
+        return {record.key: int(record.value) for record in read_topic(self.at(side), self.output)}
+
+    def expected(self, side):
+        """How often each key is there, of the topic that the application reads."""
+        return Counter(record.key for record in read_topic(self.at(side), self.input))
+
+
+@pytest.fixture(scope="module")
+def words(bench, tmp_path_factory):
+    """It has counted all of its input, which is mirrored; of its changelog nothing is."""
+    made = Words(bench, tmp_path_factory.mktemp("words"))
+    made.write("source")
+    asyncio.run(mirror(load_settings(made.properties, os.environ).one("source", "target")))
+    made.run("source", while_running=made.ask_while_it_runs)
+    return made
+
+
+def test_while_it_runs_it_is_told_that_its_members_stay_after_a_clean_close(words):
+    assert words.running.code == 3, words.running
+    assert f"group {words.name} is active on source" in words.running.stderr
+    assert "Kafka Streams members stay until session.timeout.ms" in words.running.stderr
+
+
+@pytest.mark.parametrize(
+    ("topics", "policy", "why"),
+    [
+        ("{name}-.*", {}, "(mirrored as source.{name}-counts-changelog)"),
+        ("{name}-in", IDENTITY, "{name}-counts-changelog (topics: not in {name}-in)"),
+    ],
+    ids=["renamed", "outside-topics"],
+)
+def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(
+    mmtool, words, bench, topics, policy, why
+):
+    properties = bench.properties(topics.format(name=words.name), **policy)
+    line = ("failover", "planned", "-c", properties, "-g", words.name, "-o", "json")
+    for answer in (mmtool(*line), mmtool(*line, "--execute", "--yes")):
+        (error,) = json.loads(answer.stdout)["errors"]
+        assert (answer.code, error["code"]) == (3, "state_not_mirrored"), answer
+        assert why.format(name=words.name) in error["message"]
+    allowed = mmtool(*line, "--without-state")
+    assert (allowed.code, "without its state" in allowed.stderr) == (0, True), allowed
+
+
+def test_after_a_planned_failover_every_count_goes_on(words, tmp_path):
+    """The input was there at the start of the drain, and nothing of the changelog."""
+    assert end_offsets(words.at("target"), words.changelog) == {}
+    answer = words.failover(tmp_path, "planned")
+    assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+    words.write("target")
+    words.run("target")
+    assert words.counts("target") == words.expected("target")
+
+
+def test_after_the_failback_every_count_goes_on(words, tmp_path):
+    """The last test of this file."""
+    answer = words.failover(tmp_path, "failback")
+    assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+    words.write("source")
+    words.run("source")
+    assert words.counts("source") == words.expected("source")

@@ -1,0 +1,203 @@
+"""The state of Kafka Streams applications on clusters in memory: it goes along, or the move is refused."""
+
+import base64
+import struct
+
+import pytest
+
+from mmtool.failover import drill, emergency, failback, planned
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import rehearsed_row
+from mmtool.plan.applications import internal_topics
+from mmtool.plan.group_facts import GroupSelection, Member
+from mmtool.testing.scene import Scene
+from mmtool.testing.there_and_back import ThereAndBack
+from mmtool.translation.types import TopicPartition
+
+APP = GroupSelection(("app",))
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+CHANGELOG = "app-counts-changelog"
+STREAM_TIME = base64.b64encode(b"\x02" + struct.pack(">qi", 1_700_000_000_000, 0)).decode()
+ALL = "east->west.topics = orders.*, app-.*\n"
+
+
+def made(directory, extra):
+    """``app`` has read all of ``orders``, which is mirrored; of its changelog, 9 records long, nothing is."""
+    scene = Scene(directory, extra)
+    scene.has("orders", 30)
+    scene.mirrored("orders", 0, [(0, 0, 30)], 30)
+    scene.source.add_topic(CHANGELOG, "id-changelog", 9)
+    if scene.settings.mirrors_topic(CHANGELOG):
+        scene.has(CHANGELOG, 9)
+    scene.commits("app", "orders", 30)
+    return scene
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """Names stay, and ``topics`` lets the changelog pass."""
+    return made(tmp_path, IDENTITY + ALL)
+
+
+LOSING = {
+    "renamed": (ALL, f"{CHANGELOG} (mirrored as east.{CHANGELOG})"),
+    "outside topics": (IDENTITY, f"{CHANGELOG} (topics: not in orders.*)"),
+}
+REHEARSALS = {"planned": planned.rehearse, "drill": drill.rehearse}
+
+
+def execute(scene, service, rehearsal):
+    ways, journalist = scene.ways(rehearsal)
+    return service.execute(rehearsal, scene, ways, journalist)
+
+
+def test_a_planned_failover_drains_the_changelog_as_well(scene):
+    ended = execute(scene, planned, planned.rehearse(scene.look(), APP))
+    assert ended.operation.error is None
+    assert scene.drained == [{TopicPartition("orders", 0): 30, TopicPartition(CHANGELOG, 0): 9}]
+
+
+def test_a_drill_drains_the_changelog_as_well(scene):
+    ended = execute(scene, drill, drill.rehearse(scene.look(), APP))
+    assert ended.operation.error is None
+    assert TopicPartition(CHANGELOG, 0) in scene.drained[0]
+
+
+def test_the_steps_name_the_changelog(scene):
+    said = {step.name: step.sentence for step in planned.rehearse(scene.look(), APP).plan.steps}
+    assert CHANGELOG in said["drain"]
+    assert CHANGELOG in said["prove_boundary"]
+
+
+def test_a_changelog_that_differs_on_the_target_is_refused_before_anything_is_written(scene):
+    for cluster, last in ((scene.source, "eight"), (scene.target, "other")):
+        scene.holds(cluster, "orders", [(29, "last")])
+        scene.holds(cluster, CHANGELOG, [(8, last)])
+    ended = execute(scene, planned, planned.rehearse(scene.look(), APP))
+    assert ended.operation.error.code == "boundary_differs"
+    assert CHANGELOG in ended.operation.error.message
+    assert scene.target.groups.committed == {}
+
+
+@pytest.mark.parametrize("way", LOSING)
+@pytest.mark.parametrize("mode", REHEARSALS)
+def test_state_that_does_not_go_along_is_refused_with_the_reason(tmp_path, mode, way):
+    extra, why = LOSING[way]
+    scene = made(tmp_path, extra)
+    rehearsal = REHEARSALS[mode](scene.look(), APP)
+    error = rehearsal.refusal
+    assert (error.exit_code, error.code) == (3, "state_not_mirrored")
+    assert f"group app is a Kafka Streams application, and its state is not on west: {why}" in error.message
+    assert "--without-state" in error.remedy
+    (group,) = rehearsed_row(rehearsal)["groups"]
+    reasons = {(row["topic"], row["partition"]): row["reason"] for row in group["partitions"]}
+    assert reasons[CHANGELOG, 0] == "state_not_mirrored"
+
+
+@pytest.mark.parametrize("way", LOSING)
+def test_without_state_it_moves_and_says_so(tmp_path, way):
+    scene = made(tmp_path, LOSING[way][0])
+    rehearsal = planned.rehearse(scene.look(), APP, without_state=True)
+    assert rehearsal.refusal is None
+    assert any(told.startswith("group app starts on west without its state") for told in rehearsal.warnings)
+    ended = execute(scene, planned, rehearsal)
+    assert ended.operation.error is None
+    (place,) = scene.target.groups.committed["app"]
+    assert place.topic == scene.settings.remote_topic("orders")
+
+
+def test_the_journal_keeps_what_goes_along_and_what_was_allowed(scene):
+    execute(scene, planned, planned.rehearse(scene.look(), APP, without_state=True))
+    (found,) = recorded(scene.journal.entries())
+    assert (found.head.plan.state, found.head.plan.without_state) == ((CHANGELOG,), True)
+
+
+def test_topics_of_a_group_with_a_longer_name_are_not_taken_for_its_own():
+    topics = [
+        CHANGELOG,
+        "app-two-counts-changelog",
+        "app-two-by-key-repartition",
+        "app-changelog",
+        "apps-x-changelog",
+    ]
+    assert internal_topics(["app"], topics, ["app", "app-two"]) == {"app": (CHANGELOG,)}
+    assert internal_topics(["app-two"], topics, ["app", "app-two"]) == {
+        "app-two": ("app-two-by-key-repartition", "app-two-counts-changelog")
+    }
+
+
+def test_who_is_active_is_told_that_streams_members_stay_after_a_clean_close(scene):
+    scene.source.groups.members["app"] = (Member("app-1f-StreamThread-1-consumer", "/10.0.0.7"),)
+    error = planned.rehearse(scene.look(), APP).refusal
+    assert error.code == "active_on_source"
+    assert "Kafka Streams members stay until session.timeout.ms after a clean close" in error.message
+
+
+# --- emergency --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lost(scene):
+    """East is away; west knows where ``app`` was, and six of the nine records of its changelog."""
+    scene.mirrored("orders", 0, [(0, 0, 30)], 30, source_end=30)
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 6)], 6, source_end=9)
+    scene.told("app", "orders", (30, 30), metadata=STREAM_TIME)
+    return scene
+
+
+def test_an_emergency_says_how_far_the_changelog_is_behind_and_asks_to_accept_that(lost):
+    rehearsal = emergency.rehearse(lost.side, APP)
+    assert rehearsal.refusal is None
+    assert rehearsal.at_risk
+    (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
+    assert f"{CHANGELOG} is up to 3 records behind what east was seen to hold" in told
+
+
+def test_an_emergency_says_by_how_much_a_whole_changelog_is_ahead_of_the_offsets(lost):
+    lost.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    rehearsal = emergency.rehearse(lost.side, APP)
+    assert not rehearsal.at_risk
+    (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
+    assert "holds all that east was seen to hold" in told
+    assert "the offsets" in told
+
+
+def test_an_emergency_marks_the_changelog_as_failed_over(lost):
+    rehearsal = emergency.rehearse(lost.side, APP)
+    ways, journalist = lost.ways(rehearsal)
+    ended = emergency.execute(rehearsal, ways, journalist)
+    assert ended.operation.error is None
+    assert lost.marks.failed_over == {"orders", CHANGELOG}
+
+
+def test_an_emergency_refuses_a_changelog_under_another_name(tmp_path):
+    scene = made(tmp_path, ALL)
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    scene.told("app", "orders", (30, 30))
+    error = emergency.rehearse(scene.side, APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert f"mirrored as east.{CHANGELOG}" in error.message
+    assert emergency.rehearse(scene.side, APP, without_state=True).refusal is None
+
+
+def test_an_emergency_refuses_an_application_of_whose_state_the_target_knows_nothing(tmp_path):
+    scene = made(tmp_path, IDENTITY)
+    scene.told("app", "orders", (30, 30), metadata=STREAM_TIME)
+    error = emergency.rehearse(scene.side, APP).refusal
+    assert error.code == "state_not_mirrored"
+    scene.told("app", "orders", (30, 30), metadata="host-1")
+    assert emergency.rehearse(scene.side, APP).refusal is None
+
+
+# --- failback ---------------------------------------------------------------------------------------------
+
+
+def test_a_failback_refuses_state_that_would_come_back_under_another_name(tmp_path):
+    scene = ThereAndBack(tmp_path)
+    scene.target.add_topic(CHANGELOG, "id-changelog-there", 4)
+    rehearsal = failback.rehearse(scene.both, APP)
+    assert rehearsal.refusal.code == "state_not_mirrored"
+    assert (
+        f"its state is not on east: {CHANGELOG} (mirrored as west.{CHANGELOG})" in rehearsal.refusal.message
+    )
+    assert failback.rehearse(scene.both, APP, without_state=True).refusal is None
