@@ -84,6 +84,8 @@ class Stretch:
         closed: Whether the next sync is of what was copied next, so that the commit's place is in it for certain.
         repeats: Whether a restart copied some of it again, so that the order is broken somewhere.
         repeated: How many records below the commit may be on the target again behind it.
+        from_sync: Whether the first offsets on both sides are those of a sync; else they are where the logs begin, and
+            records are told by their content alone.
     """
 
     upstream: range
@@ -91,11 +93,22 @@ class Stretch:
     closed: bool
     repeats: bool
     repeated: int
+    from_sync: bool = True
 
     @property
     def most(self) -> int:
         """How many records of the source are enough to be read: the target's part cannot hold copies of more."""
-        return len(self.downstream) + 1
+        return len(self.downstream) + 1 if self.from_sync else len(self.upstream)
+
+    @property
+    def longest(self) -> int:
+        """How many records of one side there can be, at most."""
+        return len(self.downstream) if self.from_sync else max(len(self.upstream), len(self.downstream))
+
+    @property
+    def everything(self) -> Bounded:
+        """The answer of a group that would read all of it."""
+        return Bounded(self.downstream.start, len(self.downstream) + self.repeated)
 
 
 def stretch_of(
@@ -129,6 +142,27 @@ def stretch_of(
     )
 
 
+def stretch_before(
+    known: SyncMap, commit: UpstreamOffset, *, source_start: int, target_start: int
+) -> Stretch | None:
+    """Where to look for the place of a commit that is below the first sync: from where both logs begin.
+
+    Returns:
+        None where no sync is left, or the commit is not below the first one.
+    """
+    if not known.copies or commit >= known.copies[0].upstream:
+        return None
+    first = known.copies[0]
+    return Stretch(
+        range(source_start, first.upstream + 1),
+        range(target_start, first.downstream + 1),
+        closed=True,
+        repeats=False,
+        repeated=known.repeated_below(commit, first.downstream),
+        from_sync=False,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Label:
     """A record on the target: of which records of the source (by their number) it is a copy, at least and at most."""
@@ -151,21 +185,26 @@ class Sides:
     source: list[Seen]
     target: list[Seen]
 
-    def place(self, commit: UpstreamOffset, told: Bounded) -> Placed:
-        """Where a group with this commit goes on: at or after where the syncs told.
+    def place(self, commit: UpstreamOffset, told: Bounded | None) -> Placed:
+        """Where a group with this commit goes on: at or after where the syncs told (None: nothing).
 
-        ``ambiguous`` when the sync's own records are not the same: it is about other logs than those that are there.
+        ``ambiguous`` when the sync's own records are not the same: it is about other logs than those that are there;
+        and where the syncs told nothing, and nothing proves that the first unread record, or one before it, was copied.
         """
         if self._contradict():
             return Placed(Refused(Reason.AMBIGUOUS), NO_PROOF)
+        if told is None:
+            return self._walk(commit, self.stretch.everything, Refused(Reason.AMBIGUOUS))
+        return self._walk(commit, told, told)
+
+    def _walk(self, commit: UpstreamOffset, told: Bounded, unproven: Bounded | Refused) -> Placed:
         unread = bisect_left(self.source, commit, key=_upstream)
         passed: _Label | None = None
         following: _Label | None = None
         certain = unsure = 0
         for record, label in self._labels():
             if following is not None:
-                # what a restart copied again may come from before the stretch: its content alone does not tell
-                unsure += self.stretch.repeats or (label is not None and label.least < unread)
+                unsure += self._may_be_read(label, unread)
             elif label is None:
                 unsure += record.offset >= told.offset
             elif label.most < unread:
@@ -173,11 +212,27 @@ class Sides:
                 passed, unsure = label, 0
             elif label.least >= unread:
                 following = label
-            else:
+            elif self._proves(passed, None, unread):
                 return self._placed(told, passed, told.reread_max - certain, None)
+            else:
+                break
+        if not self._proves(passed, following, unread):
+            return Placed(unproven, NO_PROOF)
         known = self.stretch.closed or following is not None
         missing = 0 if known else self._not_copied(commit, unread, passed)
         return self._placed(told, passed, unsure + self.stretch.repeated + missing, following)
+
+    def _may_be_read(self, label: _Label | None, unread: int) -> bool:
+        """Whether a record behind the answer may be one below the commit that a restart copied again."""
+        if self.stretch.repeats:  # it may come from before the stretch: its content alone does not tell
+            return True
+        return not self.stretch.from_sync if label is None else label.least < unread
+
+    def _proves(self, passed: _Label | None, following: _Label | None, unread: int) -> bool:
+        """Whether the mirror is known to hold what comes next for the group, as it does behind a sync."""
+        if self.stretch.from_sync or passed is not None:
+            return True
+        return following is not None and following.least == following.most == unread
 
     def _placed(self, told: Bounded, passed: _Label | None, again: int, following: _Label | None) -> Placed:
         offset = told.offset if passed is None else max(told.offset, passed.record.offset + 1)
@@ -207,6 +262,8 @@ class Sides:
             expected = record.offset + 1
             numbers = self._numbers[self._content(record)]
             first, end = bisect_left(numbers, floor), bisect_right(numbers, ceiling)
+            if not self.stretch.from_sync:
+                first, end = 0, len(numbers)
             if not end:
                 yield record, None
             elif first == end:  # nothing that comes next: it was copied again
@@ -221,7 +278,12 @@ class Sides:
         return bool(self.source) and self.source[0].offset == self.stretch.upstream.start
 
     def _contradict(self) -> bool:
-        if not self._has_sync or not self.target or self.target[0].offset != self.stretch.downstream.start:
+        if (
+            not self.stretch.from_sync
+            or not self._has_sync
+            or not self.target
+            or self.target[0].offset != self.stretch.downstream.start
+        ):
             return False
         return self._content(self.source[0]) != self._content(self.target[0])
 

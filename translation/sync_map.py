@@ -12,20 +12,27 @@ The later copies serve once they reach as far as the ones before: MM2 itself tru
 what was not copied again when MM2 or its source dies then. A target that was made anew shows as a downstream offset
 that is not above the one before: all that was told until then is about a log that is gone.
 
+One sync can come after later ones of its partition: of MM2's two threads that send, one takes a sync, and the other
+takes and sends the next ones before it (4.3.1). In the topic that looks like a target that was made anew.
+
 N  never skips: each surviving record at or after the commit is at or after the answer
 R  at most ``reread_max`` records below the commit are at or after the answer; an exact answer re-reads none
 M  monotone: a later commit never gets an earlier answer
 W  never worse than MM2: at or after what its `OffsetSyncStore` answers from the same topic, where that skips nothing
    and each restart's first record has a sync
+O  overtaken: a sync that goes back on the target leaves the syncs below it valid only where it lies between its two
+   neighbours on both sides with room for each record once, the next sync is not between it and the furthest one, and
+   it came within 10 minutes of the one before. Those that overtook it are left out: had the target's log been cut
+   there, they would be wrong. In any other case the log was made anew, and all syncs before are left out
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from dataclasses import dataclass, field
+from itertools import accumulate, chain, groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mmtool.translation.answers import (
     Answer,
@@ -116,7 +123,7 @@ class _Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncMap:
-    """One partition as MM2's topics tell of it.
+    """One partition as MM2's topics tell of it: syncs of one target log, ascending on the target (law O).
 
     Attributes:
         forward: Positions upstream to positions downstream, of syncs and checkpoints.
@@ -126,6 +133,9 @@ class SyncMap:
         told: The records that they are of, ascending.
         begun: Those that were copied, or had others before them copied, a second time; seldom any.
         first: The copy of the lowest record; None when no sync is left.
+        from_start: No sync is gone, and MM2 began at the source's beginning: what the target's log holds below the
+            first sync are the records below it. MM2 sends ten syncs at a time, for all partitions of a task: on a
+            busy one the first of a partition is seldom of its first record.
     """
 
     forward: _Stairs
@@ -134,6 +144,7 @@ class SyncMap:
     told: list[int]
     begun: list[_Copy]
     first: _Copy | None
+    from_start: bool = False
 
     @classmethod
     def of(
@@ -142,6 +153,7 @@ class SyncMap:
         checkpoints: Iterable[OffsetPair] = (),
         *,
         exactly_once: bool = False,
+        from_start: bool = False,
     ) -> SyncMap | None:
         """The map; None when nothing is known.
 
@@ -150,13 +162,14 @@ class SyncMap:
             checkpoints: Of any group, in any order.
             exactly_once: MM2 runs with ``exactly.once.source.support``: a restart copies nothing twice, and what lies
                 between the copies of a stretch are transaction markers.
+            from_start: The syncs are all that MM2 ever sent of the partition, and it began at the source's beginning.
         """
-        current, since_ms = _of_this_log(syncs)
-        copies = _copies(current, exactly_once=exactly_once)
+        log = _of_this_log(syncs, exactly_once=exactly_once)
+        copies = _copies(log, exactly_once=exactly_once)
         held = [
             (c.upstream, c.downstream)
             for c in checkpoints
-            if c.timestamp_ms >= since_ms and _adds(c, current)
+            if c.timestamp_ms >= log.since_ms and _adds(c, log.syncs)
         ]
         if not copies and not held:
             return None
@@ -169,6 +182,7 @@ class SyncMap:
             sorted({copy.upstream for copy in copies}),
             [copy for copy in copies if copy.begins],
             min(copies, default=None),
+            from_start and bool(copies) and not log.since_ms,
         )
 
     @property
@@ -219,14 +233,46 @@ class SyncMap:
 
 _place = attrgetter("downstream")
 
+_LATEST_MS: Final = 600_000
+"""How long after the sync before it an overtaken one may have been sent: moments, in truth. A target that is made anew
+by MM2 is so at its next look for topics, each 10 minutes."""
 
-def _copies(syncs: Sequence[OffsetPair], *, exactly_once: bool) -> list[_Copy]:
+
+@dataclass(slots=True)
+class _Log:
+    """What was told of the target's log of today.
+
+    Attributes:
+        syncs: Ascending on the target.
+        overtakers: Those that are left out, by the target offset of the sync that they overtook: how far MM2 had come
+            they tell all the same.
+        since_ms: Since when it is that log; 0: always.
+        highest: The furthest target offset of all.
+    """
+
+    syncs: list[OffsetPair] = field(default_factory=list)
+    overtakers: dict[int, list[OffsetPair]] = field(default_factory=dict)
+    since_ms: int = 0
+    highest: int = -1
+
+    def cut(self, at: int, downstream: int) -> None:
+        """Leave out the syncs from a number on: they overtook the one of this target offset."""
+        before = [self.overtakers.pop(place) for place in list(self.overtakers) if place >= downstream]
+        self.overtakers[downstream] = [*self.syncs[at:], *chain.from_iterable(before)]
+        del self.syncs[at:]
+
+    def add(self, sync: OffsetPair) -> None:
+        self.syncs.append(sync)
+        self.highest = max(self.highest, sync.downstream)
+
+
+def _copies(log: _Log, *, exactly_once: bool) -> list[_Copy]:
     """Without exactly-once each slot between two syncs holds a record, though maybe one that was copied again later."""
+    syncs = log.syncs
     ends, since = [0], [s.downstream + 1 for s in syncs]
-    ends += [
-        s.upstream + 1 if exactly_once else s.upstream + after.downstream - s.downstream
-        for s, after in pairwise(syncs)
-    ]
+    for sync, after in pairwise(syncs):
+        told = (sync, *log.overtakers.get(sync.downstream, ()))
+        ends.append(max(s.upstream + (1 if exactly_once else after.downstream - s.downstream) for s in told))
     reaches = accumulate(ends, max)
     furthest = list(accumulate((sync.upstream for sync in reversed(syncs)), max))[::-1]
     return [
@@ -246,17 +292,62 @@ def _adds(checkpoint: OffsetPair, syncs: Sequence[OffsetPair]) -> bool:
     return checkpoint.upstream <= first.upstream and checkpoint.downstream <= first.downstream
 
 
-def _of_this_log(syncs: Iterable[OffsetPair]) -> tuple[list[OffsetPair], int]:
-    """The syncs about the target's log of today, and since when it is that one (0: always)."""
-    current: list[OffsetPair] = []
-    since_ms = 0
-    for sync in syncs:
-        if current and sync[:2] == current[-1][:2]:
-            continue
-        if current and sync.downstream <= current[-1].downstream:
-            current, since_ms = [], sync.timestamp_ms
-        current.append(sync)
-    return current, since_ms
+class _Turn(NamedTuple):
+    """A sync that goes back on the target, and the syncs around it.
+
+    Attributes:
+        below, above: Its neighbours by target offset, among the syncs that were read before it.
+        previous, following: Its neighbours in the topic.
+        highest: The furthest target offset that was read before it.
+    """
+
+    sync: OffsetPair
+    below: OffsetPair | None
+    above: OffsetPair
+    previous: OffsetPair
+    following: OffsetPair | None
+    highest: int
+
+    def was_overtaken(self, *, exactly_once: bool) -> bool:
+        """Whether it is of the same log as its neighbours (law O); else the target's log was made anew."""
+        if self.below is None:
+            return False
+        in_order = _is_before(self.below, self.sync) and (
+            _is_before(self.sync, self.above) or self.sync[:2] == self.above[:2]
+        )
+        steps = (self.below, self.sync), (self.sync, self.above)
+        fits = all(exactly_once or _has_records_for(one, other) for one, other in steps)
+        goes_on = self.following is None or not (
+            self.sync.downstream < self.following.downstream <= self.highest
+        )
+        late_ms = self.sync.timestamp_ms - self.previous.timestamp_ms
+        return in_order and fits and goes_on and abs(late_ms) <= _LATEST_MS
+
+
+def _is_before(one: OffsetPair, other: OffsetPair) -> bool:
+    return one.upstream < other.upstream and one.downstream < other.downstream
+
+
+def _has_records_for(one: OffsetPair, other: OffsetPair) -> bool:
+    """Whether the target's offsets between two syncs can all be of records between them: each copied once."""
+    return other.downstream - one.downstream <= other.upstream - one.upstream
+
+
+def _of_this_log(syncs: Iterable[OffsetPair], *, exactly_once: bool) -> _Log:
+    told = [next(same) for _, same in groupby(syncs, key=lambda sync: sync[:2])]
+    log = _Log()
+    for index, sync in enumerate(told):
+        if sync.downstream <= log.highest:
+            at = bisect_left(log.syncs, sync.downstream, key=_place)
+            below = log.syncs[at - 1] if at else None
+            following = told[index + 1] if index + 1 < len(told) else None
+            turn = _Turn(sync, below, log.syncs[at], told[index - 1], following, log.highest)
+            if turn.was_overtaken(exactly_once=exactly_once):
+                log.cut(at, sync.downstream)
+            else:
+                log = _Log(since_ms=sync.timestamp_ms)
+        log.add(sync)
+    return log
 
 
 def translate_by_syncs(
@@ -277,7 +368,8 @@ def translate_by_syncs(
     Returns:
         A downstream offset, `Exact` where no record can be read again, else `Bounded`; or `Refused`: never_ran;
         beyond_source_end; partition_missing when the log is shorter than it is told; target_log_start_passed;
-        not_mirrored below the first record that was mirrored; ambiguous below the first sync that is left.
+        not_mirrored below the first record that was mirrored; ambiguous below the first sync that is left, unless
+        that is the first one that MM2 ever sent and the target holds all that was mirrored.
     """
     if known is None:
         return Refused(Reason.NEVER_RAN)
@@ -285,7 +377,7 @@ def translate_by_syncs(
         return Refused(Reason.BEYOND_SOURCE_END)
     answer = known.forward.up_to(commit)
     if answer is None:
-        return _before_the_first(known, target, source)
+        return _before_the_first(known, commit, target, source)
     if answer > target.log_end:
         return Refused(Reason.PARTITION_MISSING)
     if answer < target.log_start:
@@ -294,9 +386,13 @@ def translate_by_syncs(
     return Bounded(answer, reread) if reread else Exact(answer)
 
 
-def _before_the_first(known: SyncMap, target: TargetLog, source: SourceLog | Unknown) -> Answer:
-    """The group has read less than the first record that is told of, and nothing tells what came before that."""
+def _before_the_first(
+    known: SyncMap, commit: UpstreamOffset, target: TargetLog, source: SourceLog | Unknown
+) -> Answer:
+    """The group has read less than the first record that is told of, and no sync tells what came before that."""
     first = known.first
+    if known.from_start and target.log_start == 0 < known.copies[0].downstream < target.log_end:
+        return Bounded(0, known.copies[0].downstream + known.repeated_below(commit, 0))
     if first is None or target.log_start < first.downstream:
         return Refused(Reason.AMBIGUOUS)
     if target.log_start > first.downstream:

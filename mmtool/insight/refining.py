@@ -1,4 +1,4 @@
-"""Bounded answers made exact by the records of both logs (``--refine``), while the source is there to be read."""
+"""Bounded and ambiguous answers made exact by the records of both logs (``--refine``), while the source can be read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from mmtool.kafka.ports import LogPart
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Knowledge
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.lockstep import Placed, Sides, Stretch, stretch_of
+from mmtool.translation.lockstep import Placed, Sides, Stretch, stretch_before, stretch_of
+from mmtool.translation.refusals import Reason
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -28,9 +29,14 @@ class _Search:
     """One commit that is to be placed."""
 
     def __init__(
-        self, flow: FlowNow, facts: PartitionFacts, commit: int, told: Bounded, stretch: Stretch
+        self,
+        flow: FlowNow,
+        facts: PartitionFacts,
+        commit: UpstreamOffset,
+        told: Bounded | None,
+        stretch: Stretch,
     ) -> None:
-        self.facts, self.commit, self.told, self.stretch = facts, UpstreamOffset(commit), told, stretch
+        self.facts, self.commit, self.told, self.stretch = facts, commit, told, stretch
         known = flow.topics[facts.source.topic].topic_id
         self.here = LogPart(facts.source, known, stretch.upstream, stretch.most)
         there = flow.target_ids[facts.target.topic]
@@ -43,7 +49,7 @@ def refined(
     plans: Iterable[GroupPlan],
     warnings: list[str],
 ) -> dict[TopicPartition, PartitionFacts]:
-    """The same facts, with the places of commits that MM2's syncs told only within bounds.
+    """The same facts, with the places of commits that MM2's syncs told only within bounds, or not at all.
 
     Args:
         flow: Which flow.
@@ -57,11 +63,11 @@ def refined(
     searches = list(_searches(flow, partitions, plans))
     if not searches:
         return dict(partitions)
-    near = [search for search in searches if len(search.stretch.downstream) <= _LONGEST]
+    near = [search for search in searches if search.stretch.longest <= _LONGEST]
     if len(near) < len(searches):
         far = counted(len(searches) - len(near), "position")
         warnings.append(
-            f"{far} left bounded: more than {_LONGEST:,} records from the sync before to the one after"
+            f"{far} left unrefined: more than {_LONGEST:,} records from the sync before to the one after"
         )
     placed = _placed(flow, near, warnings)
     return {
@@ -80,18 +86,23 @@ def _searches(
         if verdict.knowledge is Knowledge.OFFSET_SYNCS
         and verdict.commit is not None
         and verdict.source is not None
-        and isinstance(verdict.answer, Bounded)
+        and (isinstance(verdict.answer, Bounded) or verdict.refusal is Reason.AMBIGUOUS)
     }
     # asked after the target's ends: of what is there by then no copy looks like a stranger's record
     ends = flow.clusters.source.bounds_each({place for place, _ in asked})
-    for (place, commit), told in asked.items():
-        facts = partitions[place]
+    for (place, offset), told in asked.items():
+        facts, commit = partitions[place], UpstreamOffset(offset)
         if facts.synced is None or facts.target_log is UNKNOWN or place not in ends:
             continue
-        end, there = ends[place].log_end, facts.target_log.log_end
-        stretch = stretch_of(facts.synced, UpstreamOffset(commit), told, source_end=end, target_end=there)
+        here, there, stretch = ends[place], facts.target_log, None
+        if isinstance(told, Bounded):
+            ends_at = {"source_end": here.log_end, "target_end": there.log_end}
+            stretch = stretch_of(facts.synced, commit, told, **ends_at)
+        if stretch is None:
+            begins_at = {"source_start": here.log_start, "target_start": there.log_start}
+            stretch = stretch_before(facts.synced, commit, **begins_at)
         if stretch is not None:
-            yield _Search(flow, facts, commit, told, stretch)
+            yield _Search(flow, facts, commit, told if isinstance(told, Bounded) else None, stretch)
 
 
 def _placed(

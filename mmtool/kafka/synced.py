@@ -37,15 +37,20 @@ class KafkaSynced:
     def synced(self) -> Synced:
         unreadable: Counter[str] = Counter()
         pairs: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
-        for sync, at_ms in self._syncs(unreadable):
+        from_start: dict[TopicPartition, bool] = {}
+        for sync, at_ms, none_is_gone in self._syncs(unreadable):
             pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
+            from_start.setdefault(sync.topic_partition, none_is_gone and self._flow.start == "earliest")
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
         records = _of_mm2(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
             at = self._on_source(last.topic_partition)
             held[at].append(OffsetPair(last.upstream, last.downstream, record.timestamp_ms))
         once = self._flow.mm2_exactly_once
-        found = {at: SyncMap.of(pairs[at], held[at], exactly_once=once) for at in {*pairs, *held}}
+        found = {
+            at: SyncMap.of(pairs[at], held[at], exactly_once=once, from_start=from_start.get(at, False))
+            for at in {*pairs, *held}
+        }
         return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
 
     def checkpoints(self) -> Held:
@@ -62,14 +67,17 @@ class KafkaSynced:
     def _checkpoints_topic(self) -> str:
         return self._flow.checkpoints_topic
 
-    def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int]]:
+    def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int, bool]]:
+        """Each with its time, and whether every record of the topic that came before it is still there."""
         cluster, topic = syncs_place(self._flow)
         if self._target_only and cluster is not self._flow.target:
             return
-        for record in _of_mm2(cluster, topic):
+        for number, record in enumerate(read_log(cluster, topic)):
+            if record.is_ours:
+                continue
             sync = decode_offset_sync(record.key, record.value)
             if isinstance(sync, OffsetSync):
-                yield sync, record.timestamp_ms
+                yield sync, record.timestamp_ms, record.offset == number
             else:
                 unreadable[topic] += 1
 

@@ -295,14 +295,24 @@ class FakeFlowState:
 
 @dataclass
 class FakeSynced:
-    """A `SyncedPort`: what MM2 has told, as pairs of offsets by partition of the source."""
+    """A `SyncedPort`: what MM2 has told, as pairs of offsets by partition of the source.
+
+    Attributes:
+        points: Of checkpoints, whichever group they are of.
+        from_start: As for `SyncMap`.
+    """
 
     syncs: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
+    points: dict[TopicPartition, list[OffsetPair]] = field(default_factory=dict)
+    from_start: bool = False
     held: dict[str, dict[TopicPartition, Told]] = field(default_factory=dict)
     unreadable: dict[str, int] = field(default_factory=dict)
 
     def synced(self) -> Synced:
-        found = {at: SyncMap.of(pairs) for at, pairs in self.syncs.items()}
+        found = {
+            at: SyncMap.of(pairs, self.points.get(at, ()), from_start=self.from_start)
+            for at, pairs in self.syncs.items()
+        }
         return Synced({at: known for at, known in found.items() if known is not None}, self.unreadable)
 
     def checkpoints(self) -> Held:

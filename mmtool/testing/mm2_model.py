@@ -6,12 +6,16 @@ Written from the rules in its source (MirrorSourceTask, OffsetSyncStore of 4.3),
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.translation.mm2_records import OffsetSync
 
 _SLOTS = 64
 MARKER = -1
@@ -25,6 +29,8 @@ class Copying:
     Attributes:
         tells_of_restarts: The first sync of a task is of its first record. It is seen to be of a later one where other
             partitions of the task hold all permits; what was copied again is then less than the room that it took.
+        overtaken: A sync that one of MM2's two threads has taken and not sent: those of the other thread are sent
+            before it. Never the first one of a task, see `tells_of_restarts`.
     """
 
     source: list[int]
@@ -36,12 +42,15 @@ class Copying:
     checkpoints: list[OffsetPair] = field(default_factory=list)
     next_record: int = 0
     now_ms: int = 0
+    overtaken: OffsetSync | None = None
+    _takes: bool = False
 
     def __post_init__(self) -> None:
         self.restart(0)
 
     def restart(self, back: int) -> None:
         """A new task that goes on some records before where the old one was, whose delayed syncs are lost."""
+        self.release()
         if not self.exactly_once:
             self.next_record = max(0, self.next_record - back)
         self._emitter = SyncEmitter(TopicPartition("t", 0), offset_lag_max=self.offset_lag_max)
@@ -77,8 +86,19 @@ class Copying:
         if self.exactly_once:
             self.target.append(MARKER)
 
+    def take(self) -> None:
+        """A thread takes the next sync that is due, and is slow to send it."""
+        self._takes = self.overtaken is None
+
+    def release(self) -> None:
+        """The slow thread sends the sync that it took."""
+        if self.overtaken is not None:
+            self._tell(self.overtaken)
+        self.overtaken, self._takes = None, False
+
     def lose_target(self) -> None:
         """The target topic is deleted and made anew; MM2 has a permit to tell of its first record (rule 4)."""
+        self.release()
         self.target.clear()
         self._is_new = True
 
@@ -93,9 +113,16 @@ class Copying:
 
     def _send(self) -> None:
         due = self._emitter.due()
-        if due is not None:
-            self.now_ms += 1
-            self.syncs.append(OffsetPair(due.upstream, due.downstream, self.now_ms))
+        if due is None:
+            return
+        if self._takes and not self._is_new:
+            self.overtaken, self._takes = due, False
+        else:
+            self._tell(due)
+
+    def _tell(self, sync: OffsetSync) -> None:
+        self.now_ms += 1
+        self.syncs.append(OffsetPair(sync.upstream, sync.downstream, self.now_ms))
 
 
 def mm2_store(syncs: list[OffsetPair]) -> list[OffsetPair]:
@@ -150,29 +177,39 @@ def _apart(newer: OffsetPair, older: OffsetPair, j: int) -> bool:
 
 
 @st.composite
-def copyings(draw: st.DrawFn, *, loses_target: bool = False, tells_of_restarts: bool = True) -> Copying:
+def copyings(
+    draw: st.DrawFn,
+    *,
+    loses_target: bool = False,
+    tells_of_restarts: bool = True,
+    races: bool = False,
+    restarts: bool = True,
+) -> Copying:
     """Histories of up to some hundred records: holes, restarts, transactions, busy moments, checkpoints.
 
     Args:
         draw: Hypothesis's.
         loses_target: The target topic is made anew once, and MM2 goes on where it was.
         tells_of_restarts: As for `Copying`; without it, sometimes.
+        races: Syncs overtake each other.
+        restarts: MM2 is restarted now and then.
     """
+    kinds = ["copy", "copy", "copy", "busy", "commit", "mark", "checkpoint"]
+    kinds += ["restart"] * restarts + ["take", "take", "release"] * races
     source, at = [], draw(st.integers(0, 5))
     for step in draw(st.lists(st.sampled_from([1, 1, 1, 1, 2, 3, 9]), min_size=30, max_size=120)):
         source.append(at)
         at += step
     lag, once = draw(st.sampled_from([0, 1, 4, 9])), draw(st.booleans())
     history = Copying(source, lag, once, tells_of_restarts or draw(st.booleans()))
-    _go_on(draw, history)
+    _go_on(draw, history, kinds)
     if loses_target:
         history.lose_target()
-        _go_on(draw, history)
+        _go_on(draw, history, kinds)
     return history
 
 
-def _go_on(draw: st.DrawFn, history: Copying) -> None:
-    kinds = ["copy", "copy", "copy", "busy", "restart", "commit", "mark", "checkpoint"]
+def _go_on(draw: st.DrawFn, history: Copying, kinds: list[str]) -> None:
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=4, max_size=25)):
         match kind:
             case "copy" | "busy":
@@ -183,5 +220,9 @@ def _go_on(draw: st.DrawFn, history: Copying) -> None:
                 history.commit()
             case "mark":
                 history.mark()
+            case "take":
+                history.take()
+            case "release":
+                history.release()
             case _:
                 history.checkpoint(draw(st.integers(0, history.source[-1] + 1)))

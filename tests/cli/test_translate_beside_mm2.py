@@ -7,6 +7,7 @@ import pytest
 from mmtool.errors import UnreachableError
 from mmtool.testing.scene import Scene
 from mmtool.translation.blocks import Gap
+from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 
@@ -92,13 +93,65 @@ def test_refined_where_a_sync_is_about_another_record_the_position_is_ambiguous(
     assert (row["exactness"], row["reason"]) == ("refused", "ambiguous")
 
 
+def test_a_sync_that_came_after_a_later_one_takes_no_answer_away(rows, mmtool, scene):
+    """MM2's race; refined, the walk begins at the last sync before the commit that nothing contradicts."""
+    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
+        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
+    scene.mirrored_by_mm2("orders", 0, 300, (0, 0), (101, 101), (299, 299), (202, 202))
+    scene.commits("app", "orders", 150)
+    scene.commits("late", "orders", 300)
+    assert rows("-g", "app")[0] == ("offset_syncs", 102, "bounded", 48)
+    assert rows("-g", "late")[0] == ("offset_syncs", 203, "bounded", 97)
+    assert rows("-g", "app", "--refine")[0] == ("records", 150, "exact", 0)
+    assert rows("-g", "late", "--refine")[0] == ("records", 300, "exact", 0)
+
+
+def test_refined_below_the_first_sync_the_walk_begins_where_the_logs_do(rows, scene):
+    """MM2 sends ten syncs at a time, and drops what it owes of others: the first may be of any record."""
+    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
+        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
+    scene.mirrored_by_mm2("orders", 0, 300, (202, 202))
+    scene.commits("app", "orders", 150)
+    assert rows(code=3)[0] == ("offset_syncs", None, "refused", None)
+    assert rows("--refine")[0] == ("records", 150, "exact", 0)
+
+
+def test_below_the_first_sync_that_mm2_ever_sent_a_group_begins_at_the_log_start(rows, scene):
+    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
+        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
+    scene.mirrored_by_mm2("orders", 0, 300, (202, 202))
+    scene.mm2.from_start = True
+    scene.commits("app", "orders", 150)
+    assert rows()[0] == ("offset_syncs", 0, "bounded", 202)
+    assert rows("--refine")[0] == ("records", 150, "exact", 0)
+
+
+def test_refined_where_a_checkpoint_tells_below_the_first_sync_the_walk_begins_where_the_logs_do(rows, scene):
+    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
+        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
+    scene.mirrored_by_mm2("orders", 0, 300, (202, 202))
+    scene.mm2.points[TopicPartition("orders", 0)] = [OffsetPair(100, 60, 0)]
+    scene.commits("app", "orders", 150)
+    assert rows()[0] == ("offset_syncs", 60, "bounded", 142)
+    assert rows("--refine")[0] == ("records", 150, "exact", 0)
+
+
+def test_refined_below_the_beginning_of_the_mirror_a_position_stays_ambiguous(rows, scene):
+    """MM2 began at record 100: nothing on the target is what the group comes to next."""
+    scene.holds(scene.source, "orders", [(n, f"{n}") for n in range(300)])
+    scene.holds(scene.target, "east.orders", [(n - 100, f"{n}") for n in range(100, 300)])
+    scene.mirrored_by_mm2("orders", 0, 200, (202, 102))
+    scene.commits("app", "orders", 50)
+    assert rows("--refine", code=3)[0] == ("records", None, "refused", None)
+
+
 def test_a_stretch_too_long_to_be_held_in_memory_is_left_bounded_and_said(mmtool, scene):
     scene.has("orders", 900_000, 300, 300)
     scene.mirrored_by_mm2("orders", 0, 900_000, (0, 0), (800_000, 800_000))
     scene.commits("app", "orders", 500_000)
     ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "-o", "json")
     assert (ended.rows[0]["exactness"], ended.rows[0]["reread_max"]) == ("bounded", 499_999)
-    assert "1 position left bounded: more than 200,000 records" in ended.stderr
+    assert "1 position left unrefined: more than 200,000 records" in ended.stderr
 
 
 @pytest.mark.parametrize("side", ["east", "west"])

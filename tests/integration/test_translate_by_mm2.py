@@ -150,8 +150,7 @@ def test_no_offset_gets_an_answer_before_the_one_of_mm2_s_store(mirrored):
         target = TargetLog(0, truth.target_end)
         for commit in range(truth.source_end + 1):
             answer, theirs = translate_by_syncs(maps[place], commit, target=target), mm2_answer(store, commit)
-            assert isinstance(answer, Refused) is (theirs is None)
-            assert theirs is None or answer.offset >= theirs
+            assert theirs is None or (not isinstance(answer, Refused) and answer.offset >= theirs)
 
 
 def test_where_compaction_took_records_from_both_logs_the_last_of_each_key_is_met(mirrored):

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from mmtool.testing.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_of
+from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_before, stretch_of
 from mmtool.translation.refusals import Reason
-from mmtool.translation.sync_map import SyncMap, translate_by_syncs
+from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_by_syncs
 from mmtool.translation.types import UpstreamOffset
 
 
@@ -56,7 +56,20 @@ class Mirror:
                     found.append((commit, told, self._placed(stretch, commit, told).answer))
         return found
 
-    def _placed(self, stretch: Stretch, commit: int, told: Bounded) -> Placed:
+    def answers_before(self, gone: int) -> list[tuple[int, Answer]]:
+        """The same of commits below the first sync that is left, where that many syncs are gone."""
+        known = SyncMap.of(self.history.syncs[gone:], exactly_once=self.history.exactly_once)
+        end, target = self.history.source[-1] + 1, TargetLog(0, len(self.history.target))
+        found = []
+        for commit in range(end + 1):
+            told = translate_by_syncs(known, commit, target=target)
+            if known is not None and told == Refused(Reason.AMBIGUOUS):
+                stretch = stretch_before(known, commit, source_start=0, target_start=0)
+                assert stretch is not None
+                found.append((commit, self._placed(stretch, commit, None).answer))
+        return found
+
+    def _placed(self, stretch: Stretch, commit: int, told: Bounded | None) -> Placed:
         source = [record for record in self.here if record.offset in stretch.upstream][: stretch.most]
         target = [record for record in self.there if record.offset in stretch.downstream]
         return Sides(stretch, source, target).place(commit, told)
@@ -109,6 +122,33 @@ def test_m_a_later_commit_never_gets_an_earlier_answer(mirror):
     assert all(before.offset <= after.offset for before, after in pairwise(placed))
 
 
+GONE = st.integers(1, 4)
+
+
+@given(mirrors(), GONE)
+def test_n_and_r_hold_below_the_first_sync_that_is_left(mirror, gone):
+    surviving = {record.offset for record in mirror.here}
+    for commit, answer in mirror.answers_before(gone):
+        if not isinstance(answer, Refused):
+            left = mirror.left(answer.offset)
+            assert {of for of in mirror.left(0) if of >= commit and of in surviving} <= set(left)
+            again = sum(of < commit for of in left)
+            assert again <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(mirrors(), GONE)
+def test_m_a_later_commit_never_gets_an_earlier_answer_below_the_first_sync(mirror, gone):
+    placed = [answer for _, answer in mirror.answers_before(gone) if not isinstance(answer, Refused)]
+    assert all(before.offset <= after.offset for before, after in pairwise(placed))
+
+
+@given(copyings(restarts=False), GONE)
+def test_where_no_records_look_alike_every_commit_below_the_first_sync_is_placed_exactly(history, gone):
+    contents = {at: number for number, at in enumerate(history.source)}
+    placed = Mirror(history, contents, frozenset(), frozenset()).answers_before(gone)
+    assert all(isinstance(answer, Exact) for _, answer in placed)
+
+
 @given(mirrors())
 def test_no_answer_is_before_or_wider_than_the_one_that_the_syncs_tell(mirror):
     for _, told, answer in mirror.answers():
@@ -159,3 +199,26 @@ def test_copies_of_what_is_gone_from_the_source_follow_from_their_neighbours():
 
 def test_a_sync_about_other_records_is_no_place_to_begin():
     assert placed(4, "abcdefgh", "xbcdefgh") == Refused(Reason.AMBIGUOUS)
+
+
+def placed_before(commit: int, source: str, target: str) -> Answer:
+    """From the beginning of both logs to a sync of the last record of each."""
+    known = SyncMap.of([OffsetPair(len(source) - 1, len(target) - 1, 0)])
+    sides = [
+        [Seen(at, content.encode(), UNKNOWN) for at, content in enumerate(log)] for log in (source, target)
+    ]
+    stretch = stretch_before(known, commit, source_start=0, target_start=0)
+    return Sides(stretch, *sides).place(UpstreamOffset(commit), None).answer
+
+
+def test_below_the_first_sync_the_records_tell_where_the_mirror_begins():
+    """MM2 began at record 4: a group that has read two records would skip two."""
+    assert placed_before(2, "abcdefgh", "efgh") == Refused(Reason.AMBIGUOUS)
+    assert placed_before(4, "abcdefgh", "efgh") == Exact(0)
+    assert placed_before(5, "abcdefgh", "efgh") == Exact(1)
+
+
+def test_below_the_first_sync_records_that_look_alike_prove_nothing():
+    assert placed_before(2, "aaaaaaah", "aaah") == Refused(Reason.AMBIGUOUS)
+    assert placed_before(2, "abaaaaah", "abaaaaah") == Refused(Reason.AMBIGUOUS)
+    assert placed_before(2, "bcdaaaah", "bcdaaaah") == Exact(2)

@@ -6,12 +6,15 @@ from itertools import pairwise, product
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from mmtool.testing.mm2_model import MARKER, Copying, copyings, mm2_answer, mm2_store
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_back_by_syncs, translate_by_syncs
+
+HISTORIES = st.booleans().flatmap(lambda races: copyings(tells_of_restarts=False, races=races))
 
 
 def map_of(history: Copying, *, checkpoints: bool = True) -> SyncMap | None:
@@ -33,27 +36,27 @@ def answers(history: Copying):
             yield commit, answer
 
 
-@given(copyings(tells_of_restarts=False))
+@given(HISTORIES)
 def test_n_every_copied_record_at_or_after_the_commit_is_at_or_after_the_answer(history):
     for commit, answer in answers(history):
         needed = {record for record in history.target if record >= commit}
         assert needed <= set(history.target[answer.offset :])
 
 
-@given(copyings(tells_of_restarts=False))
+@given(HISTORIES)
 def test_r_no_more_is_read_again_than_is_said(history):
     for commit, answer in answers(history):
         again = sum(MARKER < record < commit for record in history.target[answer.offset :])
         assert again <= (answer.reread_max if isinstance(answer, Bounded) else 0)
 
 
-@given(copyings(tells_of_restarts=False))
+@given(HISTORIES)
 def test_m_a_later_commit_never_gets_an_earlier_answer(history):
     for before, after in pairwise(answers(history)):
         assert before[1].offset <= after[1].offset or after[0] < before[0]
 
 
-@given(copyings())
+@given(st.booleans().flatmap(lambda races: copyings(races=races)))
 def test_w_no_answer_is_before_mm2_s_own(history):
     """Once MM2 has told how far it copied: until then it trusts a repetition that may never be completed."""
     history.commit()
@@ -67,7 +70,7 @@ def test_w_no_answer_is_before_mm2_s_own(history):
             assert answer.offset >= theirs
 
 
-@given(copyings(loses_target=True))
+@given(st.booleans().flatmap(lambda races: copyings(loses_target=True, races=races)))
 def test_n_holds_behind_a_target_that_was_made_anew_as_well(history):
     """Once MM2 has told of the new one: until then nothing but its length can show it."""
     assume(history.target and history.syncs)
@@ -78,7 +81,30 @@ def test_n_holds_behind_a_target_that_was_made_anew_as_well(history):
         assert needed <= set(history.target[answer.offset :])
 
 
-@given(copyings(tells_of_restarts=False))
+@given(copyings(races=True, restarts=False))
+def test_o_a_sync_that_later_ones_overtook_takes_no_answer_away(history):
+    """Every commit has one from the first synced record on."""
+    assume(history.syncs)
+    first = min(sync.upstream for sync in history.syncs)
+    answered = {commit for commit, _ in answers(history)}
+    assert answered >= {record for record in history.target if record >= first}
+
+
+@given(copyings(tells_of_restarts=False), st.integers(1, 4))
+def test_where_mm2_s_first_syncs_were_never_sent_a_group_below_them_begins_at_the_log_start(history, starved):
+    """MM2 began at the source's beginning, and no sync is gone."""
+    told = history.syncs[starved:]
+    assume(told)
+    known = SyncMap.of(told, exactly_once=history.exactly_once, from_start=True)
+    for commit in range(history.source[-1] + 3):
+        answer = translate_by_syncs(known, commit, target=target_of(history))
+        assert not isinstance(answer, Refused)
+        assert {of for of in history.target if of >= commit} <= set(history.target[answer.offset :])
+        again = sum(MARKER < of < commit for of in history.target[answer.offset :])
+        assert again <= (answer.reread_max if isinstance(answer, Bounded) else 0)
+
+
+@given(HISTORIES)
 def test_the_way_back_skips_nothing_and_reads_no_more_again_than_it_says(history):
     known, target = map_of(history), target_of(history)
     for commit in range(len(history.target) + 1):
@@ -240,3 +266,35 @@ def test_the_way_back_counts_what_a_restart_may_hide():
 )
 def test_the_way_back_refuses_what_it_cannot_prove(commit, source, said):
     assert back([pair(100, 50)], commit, source=source) == Refused(said)
+
+
+TEN_MINUTES = 600_000
+
+
+def test_a_sync_that_a_later_one_overtook_keeps_what_was_told_before_it():
+    """The one that overtook it counts no more: the target's log may have been cut, and MM2 have gone back."""
+    syncs = [pair(0, 0), pair(101, 101), pair(303, 303), pair(202, 202)]
+    assert by(syncs, 150) == Bounded(102, 48)
+    assert by(syncs, 303) == Bounded(203, 100)
+    assert by([*syncs, pair(404, 404)], 350) == Bounded(203, 147)
+    assert by([*syncs, pair(404, 404), pair(606, 606), pair(505, 505)], 450) == Bounded(405, 45)
+
+
+def test_a_sync_that_is_sent_once_more_keeps_what_was_told_before_it():
+    syncs = [pair(0, 0), pair(101, 101), pair(202, 202), pair(101, 101)]
+    assert by(syncs, 50) == Bounded(1, 49)
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ([pair(400, 150)], "it is further upstream than one that is further downstream"),
+        ([pair(180, 200)], "there is no room for 99 records between 101 and 180"),
+        ([pair(202, 202, TEN_MINUTES + 1)], "it comes too late"),
+        ([pair(202, 202), pair(250, 250)], "MM2 goes on from there, and not from 303"),
+        ([pair(202, 0)], "nothing is below it"),
+    ],
+)
+def test_a_sync_that_goes_back_otherwise_is_about_a_target_that_was_made_anew(told, why):
+    first = told[0].upstream
+    assert isinstance(by([pair(0, 0), pair(101, 101), pair(303, 303), *told], first - 1), Refused), why
