@@ -26,6 +26,7 @@ from mmtool.insight.progress_of import log_ends, short_of
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
+    plans_by,
     read_groups,
     refined_plans,
     selected_groups,

@@ -5,11 +5,8 @@ Both are the last place where a secret is plain text; what they return is handed
 
 from __future__ import annotations
 
-import os
 import re
 import ssl
-import sys
-import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +14,7 @@ from mmtool import __version__
 from mmtool.config.clientkeys import java_names, librdkafka_value
 from mmtool.config.redaction import HIDDEN
 from mmtool.errors import ConfigError
+from mmtool.kafka.key_files import pem_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -175,26 +173,14 @@ def _load_chain(context: ssl.SSLContext, security: Security) -> None:
     """OpenSSL reads chains from files only; gone when it has read them."""
     key_password = security.key_password.get_secret_value() if security.key_password else ""
     with ExitStack() as files:
-        certificate = _file_of(security.certificate, files)
-        key = _file_of(security.key, files)
+        certificate = _path_of(security.certificate, files)
+        key = _path_of(security.key, files)
         # a password is always given: without one OpenSSL would ask on the terminal
         context.load_cert_chain(certificate or "", key or certificate, password=key_password)
 
 
-def _file_of(pem: Pem | None, files: ExitStack) -> str | None:
-    """A path that leads to it: in memory on Linux, so that neither a full disk ends a flow nor a key touches one."""
-    if pem is None:
-        return None
-    octets = pem.text.get_secret_value().encode()
-    if sys.platform == "linux":
-        file = files.enter_context(os.fdopen(os.memfd_create("mmtool-pem"), "wb"))
-        path = f"/proc/self/fd/{file.fileno()}"
-    else:
-        file = files.enter_context(tempfile.NamedTemporaryFile(prefix="mmtool-"))  # noqa: SIM115  the stack closes it
-        path = file.name
-    file.write(octets)
-    file.flush()
-    return path
+def _path_of(pem: Pem | None, files: ExitStack) -> str | None:
+    return None if pem is None else files.enter_context(pem_path(pem.text.get_secret_value()))
 
 
 def _origins(security: Security) -> str:

@@ -1,0 +1,120 @@
+"""PEM text under a path, for OpenSSL's calls that read files only. The path is gone with the ``with`` block.
+
+On Linux the path leads to memory. Elsewhere it is a file that only this user may read; a process that is killed leaves
+it behind unlocked, and the next one removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UsageError
+from mmtool.folders import state_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SUFFIX = ".pem"
+
+
+@contextlib.contextmanager
+def pem_path(text: str) -> Iterator[str]:
+    """A path at which OpenSSL reads the text.
+
+    Raises:
+        UsageError: No folder can hold it.
+    """
+    remove_abandoned()
+    with contextlib.ExitStack() as ends:
+        path = _in_memory(text, ends) or _on_disk(text, ends)
+        yield path
+
+
+def remove_abandoned() -> None:
+    """Remove what killed processes left: a file that nobody holds locked."""
+    for folder in _folders():
+        if not _is_private(folder):
+            continue
+        for path in folder.glob(f"*{_SUFFIX}"):
+            with contextlib.suppress(OSError), path.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+
+
+def _in_memory(text: str, ends: contextlib.ExitStack) -> str | None:
+    """None where the system has no such memory, or where /proc does not lead to it."""
+    if sys.platform != "linux":
+        return None
+    try:
+        file = ends.enter_context(os.fdopen(os.memfd_create("mmtool-pem"), "wb"))
+        file.write(text.encode())
+        file.flush()
+        path = f"/proc/self/fd/{file.fileno()}"
+        os.stat(path)  # noqa: PTH116  a missing /proc is an error here and not at OpenSSL
+    except (OSError, AttributeError):
+        return None
+    return path
+
+
+def _on_disk(text: str, ends: contextlib.ExitStack) -> str:
+    folder = _private_folder()
+    while True:
+        path = folder / f"{secrets.token_hex(8)}{_SUFFIX}"
+        try:
+            number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            file = ends.enter_context(os.fdopen(number, "wb"))
+            ends.callback(path.unlink, missing_ok=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(text.encode())
+            file.flush()
+        except OSError as error:
+            raise UsageError(
+                f"the private key cannot be put into {folder} for OpenSSL: {error.strerror}",
+                remedy="free some space, or set XDG_STATE_HOME to another folder",
+            ) from error
+        if path.exists():  # else another process took it for abandoned before it was locked
+            return str(path)
+
+
+def _private_folder() -> Path:
+    """The first folder that is ours alone, made where it is missing.
+
+    Raises:
+        UsageError: There is none.
+    """
+    for folder in _folders():
+        with contextlib.suppress(OSError):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
+        if _is_private(folder) and os.access(folder, os.W_OK):
+            return folder
+    raise UsageError(
+        f"no folder of {', '.join(map(str, _folders()))} can be used; OpenSSL needs the key in a file",
+        remedy="set XDG_RUNTIME_DIR or XDG_STATE_HOME to a folder of this user",
+    )
+
+
+def _folders() -> list[Path]:
+    """Where key files may be; a Spark executor may have no home."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    found = [Path(runtime) / "mmtool-keys"] if runtime else []
+    with contextlib.suppress(RuntimeError):  # no home
+        found.append(state_root() / "keys")
+    return [*found, Path(tempfile.gettempdir()) / f"mmtool-keys-{os.getuid()}"]
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether it is a real folder of this user that nobody else may enter."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
