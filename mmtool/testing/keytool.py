@@ -27,7 +27,7 @@ class Keytool:
         Raises:
             AssertionError: It fails.
         """
-        command = [java_binary().with_name("keytool"), "-J-XX:TieredStopAtLevel=1", *map(str, arguments)]
+        command = [str(java_binary().with_name("keytool")), "-J-XX:TieredStopAtLevel=1", *map(str, arguments)]
         ran = subprocess.run(command, cwd=self.folder, check=False, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout
