@@ -35,6 +35,8 @@ def unsubstituted(key: str, raw: str) -> str:
         return ""
     is_login = key.endswith(_CREDENTIALS)
     found = {match.group(): match.group(1) for match in _BRACED.finditer(raw)}
+    if key == "clusters" and not found:  # an alias in angle brackets is refused as an alias, where a flow needs it
+        return ""
     if is_login:
         if not found and _is_template_login(raw):
             return "`<...>` is not substituted; `${env:NAME}` reads the environment"

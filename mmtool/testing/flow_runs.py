@@ -40,6 +40,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
     run = FlowRun.__new__(FlowRun)
     vars(run).update(
         flow=SimpleNamespace(settings=settings, source=None, identity=identity),
+        beside=(),
         owner="owner-1",
         warnings=[],
         is_away=False,
