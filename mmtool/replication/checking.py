@@ -10,6 +10,7 @@ from mmtool.plan.documents import State
 from mmtool.plan.identity import PRODUCERS_TOPIC
 from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import counted
+from mmtool.replication.name_changes import refuse_changed_names
 from mmtool.replication.origins import Origins
 from mmtool.threads import in_thread
 
@@ -43,14 +44,16 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
         )
 
 
-async def check_failed_over(flow: FlowContext, topics: MirrorTopics) -> None:
-    """Refuses a flow of which nothing is to be mirrored.
+async def check_stored(flow: FlowContext, topics: MirrorTopics) -> None:
+    """Refuses a flow of which nothing is to be mirrored, or of which a mirrored topic would get another name.
 
     Raises:
-        RefusedError: all of its topics have failed over, or its state cannot be read.
+        RefusedError: so it is, or the state of the flow cannot be read.
     """
     state = KafkaFlowState(flow.settings.target)
-    marks = (await in_thread(state.control, flow.identity)).failed_over
+    control = await in_thread(state.control, flow.identity)
+    marks = control.failed_over
+    refuse_changed_names(flow.settings, control.positions.values(), marks)
     if marks and (refusal := all_failed_over(flow.identity.name, await topics.matched(), marks)):
         raise refusal
 

@@ -18,7 +18,7 @@ from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.vanished import Stored
 from mmtool.replication.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.beginning import FirstSizes, Led, first_blocks
-from mmtool.replication.checking import check_failed_over, check_identity
+from mmtool.replication.checking import check_identity, check_stored
 from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
@@ -26,7 +26,6 @@ from mmtool.replication.limits import may_meet
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.lost_state import OwnTopics, own_topic_id
 from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
-from mmtool.replication.name_changes import refuse_changed_names
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.refusals import Refusals
 from mmtool.replication.standing import Place, Standing
@@ -114,12 +113,13 @@ class FlowRun:
 
         Raises:
             UsageError: an alias stands for another cluster by now, or the clusters for another alias.
-            RefusedError: the stored state cannot be read, or all of its topics have failed over.
+            RefusedError: the stored state cannot be read, all of its topics have failed over, or mirrored ones would
+                change their names.
             NotAuthorisedError: the source's register of producers must be read, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
         await check_identity(self.flow, self.warnings)
-        await check_failed_over(self.flow, self._topics)
+        await check_stored(self.flow, self._topics)
         await self._predecessor.check(say)
 
     async def mirrored_names(self) -> dict[str, str]:
@@ -177,8 +177,6 @@ class FlowRun:
         await self._predecessor.check_again()
         await self.take(in_doubt=in_doubt, to_mirror=True)
         await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
-        spared = self.watch.holds.failed_over
-        refuse_changed_names(self.flow.settings, self.standing.blocks.values(), spared)
         await self.refresh()
 
     async def renew_claims(self) -> None:

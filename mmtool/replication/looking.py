@@ -78,7 +78,7 @@ class TopicsLook:
         self._at = time.monotonic() + min(
             run.flow.settings.refresh_topics_interval_seconds for run in self.runs
         )
-        changed = False
+        changed, told = False, [run.view.refused for run in self.runs]
         try:
             for run in self.runs:
                 settings, again = run.flow.settings, run.name in self._unplanned
@@ -87,7 +87,7 @@ class TopicsLook:
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked
             raise
-        if changed:
+        if changed or told != [run.view.refused for run in self.runs]:
             self.warn()
         return changed
 

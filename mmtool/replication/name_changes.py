@@ -11,23 +11,25 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.translation.blocks import Block
+    from mmtool.plan.documents import PositionRecord
 
 _NAMED = 3
 
 
-def refuse_changed_names(flow: FlowSettings, blocks: Iterable[Block], spared: Container[str]) -> None:
+def refuse_changed_names(
+    flow: FlowSettings, positions: Iterable[PositionRecord], spared: Container[str]
+) -> None:
     """Refuses a flow of which a mirrored topic would get another name.
 
     Args:
         flow: Its settings now.
-        blocks: What is on record.
+        positions: What the flow has mirrored.
         spared: Topics that have failed over: they are not mirrored.
 
     Raises:
         RefusedError: both names of the first ones are in the message.
     """
-    on_record = {block.about.source_topic: block.about.target_topic for block in blocks}
+    on_record = {position.topic: position.target_topic for position in positions}
     changed = {
         topic: remote
         for topic, remote in sorted(on_record.items())

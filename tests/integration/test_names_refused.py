@@ -122,8 +122,9 @@ def test_an_alias_with_a_slash_works_from_the_check_to_the_undo_file(clusters, w
     assert run(*write_them).rows[0]["written"] is True
     assert groups_of(clusters["hub"].bootstrap).alter(group, {at: Commit(20)}) == {}
     assert [row["downstream_offset"] for row in run(*write_them).rows] == [20]
-    (undo,) = (tmp_path / "state" / "mmtool" / "undo").iterdir()
-    assert "-eu-2-" in undo.name
+    undo_files = [path.name for path in (tmp_path / "state" / "mmtool" / "undo").iterdir()]
+    assert undo_files
+    assert all("-eu-2-" in name for name in undo_files)
     assert {row["verdict"] for row in run("groups", "audit", "-g", group, "-o", "json").rows} == {"synced"}
     assert {row["target_topic"] for row in run("status", "-o", "json").rows} == {"eu-1.bills"}
     moved = run("failover", "planned", "-g", group, "--execute", "--yes", "-o", "json").rows

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.plan.topics import CreateTopic, GrowTopic, TopicFacts, meeting, not_the_same, plan_topics
+from mmtool.plan.topics import (
+    CreateTopic,
+    GrowTopic,
+    TopicFacts,
+    meeting,
+    not_the_same,
+    plan_topics,
+    taken_names,
+)
 from mmtool.replication.pump.presence import Presence, presence_of
 from mmtool.translation.types import TopicId
 
@@ -81,3 +89,9 @@ def test_a_topic_is_mirrored_on_only_where_it_is_the_same_or_may_begin_again(
 def test_a_topic_that_is_given_an_id_under_a_running_pump_is_still_there():
     assert presence_of("t", TopicMetadata("t", "id", 0, [])) is Presence.THERE
     assert presence_of("before", TopicMetadata("t", "id", 0, [])) is Presence.RECREATED
+
+
+def test_a_topic_whose_name_on_the_target_another_flow_uses_is_refused_with_that_flow():
+    found = taken_names(["x", "y"], "us.east.{}".format, {"us.east.x": "us->hub"})
+    assert list(found) == ["x"]
+    assert "x would be called us.east.x on the target, where us->hub mirrors another topic" in found["x"]

@@ -118,7 +118,7 @@ class Flow:
     def __init__(self, *, refresh_topics):
         settings = SimpleNamespace(refresh_topics=refresh_topics, refresh_topics_interval_seconds=600)
         self.flow = SimpleNamespace(settings=settings)
-        self.view = TopicsView(matched=1)
+        self.view = self.found = TopicsView(matched=1)
         self.warnings = []
         self.looks = 0
         self.is_away = self.wants_look = False
@@ -130,6 +130,7 @@ class Flow:
         await self.gate.wait()
         if self.fails and self.fails.pop(0):
             raise UnreachableError("a does not answer")
+        self.view = self.found
         return False
 
 
@@ -202,3 +203,16 @@ def test_a_look_that_was_cut_off_is_due_again():
         return before, after, await topics.look(), flow.looks
 
     assert asyncio.run(scene()) == (False, True, True, 2)
+
+
+def test_a_topic_that_is_refused_later_is_told_once_although_nothing_is_planned_anew():
+    async def scene():
+        flow, said = Flow(refresh_topics=True), []
+        flow.gate.set()
+        topics = TopicsLook([flow], said.append)
+        for refused in ({}, {"late": "its name is taken"}, {"late": "its name is taken"}):
+            flow.found = TopicsView(matched=1, refused=refused)
+            await topics.look()
+        return said
+
+    assert asyncio.run(scene()) == ["a->b: halted: its name is taken"]

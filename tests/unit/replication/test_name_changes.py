@@ -25,7 +25,7 @@ def flow(tmp_path):
 
 
 def on_record(**names):
-    return [SimpleNamespace(about=SimpleNamespace(source_topic=t, target_topic=r)) for t, r in names.items()]
+    return [SimpleNamespace(topic=t, target_topic=r) for t, r in names.items()]
 
 
 def test_the_message_has_both_names_and_the_line_that_keeps_the_old_ones(flow):

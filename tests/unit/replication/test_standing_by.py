@@ -9,7 +9,6 @@ import pytest
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.holds import Holds
 from mmtool.replication import flow_run
 from mmtool.replication.flow_run import FlowRun
 from mmtool.replication.taking_over import Predecessor
@@ -27,7 +26,6 @@ def standby(monkeypatch):
     """A flow whose questions for MM2 end one after the other as ``answers`` say; what it did is in ``did``."""
     monkeypatch.setattr(flow_run, "make_internal_topics", nothing)
     monkeypatch.setattr(flow_run, "refuse_lost_runs", nothing)
-    monkeypatch.setattr(flow_run, "refuse_changed_names", lambda *_: None)
     predecessor = Predecessor.__new__(Predecessor)
     predecessor.take_over, predecessor._again = False, None
     run = FlowRun.__new__(FlowRun)
@@ -42,10 +40,9 @@ def standby(monkeypatch):
         run.did.append("taken")
 
     predecessor._guard = SimpleNamespace(refuse=refuse)
-    run.flow, run._predecessor = SimpleNamespace(settings=None), predecessor
+    run.flow, run._predecessor = None, predecessor
     run.ownership = SimpleNamespace(acquire=nothing)
     run._positions, run.standing = {}, SimpleNamespace(blocks={})
-    run.watch = SimpleNamespace(holds=Holds())
     run.take, run.refresh = take, nothing
     return run
 
