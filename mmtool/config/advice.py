@@ -125,8 +125,10 @@ class _Adviser:
                 self.java_only.append(entry.key)
                 return
             if role is not None:
-                if property_name in CLIENT_KEYS:
+                if property_name in CLIENT_KEYS and ".cluster." not in name.removesuffix(property_name):
                     self._note_value(entry, role, property_name)
+                elif property_name in CLIENT_KEYS:
+                    self.no_effect.append(entry.key)  # MM2 takes security settings from there, and no others
                 return
 
     def _note_value(self, entry: Entry, role: Role, name: str) -> None:

@@ -67,6 +67,8 @@ def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
     with one_jvm():
         settings = _settings(scopes, report)
     report.keep_errors_of(_needed(settings.flows))
+    for silent in settings.without_heartbeats:
+        report.note(f"{silent}: no heartbeats are written for this pair until its settings can be used")
     report.raise_problems()
     return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)
 

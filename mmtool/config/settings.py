@@ -340,6 +340,14 @@ class Settings(_Frozen):
             if not flow.enabled and flow.emit_heartbeats and flow.name not in self.faults
         )
 
+    @property
+    def without_heartbeats(self) -> tuple[str, ...]:
+        """Ways back of enabled flows that would have heartbeats if their settings could be used."""
+        usable = (flow for flow in self.flows if flow.name not in self.faults)
+        back = {(flow.target.alias, flow.source.alias) for flow in usable}
+        pairs = (f for f in self.all_flows if not f.enabled and f.emit_heartbeats and f.name in self.faults)
+        return tuple(f.name for f in pairs if (f.source.alias, f.target.alias) in back)
+
     def one(self, source: str | None, target: str | None) -> FlowSettings:
         """The flow that ``-s`` and ``-t`` mean, for commands that work on one.
 

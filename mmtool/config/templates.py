@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
-_BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)\}")
+_BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)(?::?[-=?+][^}]*)?\}")
+"""With a shell's default as well, as in ``${NAME:-x}``."""
+
 _SHELL = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_WINDOWS = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")
 _TEMPLATE = re.compile(r"<\s*([A-Za-z][^<>\"']*)>|\{\{\s*([^{}\"']+)\}\}")
 _WHOLE_OPTION = re.compile(r"=\s*([\"']?)(?:<\s*[A-Za-z][^<>\"']*>|\{\{[^{}\"']+\}\})\1\s*(?=[\s;]|$)")
 
@@ -34,7 +37,7 @@ def unsubstituted(key: str, raw: str) -> str:
     if _OWN_SYNTAX.fullmatch(key):
         return ""
     is_login = key.endswith(_CREDENTIALS)
-    found = {match.group(): match.group(1) for match in _BRACED.finditer(raw)}
+    found = {f"${{{match.group(1)}}}": match.group(1) for match in _BRACED.finditer(raw)}
     if key == "clusters" and not found:  # an alias in angle brackets is refused as an alias, where a flow needs it
         return ""
     if is_login:
@@ -78,6 +81,7 @@ def _in_elements(raw: str, *, anywhere: bool) -> dict[str, str]:
         shell = _SHELL.finditer(word) if anywhere else filter(None, [_SHELL.match(word)])
         template = _TEMPLATE.finditer(word) if anywhere else filter(None, [_TEMPLATE.fullmatch(word)])
         found |= {match.group(): match.group(1) for match in shell}
+        found |= {match.group(): match.group(1) for match in _WINDOWS.finditer(word) if anywhere}
         found |= {match.group(): match.group(1) or match.group(2) for match in template}
     return found
 

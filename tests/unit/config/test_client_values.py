@@ -134,6 +134,7 @@ def test_what_java_refuses_is_refused_by_its_line(line, expected, load):
         "A.consumer.max.poll.interval.ms = 30000\nA.consumer.session.timeout.ms = 600000\n",
         "A.consumer.fetch.min.bytes = 0\nA.consumer.max.partition.fetch.bytes = 2147483647\n",
         "A.consumer.client.rack = r1\nB.producer.receive.buffer.bytes = -1\n",
+        "A->B.source.cluster.receive.buffer.bytes = -1\nA->B.producer.override.acks = 1\n",
     ],
 )
 def test_settings_that_never_reach_the_data_are_named_in_one_line_with_the_reason(lines, load):

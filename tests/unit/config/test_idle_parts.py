@@ -67,3 +67,9 @@ def test_a_global_fault_that_the_enabled_flow_overrides_is_a_warning(load):
     assert settings.flows[0].topics.include == ("orders",)
     with pytest.raises(ConfigError):
         settings.one("B", "A")
+
+
+def test_a_way_back_that_cannot_be_used_has_no_heartbeats_and_that_is_said(load):
+    settings = load("B->A.topics = ([\n", head=THERE)
+    assert "B->A" not in [pair.name for pair in settings.heartbeats_only]
+    assert any("B->A: no heartbeats are written" in warning for warning in settings.warnings)

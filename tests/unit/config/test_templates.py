@@ -15,6 +15,9 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
         ("A.bootstrap.servers", "$HOST:9092", "HOST"),
         ("A.bootstrap.servers", "a:1, b-$ZONE.example:9092", "ZONE"),
         ("A.bootstrap.servers", "<your-host>:9092", "your_host"),
+        ("A.bootstrap.servers", "${HOST:-localhost}:${PORT}", "HOST"),
+        ("A.bootstrap.servers", "%HOST%:9092", "HOST"),
+        ("A.sasl.password", "${PASSWORD:-canary}", "PASSWORD"),
         ("A.bootstrap.servers", "{{ source }}:9092", "source"),
         ("A.security.protocol", "${source_security_protocol}", "source_security_protocol"),
         ("A.sasl.mechanism", "<mechanism>", "mechanism"),
@@ -33,6 +36,7 @@ def test_text_that_was_not_replaced_names_the_way_to_write_it(key, value, variab
     said = unsubstituted(key, value)
     assert "not substituted; " in said
     assert f"`${{env:{variable}}}` reads the environment" in said
+    assert "canary" not in said
 
 
 @pytest.mark.parametrize(
@@ -61,6 +65,8 @@ def test_a_login_left_as_its_template_is_refused_without_quoting_it(key, value):
         ("mmtool.spark.conf.spark.eventLog.dir", "${spark.local.dir}/log"),
         ("A.sasl.password", "${env:PASSWORD}"),
         ("A.bootstrap.servers", "${file:/etc/a:servers}"),
+        ("A.bootstrap.servers", "${vault:secret/kafka:-servers}"),
+        ("A.bootstrap.servers", "[fe80::1%eth0]:9092"),
     ],
 )
 def test_text_that_may_stand_as_it_is_is_left_alone(key, value):

@@ -2,8 +2,10 @@
 
 import asyncio
 import errno
+import re
 import ssl
 import tempfile
+from pathlib import Path
 
 import pytest
 from aiokafka.client import AIOKafkaClient
@@ -11,6 +13,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
+import mmtool
 from mmtool import __version__
 from mmtool.config.redaction import RawProperties
 from mmtool.config.settings import ClusterSettings, Pem, Sasl, Security
@@ -152,3 +155,14 @@ def test_a_host_whose_disk_is_full_still_shows_its_certificate(securities, monke
         monkeypatch.setattr(tempfile, name, full)
     context = wire_options(cluster(securities[3]))["ssl_context"]
     assert context.cert_store_stats()["x509_ca"] == 1
+
+
+def test_no_librdkafka_client_of_a_users_settings_is_built_outside_the_error_mapping():
+    package = Path(mmtool.__file__).parent
+    files = [
+        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in {"lab", "testing"}
+    ]
+    built = re.compile(r"\b(?:AdminClient|Consumer|Producer)\(")
+    found = [str(path) for path in files if built.search(path.read_text())]
+    assert len(files) > 100
+    assert found == []
