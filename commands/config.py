@@ -53,6 +53,13 @@ def check(
         flows = loaded.settings.select(source, target)
         refuse_conflicts(loaded.settings.flows)
     except UsageError as error:
+        pairs = ", ".join(loaded.asks_for_heartbeats())
+        if pairs and not loaded.settings.flows and source is target is None:
+            emit(_found(loaded.findings, output), output)
+            talk(
+                f"{path} can be used, but enables no flow, only heartbeats of {pairs}: name a flow with -s and -t"
+            )
+            return 0
         emit(_found(loaded.findings, output, error), output)
         return error.exit_code
     emit(_found(loaded.findings, output), output)

@@ -19,6 +19,7 @@ from mmtool.config.clientkeys import (
 )
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.scopes import ROLES, part_of_key
+from mmtool.config.values import java_parse_boolean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -235,6 +236,11 @@ class _Adviser:
         return self.aliases[0] if self.aliases else "ALIAS"
 
     def _flow_name(self) -> str:
+        """The flow to write a key for: an enabled one, if there is any."""
+        for source, target in permutations(self.aliases, 2):
+            entry = self.scopes.entries.get(f"{source}->{target}.enabled")
+            if entry is not None and java_parse_boolean(entry.value.strip()):
+                return f"{source}->{target}"
         return "->".join(self.aliases[:2]) if len(self.aliases) > 1 else "S->T"
 
 

@@ -19,7 +19,7 @@ from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
 from mmtool.config.templates import holds_comment, looks_like_variable, unsubstituted
-from mmtool.config.values import parse_list
+from mmtool.config.values import java_parse_boolean, parse_list
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
 
@@ -51,6 +51,17 @@ class LoadedFile:
     settings: Settings
     scopes: Scopes
     findings: tuple[Finding, ...]
+
+    def asks_for_heartbeats(self) -> tuple[str, ...]:
+        """Pairs that the file does not enable and whose heartbeats it turns on by name: MM2 runs with these alone."""
+        entries = {
+            flow.name: self.scopes.entries.get(f"{flow.name}.emit.heartbeats.enabled") for flow in self._idle
+        }
+        return tuple(name for name, entry in entries.items() if entry is not None and _is_true(entry))
+
+    @property
+    def _idle(self) -> Iterable[FlowSettings]:
+        return (flow for flow in self.settings.all_flows if not flow.enabled)
 
 
 def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
@@ -161,6 +172,10 @@ def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
     elif not aliases or not all(aliases):
         report.expected(entry, "a comma list of cluster aliases, as A, B")
     return tuple(alias for alias in aliases if alias)
+
+
+def _is_true(entry: Entry) -> bool:
+    return java_parse_boolean(entry.value.strip())
 
 
 def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettings, ...]:

@@ -40,7 +40,7 @@ def check(mmtool, tmp_path):
                 errors[row["key"]] = row["message"]
             else:
                 warnings.setdefault(row["key"], []).append(row["message"])
-        assert len(document["errors"]) >= len(errors)
+        assert bool(document["errors"]) == (ended.code == 2)
         assert "changeit" not in ended.stdout + ended.stderr
         return Checked(ended.code, errors, warnings, ended.stderr)
 
@@ -137,6 +137,8 @@ def test_12_a_pair_that_is_none_and_an_escape_in_a_pattern_are_warned_of(check):
     honoured, escape = found.warnings["topics.blacklist"]
     assert "added to topics.exclude" in honoured
     assert r".*\replica holds a character that no name has" in escape
+    (misplaced,) = found.warnings["cloud.checkpoints.topic.replication.factor"]
+    assert "write source->cloud.checkpoints.topic.replication.factor" in misplaced
 
 
 def test_14_a_missing_login_is_refused_with_where_to_put_it(check):
@@ -171,6 +173,12 @@ def test_21_a_protocol_in_front_of_a_server_loads_and_a_comment_in_a_secret_is_s
         )
         assert f"{alias}.bootstrap.servers" not in found.warnings
     assert "added to topics.exclude" in found.warnings["topics.blacklist"][0]
+
+
+def test_21_a_file_that_has_mm2_send_heartbeats_alone_loads_and_says_that_no_flow_is_enabled(check):
+    found = check("21", edit=without_stores)
+    assert (found.code, found.errors) == (0, {})
+    assert "enables no flow, only heartbeats of source->target" in found.loaded
 
 
 def test_21_a_protocol_that_contradicts_is_said(check):

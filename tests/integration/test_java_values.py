@@ -6,7 +6,7 @@ import json
 import time
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
@@ -57,13 +57,24 @@ def beats(fleet):
     }
 
 
-def test_a_flow_runs_with_every_value_that_java_takes(fleet, bench, topic_name):
+def commit(bootstrap, group, topic, offset):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 2})
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    consumer.close()
+
+
+def rows_of(ended):
+    assert ended.code == 0, ended.stderr
+    return json.loads(ended.stdout)["data"]
+
+
+def test_a_flow_runs_with_every_value_that_java_takes(fleet, bench, topic_name, mmtool):
     topic, secret = topic_name("week"), topic_name("secret")
     source, target = fleet["source"].bootstrap, fleet["target"].bootstrap
     now_ms = int(time.time() * 1000)
     for name in (topic, secret):
         create_topic(source, name, 1)
-        producer = Producer({"bootstrap.servers": source})
+        producer = Producer({"bootstrap.servers": source, "log_level": 2})
         for days in (9, 8, 6, 0):
             producer.produce(name, str(days).encode(), partition=0, timestamp=now_ms - days * DAY_MS)
             producer.flush(10)
@@ -87,6 +98,14 @@ def test_a_flow_runs_with_every_value_that_java_takes(fleet, bench, topic_name):
     assert end_offsets(target, mirrored) == {0: 2}
     assert f"source.{secret}" not in topics_of(target)
     assert beats(fleet) == before
+    group = topic_name("readers")
+    commit(source, group, topic, 3)
+    (row,) = rows_of(mmtool("translate-offsets", "-c", properties, "-g", group, "-o", "json"))
+    assert (row["upstream_offset"], row["downstream_offset"], row["exactness"]) == (3, 1, "exact")
+    assert [
+        found["group"]
+        for found in rows_of(mmtool("groups", "audit", "-c", properties, "-g", group, "-o", "json"))
+    ]
 
 
 def test_status_works_through_a_protocol_and_extremes(fleet, bench, topic_name, mmtool):
