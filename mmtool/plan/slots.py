@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 LOST_SECONDS = 3.0
 """So long Spark may take to replace an executor before its tasks go elsewhere."""
-START_SECONDS = 10.0
-"""So long Spark may take to start a task where it has a slot for it."""
 SETTLE_SECONDS = 3.0
 """So long the number of slots stays the same before more tasks are planned: executors come one after the other."""
 
@@ -85,10 +83,8 @@ def _when_short(facts: SlotFacts) -> SlotDecision:
 
 
 def _patience(facts: SlotFacts) -> float:
-    """Where Spark cannot be asked, the silence by which a task is known to have no slot was patience enough."""
-    if facts.held is None:
-        return 0.0
-    return LOST_SECONDS if facts.held < facts.planned else START_SECONDS
+    """The silence by which a task is known to have no slot, where Spark does not say so, was patience enough."""
+    return LOST_SECONDS if facts.held is not None and facts.held < facts.planned else 0.0
 
 
 def _keep(facts: SlotFacts) -> SlotDecision:

@@ -153,6 +153,7 @@ class Round:
             await word.drop()
             await pace.drop()
             await slots.drop()
+            self.slots.end(self.runs)
         return self._outcome(job)
 
     def _outcome(self, job: asyncio.Task[list[ReportRow]]) -> list[ReportRow]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mmtool.replication.spark_rounds import Rounds
     from mmtool.replication.standing import Place
 
-_SILENT_SECONDS = 20.0  # pumps repeat where they stand every ten
+_SILENT_SECONDS = 15.0  # pumps repeat where they stand every ten
+_START_SECONDS = 30.0
 _AGAIN_SECONDS = 10.0
 _ABOUT = "slots"
 
@@ -77,6 +78,10 @@ class SlotWatch:
         self._free.forget()
         self._tell_tasks(len(tasks))
 
+    def end(self, runs: Sequence[FlowRun]) -> None:
+        """The round has ended: no task waits any more."""
+        self._mark(runs, ())
+
     def ends_round(self, runs: Sequence[FlowRun]) -> bool:
         """Looks once; whether the round is to end early, because the next one has fewer tasks, or more."""
         now, slots = self._clock(), self._slots()
@@ -106,7 +111,7 @@ class SlotWatch:
     def tell_none_yet(self, runs: Sequence[FlowRun]) -> bool:
         """Before the first round: says so if Spark has had no slot for long; whether it has none."""
         slots = self._slots()
-        is_late = not self._spark.tells_slots and self._clock() - self._made_at > _SILENT_SECONDS
+        is_late = not self._spark.tells_slots and self._clock() - self._made_at > _START_SECONDS
         if slots != 0 and not is_late:
             return False
         self.wanted = self._asked()
@@ -134,11 +139,11 @@ class SlotWatch:
         heard = {run.flow.identity.flow: run.watch.heard for run in runs}
         last = {task.index: max(self._began_at, _last_word(task, heard)) for task in self._tasks}
         longest = sorted(self._tasks, key=lambda task: last[task.index])
+        silent = [task for task in longest if now - last[task.index] > _SILENT_SECONDS]
         answer = self._spark.slots()
         if answer is not None and slots is not None:
-            lack = len(longest) - slots if answer.waiting is None else answer.waiting
-            return longest[: max(lack, 0)]
-        silent = [task for task in longest if now - last[task.index] > _SILENT_SECONDS]
+            lack = max(len(longest) - slots if answer.waiting is None else answer.waiting, 0)
+            return longest[:lack] if slots < len(longest) else silent[:lack]
         is_over = any(now - self._began_at > task.round_seconds for task in silent)
         if self._spark.tells_slots or is_over or len(silent) == len(longest):
             return []  # Spark does not answer, tasks have ended, or the target takes no positions

@@ -35,6 +35,7 @@ _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.ui.liveUpdate.period": "0",  # else a task that started counts as waiting until its executor's next word
     "spark.speculation": "false",
     "spark.task.maxFailures": str(_ATTEMPTS),
     "spark.python.worker.reuse": "true",

@@ -96,6 +96,20 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
         assert process.stop().code == _TERMINATED
 
 
+def test_spark_that_allocates_executors_dynamically_is_asked_for_those_that_a_round_wants(
+    fleet, tmp_path, cluster
+):
+    cluster.start_worker(), cluster.start_worker()
+    dynamic = {"enabled": "true", "shuffleTracking.enabled": "true", "minExecutors": "0", "maxExecutors": "2"}
+    asked = {f"mmtool.spark.conf.spark.dynamicAllocation.{key}": value for key, value in dynamic.items()}
+    asked["mmtool.spark.conf.spark.executor.cores"] = "1"
+    with _stage(fleet, tmp_path, cluster, "dynamic", **asked) as stage:
+        process = stage.start()
+        _wait_for_slots(stage, wanted=2, held=2)
+        _wait_until_copied(stage, _START_SECONDS)
+        assert process.stop().code == _TERMINATED
+
+
 def _states(mmtool, stage):
     rows = json.loads(mmtool("status", "-c", stage.properties, "-o", "json").stdout)["data"]
     return {(row["state"], row["reason"]) for row in rows}

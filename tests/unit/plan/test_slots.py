@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from mmtool.plan.slots import (
     LOST_SECONDS,
     SETTLE_SECONDS,
-    START_SECONDS,
     Change,
     SlotDecision,
     SlotFacts,
@@ -62,7 +61,7 @@ def test_what_was_packed_is_neither_packed_again_nor_spread_while_no_slot_is_fre
 
 @given(facts())
 def test_a_task_that_waits_while_another_runs_is_packed_once_patience_is_over(given_facts):
-    if 0 < given_facts.served < given_facts.planned and given_facts.short_seconds >= START_SECONDS:
+    if 0 < given_facts.served < given_facts.planned and given_facts.short_seconds >= LOST_SECONDS:
         assert decide_slots(given_facts).change is Change.PACK
 
 
@@ -71,8 +70,7 @@ def test_a_task_that_waits_while_another_runs_is_packed_once_patience_is_over(gi
     [
         (SlotFacts(4, 4, 3, 3, LOST_SECONDS), SlotDecision(Change.PACK, 3)),
         (SlotFacts(4, 4, 3, 3, LOST_SECONDS / 2), SlotDecision(Change.KEEP, 4)),
-        (SlotFacts(4, 4, 1, 4, LOST_SECONDS), SlotDecision(Change.KEEP, 4)),
-        (SlotFacts(4, 4, 1, 4, START_SECONDS), SlotDecision(Change.PACK, 1)),
+        (SlotFacts(4, 4, 1, 4, 0.0), SlotDecision(Change.PACK, 1)),
         (SlotFacts(4, 4, 1, 3, LOST_SECONDS), SlotDecision(Change.PACK, 3)),
         (SlotFacts(4, 4, 0, 0, 60.0), SlotDecision(Change.KEEP, 4)),
         (SlotFacts(4, 4, 3, None, 0.1), SlotDecision(Change.PACK, 3)),

@@ -82,7 +82,7 @@ def ran(job, *, lasts=600.0, replan=False, stop=False, runs=()):
             show=lambda: None,
             say=said.append,
             again=SimpleNamespace(due=lambda *_: False),
-            slots=SimpleNamespace(begin=lambda *_: None, ends_round=lambda _: False),
+            slots=SimpleNamespace(begin=lambda *_: None, end=lambda *_: None, ends_round=lambda _: False),
         )
         try:
             return await this.run([TaskAssignment(0, lasts, 1 << 20, ())])

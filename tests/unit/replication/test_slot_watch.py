@@ -131,6 +131,25 @@ def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_s
     assert driver.begin() == 3
 
 
+def test_a_task_that_is_heard_has_a_slot_though_spark_counts_it_among_those_that_wait():
+    """Spark's count is as old as its last look at the task."""
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.waiting = 2
+    assert not driver.passes(60, 0, 1)
+    assert (driver.run.slots.waiting, driver.said) == ((), [])
+
+
+def test_after_a_round_no_shard_waits():
+    driver = Driver(Spark(2))
+    driver.begin()
+    driver.spark.held = driver.spark.waiting = 1
+    driver.passes(1)
+    assert driver.run.slots.waiting
+    driver.slots.end([driver.run])
+    assert not driver.run.slots.waiting
+
+
 def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
     driver = Driver(Spark(2))
     driver.begin()
@@ -158,7 +177,7 @@ def test_a_spark_that_has_no_slot_at_the_start_is_said_and_every_shard_waits():
     ]
 
 
-@pytest.mark.parametrize(("seconds", "told"), [(15, False), (25, True)])
+@pytest.mark.parametrize(("seconds", "told"), [(25, False), (35, True)])
 def test_over_spark_connect_a_first_task_that_does_not_start_for_long_has_no_slot(seconds, told):
     driver = Driver(Spark(0, asked=2, tells_slots=False))
     driver.now += seconds
@@ -177,9 +196,9 @@ def test_where_others_use_the_slots_a_round_is_packed_once_and_not_spread_before
     driver.spark.fails = RuntimeError("the small task was cancelled")
     driver.begin()
     driver.spark.waiting = 1
-    assert driver.passes(15)
+    assert driver.passes(20, 0)
     assert driver.begin() == 1
-    assert not driver.passes(60)
+    assert not driver.passes(60, *range(_SHARDS))
     driver.spark.fails = None
     assert driver.passes(30)
 
@@ -187,8 +206,8 @@ def test_where_others_use_the_slots_a_round_is_packed_once_and_not_spread_before
 def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_slot():
     driver = Driver(Spark(0, asked=2, tells_slots=False))
     assert driver.begin() == 2
-    assert not driver.passes(15, 0)
-    assert driver.passes(10, 0)
+    assert not driver.passes(14, 0)
+    assert driver.passes(4, 0)
     assert driver.begin() == 1
     assert driver.said == [
         "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
