@@ -116,5 +116,6 @@ def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:
         return f"{said} and {one.given} on {target}: {why}"
     if one.is_unknown:
         return f"{said} and left out on {target}, whose brokers do not know it"
-    kept = f" ({one.kept})" if one.kept is not None else ""
-    return f"{said} and left at its default{kept} on {target}: {why}"
+    if one.kept is None:
+        return f"{said} and left out on {target}: {why}"
+    return f"{said} and stays {one.kept} on {target}: {why}"

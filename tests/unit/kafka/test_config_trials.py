@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mmtool.kafka.config_trials import apply_configs
-from mmtool.plan.config_refusals import adjustment_sentences, nearest_value
+from mmtool.plan.config_refusals import ConfigAdjustment, adjustment_sentences, nearest_value
 
 UNKNOWN = "Unknown topic config name: message.format.version"
 TOO_SMALL = "Invalid value 100000 for configuration segment.bytes: Value must be at least 1048576"
@@ -181,4 +183,12 @@ def test_each_config_is_named_with_its_topics_and_both_values():
     assert adjustment_sentences(result.adjustments, "A", "B") == [
         "topics x, y: message.format.version is 3.0-IV1 on A and left out on B, whose brokers do not know it",
         "topics x, y: segment.bytes is 100000 on A and 1048576 on B: Value must be at least 1048576",
+    ]
+
+
+def test_a_config_that_is_left_out_is_named_with_the_value_that_the_target_keeps():
+    refused = ConfigAdjustment("x", "compression.type", "lzma", None, "no lzma here", "producer")
+    assert adjustment_sentences([refused, replace(refused, name="preallocate", kept=None)], "A", "B") == [
+        "topic x: compression.type is lzma on A and stays producer on B: no lzma here",
+        "topic x: preallocate is lzma on A and left out on B: no lzma here",
     ]
