@@ -11,7 +11,7 @@ The flow has stopped and does not start meanwhile (its topics are marked ``faile
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
@@ -91,6 +91,11 @@ class FoundTails:
     def diverged_records(self) -> int:
         """How many records are in them."""
         return sum(found.tail.records for found in self.to_export)
+
+    def without(self, topics: Collection[str]) -> FoundTails:
+        """Those of other topics."""
+        left = tuple(found for found in self.partitions if found.place.topic not in topics)
+        return replace(self, partitions=left)
 
     def of(self, place: TopicPartition) -> FoundTail | None:
         """A partition of the source; None where it was not there when this was looked for."""

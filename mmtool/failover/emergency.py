@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mmtool.insight.target_alone import TargetNow, TargetSide
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.marks import FailedOverRecord
-    from mmtool.plan.state_lag import StateLag
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +50,18 @@ class EmergencyRehearsal(SavableRehearsal):
         identity: The flow, as far as its topics' names go.
         unknowns: Where groups go on in partitions that nobody knows their position of.
         left: Topics that had failed over already.
-        lags: How far the state of Kafka Streams applications is from their offsets.
     """
 
     side: TargetSide = field(kw_only=True)
     identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
     left: frozenset[str] = field(kw_only=True)
-    lags: tuple[StateLag, ...] = field(default=(), kw_only=True)
 
     @property
     def at_risk(self) -> bool:
         """Whether records or state may be lost, so that somebody has to accept it."""
         lost = costs_of(self.plan).lost
-        return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.lags))
+        return self.moves and (lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in self.plan.lags))
 
 
 def rehearse(
@@ -98,7 +95,7 @@ def rehearse(
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts, now.seen_ms))
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state)
-    plan = with_hooks(plan, side.settings.hooks)
+    plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
     maps = position_map_warnings(now.facts.groups, names.source, names.target)
     warnings = (
         *now.warnings,
@@ -121,7 +118,6 @@ def rehearse(
         unknowns=unknowns,
         left=frozenset(now.control.failed_over),
         state=state,
-        lags=lags,
         seen=seen_of_target(now, plan.groups),
     )
 
@@ -174,7 +170,7 @@ class EmergencySteps:
 
     def mark(self) -> None:
         plan = self.rehearsal.plan
-        self.marking.mark([*topics_of(plan.groups), *plan.state])
+        self.marking.mark(sorted({*topics_of(plan.groups), *plan.state}))
 
     def _marks(self) -> Mapping[str, FailedOverRecord]:
         _, control = identity_on_target(self.rehearsal.side)

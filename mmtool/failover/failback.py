@@ -38,7 +38,7 @@ from mmtool.insight.translation import (
 )
 from mmtool.plan.applications import state_warnings
 from mmtool.plan.diverged import TO_FILE, Replay
-from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile
+from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile, state_guards
 from mmtool.plan.homecoming import plan_failback
 from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.replaying import replay_guards
@@ -156,7 +156,7 @@ def rehearse(
     selection_said = (
         *selection_warnings(selected),
         *metadata_warnings(ways.flow, groups, Direction.REVERSE),
-        *state_warnings(state, settings.source.alias),
+        *state_warnings(homecoming.state, settings.source.alias),
     )
     still_mirrored = set(facts.topics) - control.failed_over.keys()
     return FailbackRehearsal(
@@ -352,8 +352,10 @@ class _Steps:
         if self.salvage is None:
             self._into_file()
             return
-        self.salvage.write(self.rehearsal.tails, self._check_tail)
-        self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(self.rehearsal.tails))
+        tails, replayed = self.rehearsal.tails, self.rehearsal.plan.diverged == Replay()
+        # old state, written away as new records, would be the newest there
+        self.salvage.write(tails.without(self.rehearsal.state.names if replayed else ()), self._check_tail)
+        self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(tails))
 
     def _check_tail(self, tails: FoundTails) -> None:
         """As in the rehearsal, now that nothing moves away any more."""
@@ -400,7 +402,8 @@ class _Steps:
         rehearsal = self.rehearsal
         facts = self._look().facts(rehearsal.tails)
         plan = rehearsal.plan
-        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
+        homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged, self.topics)
+        refuse(state_guards(homecoming.state, rehearsal.names.source))
         warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
         self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))
         self.landing.plans = homecoming.plan.groups

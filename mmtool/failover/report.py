@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.fenced import Fence
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.risks import Risk
@@ -145,6 +146,7 @@ def _row(view: _View) -> Row:
         "point_of_no_return_passed": operation.point_of_no_return_passed,
         "flow": operation.plan.flow,
         "groups": [_group(plan, view) for plan in view.groups],
+        "state_topics": _state_topics(operation.plan),
         "steps": [
             {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
             for step in operation.plan.steps
@@ -155,6 +157,23 @@ def _row(view: _View) -> Row:
         "diverged_records": figures.diverged_records,
         "undo": view.undo,
     }
+
+
+def _state_topics(plan: FailoverPlan) -> list[Row]:
+    """Changelogs and repartition topics that go along; how far they are from the offsets, where that was told."""
+    lags = {lag.topic.name: lag for lag in plan.lags}
+    return [
+        {
+            "topic": name,
+            "records_behind": None if name not in lags else _or_null(lags[name].behind),
+            "seconds_ahead": None if name not in lags else _or_null(lags[name].ahead_seconds),
+        }
+        for name in plan.state
+    ]
+
+
+def _or_null(number: float | Unknown) -> float | None:
+    return None if number is UNKNOWN else number
 
 
 def _group(plan: GroupPlan, view: _View) -> Row:

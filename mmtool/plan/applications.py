@@ -83,6 +83,11 @@ class AppState:
         """Topics that go along, in alphabetical order."""
         return tuple(sorted({topic.name for topic in self.topics if not topic.lost}))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of all of them."""
+        return frozenset(topic.name for topic in self.topics)
+
     def lost(self, group: str) -> tuple[StateTopic, ...]:
         """Topics of a group that do not."""
         return tuple(topic for topic in self.topics if topic.group == group and topic.lost)

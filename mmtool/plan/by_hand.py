@@ -81,7 +81,7 @@ class Hands:
     def copies(self) -> list[str]:
         """What the flow's target calls the topics."""
         verdicts = [verdict for plan in self.plan.groups for verdict in plan.verdicts]
-        return sorted({v.target.topic for v in verdicts if v.source and v.target})
+        return sorted({v.target.topic for v in verdicts if v.source and v.target} | set(self.plan.state))
 
     def commands(self, name: StepName) -> list[str]:
         """Command lines for a step; nothing where no tool of Kafka's does it."""
@@ -154,7 +154,15 @@ def _transactions(hands: Hands) -> list[str]:
 
 def _drain(hands: Hands) -> list[str]:
     places = [at for at, _, _, _ in hands.answers] or _committed(hands)
-    return [hands.ends(hands.here, places, "latest")] if places else []
+    ends = [hands.ends(hands.here, places, "latest")] if places else []
+    sides = (hands.here, hands.there)
+    state = [_latest(side, topic) for topic in hands.plan.state for side in sides]
+    return [*ends, *state]
+
+
+def _latest(side: Place, topic: str) -> str:
+    """Where a topic ends that has the same name on both sides."""
+    return side.tool("get-offsets", "--topic", topic, "--time", "latest")
 
 
 def _find(hands: Hands) -> list[str]:

@@ -130,6 +130,7 @@ def plan_emergency(
         for plan in found
         for verdict in plan.verdicts
         if verdict.source is not None and verdict.source in facts.partitions
+        if verdict.refusal is not Reason.STATE_NOT_MIRRORED  # it is no record that a group reads
     }
     return FailoverPlan(
         operation_id,

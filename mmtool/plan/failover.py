@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import GroupFacts, GroupStanding
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.risks import Risk
+    from mmtool.plan.state_lag import StateLag
     from mmtool.plan.steps import Names, Step
     from mmtool.translation.answers import SourceLog
 
@@ -59,6 +60,7 @@ class FailoverPlan:
         fence: What keeps producers off the source.
         diverged: What becomes of the diverged tail of a failback.
         state: Changelogs and repartition topics of Kafka Streams applications that go along.
+        lags: For an emergency, how far each of these topics is from the offsets.
         without_state: ``--without-state``: applications go also where their state does not.
     """
 
@@ -74,6 +76,7 @@ class FailoverPlan:
     diverged: Diverged = TO_FILE
     state: tuple[str, ...] = ()
     without_state: bool = False
+    lags: tuple[StateLag, ...] = ()
 
     @property
     def executable(self) -> bool:

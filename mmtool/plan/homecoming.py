@@ -7,7 +7,7 @@ W  what was born away is home before a group goes on behind it: until then its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.applications import NO_STATE, with_lost_state
@@ -16,6 +16,7 @@ from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_gu
 from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.replaying import replay_guards, with_read_before
 from mmtool.plan.steps import Mode, Names, steps_of
+from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
 from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.known import UNKNOWN
@@ -25,7 +26,7 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from mmtool.plan.applications import AppState
+    from mmtool.plan.applications import AppState, StateTopic
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
@@ -69,11 +70,13 @@ class Homecoming:
     Attributes:
         passed: Records below some group's offset, that no group away has seen.
         ahead: Records that a group which was behind away will read.
+        state: Of the Kafka Streams applications among the groups.
     """
 
     plan: FailoverPlan
     passed: Mapping[TopicPartition, int]
     ahead: Mapping[TopicPartition, int]
+    state: AppState = NO_STATE
 
     @property
     def diverged_records(self) -> int:
@@ -104,17 +107,17 @@ def plan_failback(
     replayed = diverged == Replay()
     if replayed:
         plans = [with_read_before(plan, facts) for plan in plans]
-    plans = [with_lost_state(plan, facts.state) for plan in plans]
+    state = _with_diverged(facts.state, facts, names, standing)
+    plans = [with_lost_state(plan, state) for plan in plans]
     found = tuple(sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
         *(replay_guards(names, facts, standing) if replayed else ()),
         *active_guards(facts.groups, turned),
-        *state_guards(facts.state, names.source),
+        *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
     )
-    moved = facts.state.moved
-    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=moved)
+    steps = steps_of(Mode.FAILBACK, names, found, facts.topics, diverged=diverged, state=state.moved)
     released = tuple(topic for topic in facts.topics if topic not in facts.kept)
     plan = FailoverPlan(
         operation_id,
@@ -125,10 +128,23 @@ def plan_failback(
         guards,
         released=released,
         diverged=diverged,
-        state=moved,
-        without_state=facts.state.without,
+        state=state.moved,
+        without_state=state.without,
     )
-    return Homecoming(plan, passed, ahead)
+    return Homecoming(plan, passed, ahead, state)
+
+
+def _with_diverged(state: AppState, facts: HomeFacts, names: Names, standing: Container[str]) -> AppState:
+    """The state of the target cannot replace that of the source where records of the source's never left it."""
+
+    def judged(topic: StateTopic) -> StateTopic:
+        records = sum(tail.records for place, tail in facts.tails.items() if place.topic == topic.name)
+        if topic.lost or not records or topic.name not in standing:
+            return topic
+        never = f"{counted(records, 'record')} of it on {names.source} never reached {names.target}"
+        return replace(topic, lost=never)
+
+    return replace(state, topics=tuple(map(judged, state.topics)))
 
 
 def _group(

@@ -195,7 +195,7 @@ def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,
         "groups": few([_code(name) for name in saved.groups]),
-        "topics": few([_code(name) for name in topics_of(saved.plan.groups)]),
+        "topics": few([_code(name) for name in sorted({*topics_of(saved.plan.groups), *saved.plan.state})]),
     }
     yield f"### {number}. {step.name}"
     yield ""

@@ -374,3 +374,43 @@ def test_a_group_that_reads_on_away_makes_the_plan_of_its_way_home_stale(failbac
         5,
         True,
     )
+
+
+# --- Kafka Streams applications ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def application(scene):
+    """``app`` is one: its changelog is on the source, and outside ``topics``."""
+    scene.source.add_topic("app-counts-changelog", "id-changelog", 9)
+    return scene
+
+
+def test_an_application_without_its_state_is_three_and_nothing_is_changed(failover, application):
+    for arguments in ((), EXECUTE):
+        ended = failover("planned", "-g", "app", *arguments)
+        assert (ended.code, error_of(ended)["code"]) == (3, "state_not_mirrored")
+    assert (application.target.groups.committed, application.journal.stored) == ({}, {})
+
+
+def test_without_state_belongs_to_a_saved_plan_and_to_its_runbook(failover, application, path, tmp_path):
+    kept = failover(
+        "planned", "-g", "app", "--without-state", "--out", path, "--runbook", tmp_path / "book.md"
+    )
+    assert kept.code == 0, kept
+    assert "`--without-state`" in (tmp_path / "book.md").read_text()
+    beside = failover("planned", "--plan", path, "--without-state")
+    assert (beside.code, "--without-state" in error_of(beside)["message"]) == (2, True)
+    assert failover("planned", "--plan", path, *EXECUTE).code == 0
+    assert application.target.groups.committed["app"] == {REMOTE: Commit(50)}
+
+
+def test_a_resumed_operation_remembers_that_it_goes_without_state(failover, application, monkeypatch):
+    monkeypatch.setattr("mmtool.commands._failover_ways.connect", lambda *_, **__: application.clusters)
+    monkeypatch.setattr("mmtool.commands._failover_ways.engine_drain", lambda: application)
+    application.target.groups.rights_missing = ["READ on group app"]
+    failed = failover("planned", "-g", "app", "--without-state", *EXECUTE)
+    application.target.groups.rights_missing = []
+    ended = failover("resume", row_of(failed)["operation_id"], *EXECUTE)
+    assert (failed.code, ended.code) == (9, 0), ended
+    assert application.target.groups.committed["app"] == {REMOTE: Commit(50)}

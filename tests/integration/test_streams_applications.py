@@ -136,9 +136,19 @@ def test_after_a_planned_failover_every_count_goes_on(words, tmp_path):
 
 
 def test_after_the_failback_every_count_goes_on(words, tmp_path):
-    """The last test of this file."""
     answer = words.failover(tmp_path, "failback")
     assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
     words.write("source")
     words.run("source")
     assert words.counts("source") == words.expected("source")
+
+
+def test_an_emergency_says_how_far_the_changelog_is_from_the_offsets(mmtool, words, bench):
+    """The last test of this file: what it has counted at home since is mirrored once more."""
+    flow = ("-s", "source", "-t", "target")
+    assert bench.catch_up(words.properties, *flow).code == 0
+    answer = mmtool("failover", "emergency", *flow, "-c", words.properties, "-g", words.name, "-o", "json")
+    assert answer.code == 0, answer.stderr
+    (state,) = answer.rows[0]["state_topics"]
+    assert (state["topic"], state["records_behind"]) == (words.changelog, 0)
+    assert f"state of {words.name}: {words.changelog} holds all that source was seen to hold" in answer.stderr

@@ -8,8 +8,15 @@ import pytest
 from mmtool.failover import drill, emergency, failback, planned
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import rehearsed_row
+from mmtool.kafka.ports import Bounds
 from mmtool.plan.applications import internal_topics
+from mmtool.plan.by_hand import Hands, Place
+from mmtool.plan.diverged import Replay
 from mmtool.plan.group_facts import GroupSelection, Member
+from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.steps import StepName
+from mmtool.testing.batches import data
+from mmtool.testing.one_name import OneName
 from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import TopicPartition
@@ -67,6 +74,13 @@ def test_the_steps_name_the_changelog(scene):
     said = {step.name: step.sentence for step in planned.rehearse(scene.look(), APP).plan.steps}
     assert CHANGELOG in said["drain"]
     assert CHANGELOG in said["prove_boundary"]
+
+
+def test_by_hand_the_ends_of_the_changelog_are_compared_on_both_sides(scene):
+    rehearsal = planned.rehearse(scene.look(), APP)
+    hands = Hands(rehearsal.plan, rehearsal.names, Place("east", "east-1:9092"), Place("west", "west-1:9092"))
+    lines = [line for line in hands.commands(StepName.DRAIN) if f"--topic {CHANGELOG}" in line]
+    assert [line.split()[2] for line in lines] == ["east-1:9092", "west-1:9092"]
 
 
 def test_a_changelog_that_differs_on_the_target_is_refused_before_anything_is_written(scene):
@@ -151,6 +165,8 @@ def test_an_emergency_says_how_far_the_changelog_is_behind_and_asks_to_accept_th
     assert rehearsal.at_risk
     (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
     assert f"{CHANGELOG} is up to 3 records behind what east was seen to hold" in told
+    ((name, behind, _),) = [tuple(row.values()) for row in rehearsed_row(rehearsal)["state_topics"]]
+    assert (name, behind) == (CHANGELOG, 3)
 
 
 def test_an_emergency_says_by_how_much_a_whole_changelog_is_ahead_of_the_offsets(lost):
@@ -201,3 +217,43 @@ def test_a_failback_refuses_state_that_would_come_back_under_another_name(tmp_pa
         f"its state is not on east: {CHANGELOG} (mirrored as west.{CHANGELOG})" in rehearsal.refusal.message
     )
     assert failback.rehearse(scene.both, APP, without_state=True).refusal is None
+
+
+@pytest.fixture
+def one_name(tmp_path):
+    """Names stay; of the changelog's five records on east, three went to west before east was lost."""
+    both_ways = "east->west.topics = orders.*, app-.*\nwest->east.topics = orders.*, app-.*\n"
+    scene = OneName(tmp_path, both_ways)
+    scene.has(CHANGELOG, 5)
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 3)], 3, source_end=5)
+    scene.home.logs[TopicPartition(CHANGELOG, 0)] = data(0, 3) + data(3, 2)
+    scene.state.marked(FailedOverRecord(CHANGELOG, True, "op-away", "ann@host-1", 0))
+    return scene
+
+
+def test_a_failback_refuses_state_of_which_a_part_never_left_home(one_name):
+    rehearsal = failback.rehearse(one_name.both, APP)
+    assert rehearsal.refusal.code == "state_not_mirrored"
+    assert f"{CHANGELOG} (2 records of it on east never reached west)" in rehearsal.refusal.message
+    allowed = failback.rehearse(one_name.both, APP, without_state=True)
+    assert allowed.refusal is None
+    assert any("starts on east without its state" in told for told in allowed.warnings)
+
+
+def test_a_failback_brings_state_home_that_went_away_whole(one_name):
+    one_name.source.logs[TopicPartition(CHANGELOG, 0)] = Bounds(0, 3)
+    one_name.home.logs[TopicPartition(CHANGELOG, 0)] = data(0, 3)
+    rehearsal = failback.rehearse(one_name.both, APP)
+    assert rehearsal.refusal is None
+    assert CHANGELOG in rehearsal.held
+    said = {step.name: step.sentence for step in rehearsal.plan.steps}
+    assert f"and the state in {CHANGELOG}" in said["drain_back"]
+
+
+def test_a_replay_leaves_the_state_s_own_diverged_records_out(one_name, tmp_path):
+    """Written away as new records they would be the newest state there."""
+    rehearsal = failback.rehearse(one_name.both, APP, diverged=Replay(), without_state=True)
+    ways, journalist = one_name.ways(rehearsal, home=True)
+    tools = one_name.tools_for("replay")
+    failback.execute(rehearsal, one_name, ways, journalist, folder=tmp_path, tools=tools)
+    assert set(one_name.writers["replay"].ours) == {TopicPartition("orders", 0)}
