@@ -54,6 +54,7 @@ COLUMNS = (
     Column("downstream_offset"),
     Column("exactness"),
     Column("reread_max", essential=False),
+    Column("reread_expected", essential=False),
     Column("lost_max", essential=False),
     Column("knowledge_age_seconds", title="AGE", essential=False, human=_age),
     Column("target_offset_before", essential=False),

@@ -38,7 +38,9 @@ def unsubstituted(key: str, raw: str) -> str:
         return ""
     is_login = key.endswith(_CREDENTIALS)
     found = {f"${{{match.group(1)}}}": match.group(1) for match in _BRACED.finditer(raw)}
-    if key == "clusters" and not found:  # an alias in angle brackets is refused as an alias, where a flow needs it
+    if (
+        key == "clusters" and not found
+    ):  # an alias in angle brackets is refused as an alias, where a flow needs it
         return ""
     if is_login:
         if not found and _is_template_login(raw):

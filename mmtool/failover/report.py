@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Figures
-from mmtool.failover.rows import Row, exactness, offset_of, places, reread_max
+from mmtool.failover.rows import Row, exactness, offset_of, places, reread_expected, reread_max
 from mmtool.failover.states import Event, OperationState
 from mmtool.failover.way_home import reverse_flow
 from mmtool.failover.writing import Outcome
 from mmtool.plan.diverged import Replay
+from mmtool.plan.emergency import total_expected
 from mmtool.plan.failover import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.fenced import FenceKind, lowering_commands
 from mmtool.plan.offsets import Direction
@@ -154,6 +155,7 @@ def _row(view: _View) -> Row:
         "rto_seconds": figures.rto_seconds,
         "rpo_records": figures.rpo_records,
         "reread_records": figures.reread_records,
+        "reread_expected": _expected(view),
         "diverged_records": figures.diverged_records,
         "undo": view.undo,
     }
@@ -174,6 +176,16 @@ def _state_topics(plan: FailoverPlan) -> list[Row]:
 
 def _or_null(number: float | Unknown) -> float | None:
     return None if number is UNKNOWN else number
+
+
+def _expected(view: _View) -> int | None:
+    """Records that all groups are expected to read again; unknown where it is of some partition, or before a drain."""
+    if view.operation.plan.mode is not Mode.EMERGENCY and view.figures.reread_records is None:
+        return None
+    costs = [_costs(plan, verdict, view) for plan in view.groups for verdict in plan.verdicts]
+    places = [cost["reread_expected"] for cost in costs if cost["reread_max"] is not None]
+    known = [number for number in places if isinstance(number, int)]
+    return sum(known) if len(known) == len(places) else None
 
 
 def _group(plan: GroupPlan, view: _View) -> Row:
@@ -214,15 +226,17 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         refused = verdict.refusal is not None
         return {
             "reread_max": reread_max(verdict),
+            "reread_expected": reread_expected(verdict),
             "lost_max": None if refused else NO_RISK.lost,
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
     risk = view.risks.get((plan.group, verdict.source))
     if risk is None:
-        return {"reread_max": None, "lost_max": None, "knowledge_age_seconds": None}
+        return dict.fromkeys(("reread_max", "reread_expected", "lost_max", "knowledge_age_seconds"))
     return {
         "reread_max": _number(risk.reread),
+        "reread_expected": _number(risk.expected),
         "lost_max": _number(risk.lost),
         "knowledge_age_seconds": _number(risk.age_seconds),
     }
@@ -264,7 +278,9 @@ def _price(ended: Ended) -> str:
             if lost is None
             else f"{counted(lost, 'record')} lost at the most"
         )
-        return f"{loss}, {again:,} read again at the most"
+        expected = total_expected(ended.landing.risks.values())
+        likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
+        return f"{loss}, {again:,} read again at the most{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         passed = figures.diverged_records
         more = "" if passed is None else f", {passed} diverged ones passed over"

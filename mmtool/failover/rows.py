@@ -108,6 +108,11 @@ def reread_max(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
+def reread_expected(verdict: Verdict) -> int | None:
+    """Records that the group is expected to read again, where the living source was asked: unknown between bounds."""
+    return 0 if reread_max(verdict) == 0 else None
+
+
 def reread_of(plans: Iterable[GroupPlan]) -> int:
     """Records that groups read again at most, over all of them."""
     return sum(reread_max(verdict) or 0 for plan in plans for verdict in plan.verdicts)

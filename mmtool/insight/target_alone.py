@@ -106,6 +106,7 @@ def look_at_target(
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
         source_heard_ms=_source_heard(maps, control),
+        rates=_rates(selected, held, control),
     )
     return TargetNow(
         side,
@@ -251,6 +252,21 @@ def _words(
         for name in selected.known
         for at, told in held.checkpoints[name].items()
     }
+
+
+def _rates(
+    selected: SelectedGroups, held: Held, control: ControlView
+) -> dict[tuple[str, TopicPartition], float]:
+    """As the owner of the flow measured them last; what MM2 tells of now, nobody has measured since."""
+    known = {record.group: record for record in control.rates.values()}
+    found = {
+        (name, at): known[name].rate(*at)
+        for name in selected.known
+        if name in known
+        for at, told in held.checkpoints[name].items()
+        if told.is_ours
+    }
+    return {key: rate for key, rate in found.items() if rate is not None}
 
 
 def _source_ends(

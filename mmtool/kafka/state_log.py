@@ -10,6 +10,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.log_reader import NO_GUESS, newest_records, read_log, unreadable
 from mmtool.plan.control_topic import decode_control
 from mmtool.plan.documents import (
+    CommitRatesRecord,
     ControlRecord,
     FlowRecord,
     OwnerRecord,
@@ -57,6 +58,7 @@ class ControlView:
         holds: What keeps topics from being mirrored.
         refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
         moved: Groups whose place is the target now; only marks in force.
+        rates: How fast each group was last seen to commit on the source, by the key of its record.
         looked_ms: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
     """
@@ -68,6 +70,7 @@ class ControlView:
     holds: Holds = field(default_factory=Holds)
     refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
+    rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
     looked_ms: int | Unknown = UNKNOWN
     end: int = 0
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
@@ -135,6 +138,7 @@ class ControlView:
             self.controls.discard(key)
             self._positions.pop(key, None)
             self.refusals.pop(key, None)
+            self.rates.pop(key, None)
         elif isinstance(document, FlowRecord):
             self.flow = document
         elif isinstance(document, ShardRecord):
@@ -149,6 +153,8 @@ class ControlView:
             self._positions[key] = document
         elif isinstance(document, RefusedRecord):
             self.refusals[key] = document
+        elif isinstance(document, CommitRatesRecord):
+            self.rates[key] = document
         else:
             self._apply_mark(document)
 

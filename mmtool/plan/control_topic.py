@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.plan.documents import (
+    CommitRatesRecord,
     ControlRecord,
     FlowRecord,
     OwnerRecord,
@@ -35,6 +36,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     FailedOverRecord,
     MovedGroupRecord,
     LookRecord,
+    CommitRatesRecord,
 )
 
 

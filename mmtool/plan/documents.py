@@ -345,6 +345,29 @@ class RefusedRecord(Document):
         return f"refused/{self.owner}/{self.topic}".encode()
 
 
+@dataclass(frozen=True, slots=True)
+class CommitRatesRecord(Document):
+    """How fast a group was last seen to commit on the source; written again when a rate has clearly changed.
+
+    Attributes:
+        rates: Offsets per 1,000 seconds, by topic and the partition's number in digits; 0 where nothing is committed.
+    """
+
+    PREFIX = "rate/"
+
+    group: str
+    rates: dict[str, dict[str, int]]
+
+    @property
+    def key(self) -> bytes:
+        return f"rate/{self.group}".encode()
+
+    def rate(self, topic: str, partition: int) -> float | None:
+        """Offsets per second; None where none was measured."""
+        rate = self.rates.get(topic, {}).get(str(partition))
+        return None if rate is None else rate / 1000
+
+
 WHOLE_FLOW = "*"
 """Stands in a `PauseRecord` for every topic of the flow, those of the future included."""
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plan.applications import NO_STATE, with_lost_state
+from mmtool.plan.commit_rates import expected_reread
 from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards, state_guards
 from mmtool.plan.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
 from mmtool.plan.risks import Risk
@@ -70,6 +71,7 @@ class EmergencyFacts:
         source_ends: Where the source was last seen to end.
         born_there: Records may have been born on the target in the flow's own topics (identical names, both ways):
             offset runs of one direction alone do not tell who has read what.
+        rates: Offsets per second that groups were last seen to commit, by group and partition of the source.
         now_ms: When all of this was looked up, in ms since 1970.
         source_heard_ms: When anybody on the target last had an answer of the source; UNKNOWN where nobody says.
     """
@@ -82,6 +84,7 @@ class EmergencyFacts:
     now_ms: int
     born_there: bool = False
     source_heard_ms: int | Unknown = UNKNOWN
+    rates: Mapping[tuple[str, TopicPartition], float] = field(default_factory=dict)
 
     @property
     def silent_seconds(self) -> float | Unknown:
@@ -97,13 +100,15 @@ class Costs:
 
     Attributes:
         lost: Records; UNKNOWN where some partition's loss is.
-        reread: Records, of each group those that it reads again.
+        reread: Records, of each group those that it reads again, at the most.
+        expected: The same as it is expected; UNKNOWN where it is of some partition.
         oldest_seconds: The oldest knowledge of a position; UNKNOWN where there is none at all.
     """
 
     lost: int | Unknown
     reread: int
     oldest_seconds: float | Unknown
+    expected: int | Unknown = UNKNOWN
     partitions_at_risk: tuple[TopicPartition, ...] = field(default=())
 
 
@@ -214,7 +219,9 @@ def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
         lost += verdict.answer.skip_max
     if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
         return Risk(lost, UNKNOWN, age)
-    return Risk(lost, max(0, known.target_log.log_end - verdict.answer.offset), age)
+    most = max(0, known.target_log.log_end - verdict.answer.offset)
+    rate = facts.rates.get((verdict.group, verdict.source), UNKNOWN)
+    return Risk(lost, most, age, expected_reread(rate, age, most))
 
 
 def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -> int | Unknown:
@@ -238,8 +245,16 @@ def costs_of(plan: FailoverPlan) -> Costs:
         sum(numbers) if len(numbers) == len(lost) else UNKNOWN,
         sum(rereads),
         max(ages, default=UNKNOWN),
+        total_expected(plan.risks.values()),
         tuple(sorted(place for place, number in lost.items() if number is UNKNOWN or number > 0)),
     )
+
+
+def total_expected(risks: Iterable[Risk]) -> int | Unknown:
+    """Records that are expected to be read again, over all; UNKNOWN where some partition's number is."""
+    expected = [risk.expected for risk in risks if risk.reread is not UNKNOWN]
+    known = [number for number in expected if number is not UNKNOWN]
+    return sum(known) if len(known) == len(expected) else UNKNOWN
 
 
 def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
@@ -267,7 +282,19 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
             " as well, and in no number here"
         )
     if costs.oldest_seconds is not UNKNOWN:
-        yield (
-            f"positions are up to {costs.oldest_seconds:.0f} s old: what groups committed on {names.source} since is"
-            f" read again, but never more than they had left to read ({counted(costs.reread, 'record')})"
+        yield f"positions are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
+
+
+def _read_again(costs: Costs, names: Names) -> str:
+    if costs.reread == 0:
+        return "nothing is read again"
+    most = f"{counted(costs.reread, 'record')} at the most"
+    if costs.expected is UNKNOWN:
+        since = f"what groups committed on {names.source} since is read again, {most}"
+        return f"{since}; how much is expected is not known, as some group's commit rate is not"
+    if costs.expected == 0:
+        return (
+            f"no record is expected to be read again, as no group was committing on {names.source} ({most})"
         )
+    by = f"by the rates at which groups were committing on {names.source}"
+    return f"{counted(costs.expected, 'record')} are expected to be read again {by} ({most})"

@@ -91,6 +91,11 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
             for (group, place), risk in risks.items()
             if group == plan.group
         ],
+        "expected": [
+            [*place, risk.expected]
+            for (group, place), risk in risks.items()
+            if group == plan.group and risk.expected is not UNKNOWN
+        ],
     }
 
 
@@ -102,8 +107,12 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
     """
     name = body["group"]
     verdicts = tuple(_verdict(name, row) for row in body["verdicts"])
+    # an older mmtool wrote none of these
+    expected = {(topic, partition): number for topic, partition, number in body.get("expected", ())}
     risks = {
-        (name, TopicPartition(topic, partition)): Risk(_unknown(lost), _unknown(reread), _unknown(age))
+        (name, TopicPartition(topic, partition)): Risk(
+            _unknown(lost), _unknown(reread), _unknown(age), expected.get((topic, partition), UNKNOWN)
+        )
         for topic, partition, lost, reread, age in body["risks"]
     }
     return GroupPlan(name, Direction(body["direction"]), verdicts), risks

@@ -20,12 +20,15 @@ class Risk:
             source was last seen to end. UNKNOWN where nobody saw it.
         reread: Records that the group reads again, at the most: all that the target holds behind the answer, for the
             group may have read on after it was last seen.
+        expected: How many of ``reread`` the group is expected to read again, by the rate at which it committed; UNKNOWN
+            where none was measured.
         age_seconds: How old the knowledge of the group's position is; UNKNOWN where there is none.
     """
 
     lost: int | Unknown
     reread: int | Unknown
     age_seconds: float | Unknown
+    expected: int | Unknown = UNKNOWN
 
     @property
     def loses(self) -> bool:
@@ -33,5 +36,5 @@ class Risk:
         return self.lost is UNKNOWN or self.lost > 0
 
 
-NO_RISK = Risk(0, 0, 0.0)
+NO_RISK = Risk(0, 0, 0.0, 0)
 """Of a planned move: the living source was asked, and all it holds is on the target."""

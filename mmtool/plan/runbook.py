@@ -110,7 +110,8 @@ def _costs(runbook: Runbook) -> Iterator[str]:
         lost = "not known" if costs.lost is UNKNOWN else f"{costs.lost:,} at the most"
         age = "not known" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
         yield f"- Records lost: {lost}"
-        yield f"- Records read again: {costs.reread:,} at the most"
+        expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
+        yield f"- Records read again: {expected}{costs.reread:,} at the most"
         yield f"- Age of the oldest known position: {age}"
     else:
         yield f"- Records lost: none. Nothing is written before all that {here} held then is on {there}."

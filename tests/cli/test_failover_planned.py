@@ -31,6 +31,7 @@ PARTITION = {
     "downstream_offset",
     "exactness",
     "reread_max",
+    "reread_expected",
     "lost_max",
     "knowledge_age_seconds",
     "target_offset_before",

@@ -19,6 +19,7 @@ from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.marks import LookRecord
 from mmtool.plan.offsets import Direction
+from mmtool.replication.duties.commit_rates import CommitRates
 from mmtool.replication.stateful import mm2_topic
 from mmtool.threads import in_thread
 from mmtool.translation.answers import Refused
@@ -40,7 +41,7 @@ class Checkpoints:
     """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
 
     When it did is written in each turn, behind the checkpoints: while none of them is new, only that tells how old the
-    knowledge is.
+    knowledge is. How fast each group commits is written when that has changed.
 
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
@@ -61,6 +62,7 @@ class Checkpoints:
     _list_at: float = 0.0
     _is_there: bool = False
     _shown: ShownCommits = field(default_factory=ShownCommits)
+    _rates: CommitRates = field(default_factory=CommitRates)
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     async def perform(self) -> None:
@@ -78,6 +80,7 @@ class Checkpoints:
             looked = LookRecord(int(time.time() * 1000))
             await in_thread(self._look, flow)
             await self._write(topic)
+            await self._write_rates(flow.identity.control_topic)
             denied = list(self._shown.denied.values())
             if not denied:  # else what is known of a group would look younger than it is
                 await append_records(
@@ -101,6 +104,8 @@ class Checkpoints:
             found = decode_checkpoint(record.key, record.value)
             if isinstance(found, Checkpoint):
                 self._written[found.group, found.topic_partition] = found
+        control = flow.clusters.state.control(flow.identity)
+        self._rates.note(control.rates.values(), ())
 
     def _look(self, flow: FlowNow) -> None:
         """One at a time: a look that nobody waits for any more has read older commits."""
@@ -108,6 +113,7 @@ class Checkpoints:
             self._take_in(flow)
 
     def _take_in(self, flow: FlowNow) -> None:
+        looked_ms = int(time.time() * 1000)
         commits = self._shown.of(flow.clusters.source, self._listed(flow))
         ours = {
             (group, place): commit
@@ -115,6 +121,7 @@ class Checkpoints:
             for place, commit in of_group.items()
             if place.topic in flow.topics
         }
+        self._rates.look(ours, looked_ms)
         for gone in self.current.keys() - ours.keys():
             del self.current[gone]
         self._settled = {key: commit for key, commit in self._settled.items() if key in ours}
@@ -147,3 +154,10 @@ class Checkpoints:
         ]
         await append_records(self.target, topic, [(c.key(), c.value()) for c in news], MARK)
         self._written |= {(c.group, c.topic_partition): c for c in news}
+
+    async def _write_rates(self, topic: str) -> None:
+        news, gone = self._rates.news(), self._rates.gone()
+        records = [(record.key, record.encode()) for record in news] + [(record.key, None) for record in gone]
+        if records:
+            await append_records(self.target, topic, records)
+        self._rates.note(news, gone)

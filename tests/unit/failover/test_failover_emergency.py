@@ -10,7 +10,7 @@ from mmtool.failover.emergency import execute, rehearse
 from mmtool.failover.journal import Both
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
-from mmtool.plan.documents import PauseRecord, State
+from mmtool.plan.documents import CommitRatesRecord, PauseRecord, State
 from mmtool.plan.emergency import Unknowns
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.marks import FailedOverRecord, LookRecord
@@ -68,6 +68,72 @@ def test_before_asking_each_partition_tells_its_age_and_what_is_read_again_and_l
     )
     assert (second["reread_max"], second["lost_max"]) == (0, 0)
     assert 3 <= first["knowledge_age_seconds"] < 10
+
+
+def commits_at(scene, *rates):
+    """What `replicate` has measured of ``app``: offsets per second in each partition from 0."""
+    record = CommitRatesRecord("app", {"orders": {str(n): rate * 1000 for n, rate in enumerate(rates)}})
+    scene.state.view.apply(record.key, record.encode(), 0)
+
+
+def reading_again(scene):
+    rehearsal = rehearse(scene.side, APP)
+    row = rehearsed_row(rehearsal)
+    (told,) = [warning for warning in rehearsal.warnings if warning.startswith("positions are up to")]
+    return [partition["reread_expected"] for partition in partitions(row)], row["reread_expected"], told
+
+
+def test_what_is_expected_to_be_read_again_is_the_commit_rate_times_the_age(scene):
+    scene.told("app", "orders", (20, 20), (100, 100), at_ms=int(time.time() * 1000) - 3_000)
+    commits_at(scene, 7, 50)
+    expected, total, told = reading_again(scene)
+    assert 21 <= expected[0] == total <= 39
+    assert expected[1] == 0
+    assert (
+        f"{total} records are expected to be read again by the rates at which groups were committing" in told
+    )
+    assert told.endswith("(40 records at the most)")
+
+
+def test_never_more_is_expected_than_is_possible(scene):
+    commits_at(scene, 1_000, 1_000)
+    assert reading_again(scene)[:2] == ([10, 0], 10)
+
+
+def test_an_idle_group_is_expected_to_read_nothing_again(scene):
+    """An emergency over idle groups is no reason to fear all that they have left to read."""
+    commits_at(scene, 0, 0)
+    expected, total, told = reading_again(scene)
+    assert (expected, total) == ([0, 0], 0)
+    assert (
+        "no record is expected to be read again, as no group was committing on east (10 records at the most)"
+        in told
+    )
+
+
+def test_where_no_rate_was_measured_nothing_is_expected_and_that_is_said(scene):
+    expected, total, told = reading_again(scene)
+    assert (expected, total) == ([None, 0], None)
+    assert told.endswith(
+        "10 records at the most; how much is expected is not known, as some group's commit rate is not"
+    )
+
+
+def test_what_was_measured_before_mm2_took_over_tells_nothing_of_now(scene):
+    commits_at(scene, 0, 0)
+    scene.told("app", "orders", (50, 50), (100, 100), at_ms=int(time.time() * 1000), by_mm2=True)
+    assert reading_again(scene)[0] == [None, 0]
+
+
+def test_what_was_expected_is_in_the_summary_and_stays_in_the_journal(scene, ran):
+    scene.told("app", "orders", (20, 20), (100, 100), at_ms=int(time.time() * 1000) - 3_000)
+    commits_at(scene, 2, 0)
+    ended = ran()
+    total = ended_row(ended)["reread_expected"]
+    assert 6 <= total < 40
+    assert f"40 read again at the most ({total} expected)" in summary(ended)
+    (found,) = recorded(scene.journal.entries())
+    assert recorded_row(found)["reread_expected"] == total
 
 
 def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):

@@ -14,6 +14,7 @@ from mmtool.kafka.state_log import ControlView
 from mmtool.plan.control_topic import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.documents import (
     Command,
+    CommitRatesRecord,
     ControlRecord,
     FlowRecord,
     OwnerRecord,
@@ -68,6 +69,7 @@ PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@eas
 FAILED_OVER = FailedOverRecord("orders", failed_over=True, operation_id="fo-1", by="ann@east", since_ms=1)
 MOVED = MovedGroupRecord("app \u00e9", moved=True, operation_id="fo-1", by="ann@east", since_ms=1)
 LOOK = LookRecord(1_750_000_000_000)
+RATES = CommitRatesRecord("app \u00e9", {"orders": {"0": 12_500, "1": 0}})
 REFUSED = RefusedRecord("me", "orders", "target topic A.orders cannot be created")
 ALL = [
     FLOW,
@@ -83,6 +85,7 @@ ALL = [
     FAILED_OVER,
     MOVED,
     LOOK,
+    RATES,
 ]
 
 
@@ -227,6 +230,17 @@ def test_the_view_holds_the_marks_that_are_in_force():
 
 def test_when_the_commits_were_last_looked_at_is_unknown_until_somebody_says_so():
     assert (view_of(FLOW).looked_ms, view_of(LOOK, replace(LOOK, looked_ms=7)).looked_ms) == (UNKNOWN, 7)
+
+
+def test_how_fast_groups_commit_is_known_until_it_is_cleared_away():
+    view = view_of(RATES, replace(RATES, group="other"), replace(RATES, rates={"orders": {"0": 1}}))
+    view.apply(b"rate/other", None, 9)
+    (record,) = view.rates.values()
+    assert [record.rate("orders", 0), record.rate("orders", 1), record.rate("bills", 0)] == [
+        0.001,
+        None,
+        None,
+    ]
 
 
 def test_a_damaged_record_is_refused_by_the_view():
