@@ -220,7 +220,7 @@ class _Steps:
             raise GateError(
                 f"the mirror is {missing} offsets short of where the groups were", remedy="run again"
             )
-        topics = topics_of(self.shadows)
+        topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
         state = self.rehearsal.state

@@ -272,7 +272,7 @@ class _Steps:
                 f"the mirror is {missing} offsets short of where the groups stopped",
                 remedy="run again: nothing was written",
             )
-        topics = topics_of(self.groups)
+        topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)
         self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
         self.landing.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
