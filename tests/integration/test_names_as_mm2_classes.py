@@ -8,6 +8,8 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.testing.java_source import java_source
 
+pytestmark = pytest.mark.java
+
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 TOPICS = [
     *(

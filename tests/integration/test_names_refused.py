@@ -129,3 +129,29 @@ def test_an_alias_with_a_slash_works_from_the_check_to_the_undo_file(clusters, w
     assert {row["target_topic"] for row in run("status", "-o", "json").rows} == {"eu-1.bills"}
     moved = run("failover", "planned", "-g", group, "--execute", "--yes", "-o", "json").rows
     assert moved[0]["state"] == "completed"
+
+
+def test_blank_names_go_both_ways_without_a_loop_and_groups_fail_over_and_back(clusters, write, tmp_path):
+    fill(clusters["us.east"], "MyBooks-loop")
+    fill(clusters["us"], "orders-loop")
+    at, group = TopicPartition("MyBooks-loop", 0), "readers"
+    assert groups_of(clusters["us.east"].bootstrap).alter(group, {at: Commit(12)}) == {}
+    blank = ["replication.policy.separator =", "source.cluster.alias =", "target.cluster.alias ="]
+    path = write({"east": "us.east", "us": "us"}, ["east->us", "us->east"], ["topics = .*-loop", *blank])
+
+    def run(*command):
+        answer = run_mmtool(tmp_path / "run", *command, "-c", str(path))
+        assert answer.code == 0, answer
+        return answer
+
+    for _ in range(2):
+        run("replicate", "--until-caught-up")
+    for name in ("us", "us.east"):
+        there = clusters[name].bootstrap
+        ends = {topic: end_offsets(there, topic)[0] for topic in topics_of(there) if "-loop" in topic}
+        assert ends == {"MyBooks-loop": RECORDS, "orders-loop": RECORDS}
+    flow = ("-s", "east", "-t", "us", "-g", group, "--execute", "--yes", "-o", "json")
+    for mode in ("planned", "failback"):
+        (moved,) = run("failover", mode, *flow).rows
+        (row,) = moved["groups"][0]["partitions"]
+        assert (moved["state"], row["target_topic"], row["downstream_offset"]) == ("completed", at.topic, 12)
