@@ -3,6 +3,26 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
+
+
+class Sides(NamedTuple):
+    """The two clusters of a translation, as sentences name them.
+
+    Attributes:
+        read: Where commits are read.
+        written: Where they would be committed.
+        is_reverse: From a flow's target back to its source.
+    """
+
+    read: str
+    written: str
+    is_reverse: bool = False
+
+
+FORWARD = Sides("the source", "the target")
+BACK = Sides("the target", "the source", is_reverse=True)
+"""Where no alias is known."""
 
 
 class Reason(StrEnum):
@@ -25,23 +45,43 @@ class Reason(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """What is the matter, and what helps, in one line."""
-        return _SENTENCES[self]
+        """What is the matter, and what helps, in one line, of a translation from source to target."""
+        return self.said_of(FORWARD)
+
+    def said_of(self, sides: Sides) -> str:
+        """The same, naming the clusters that are meant."""
+        template = _BACK.get(self, _SENTENCES[self]) if sides.is_reverse else _SENTENCES[self]
+        return template.format(read=sides.read, written=sides.written)
 
 
 _SENTENCES = {
     Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
     Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: look with `--groups '.*'`",
-    Reason.NO_COMMIT: "the group has no committed offset here: it is left without one",
-    Reason.BEYOND_MIRROR: "the commit is past what has been mirrored: let `mmtool replicate` catch up",
-    Reason.BEYOND_SOURCE_END: "past the end of the source log, which was cut or made anew: reset the group there",
-    Reason.TARGET_LOG_START_PASSED: "the target has deleted the records at this position: raise its retention",
-    Reason.PARTITION_MISSING: "the target does not hold what was mirrored: made anew, or gone: `mmtool flow forget`",
+    Reason.NO_COMMIT: "the group has no committed offset on {read}: it is left without one on {written}",
+    Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
+    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was cut or made anew, and"
+    " leads nowhere on {written}: reset the group on {read}",
+    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records that the group has to read next by its commit on"
+    " {read}: raise the retention on {written}",
+    Reason.PARTITION_MISSING: "{written} does not hold what was mirrored from {read}: made anew, or gone:"
+    " `mmtool flow forget`",
     Reason.NOT_MIRRORED: "outside `topics`, from before the mirror began, or passed over: let the group read on",
-    Reason.ACTIVE_ON_TARGET: "the group has members on the target, or a group of another kind has its name: stop it",
-    Reason.WOULD_REWIND: "the target commit is further on already: `mmtool translate-offsets --allow-rewind` moves it",
-    Reason.SOURCE_UNREACHABLE: "the source does not answer, and what the target knows is too little: ask again later",
+    Reason.ACTIVE_ON_TARGET: "the group has members on {written}, or a group of another kind has its name: stop it",
+    Reason.WOULD_REWIND: "the commit on {written} is further on than the one on {read} leads:"
+    " `mmtool translate-offsets --allow-rewind` moves it",
+    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and what {written} knows is too little: ask again later",
     Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version: `mmtool flow rebuild` makes it anew",
-    Reason.AMBIGUOUS: "no target position can be proven: `--refine`, or name one with `mmtool groups import`",
-    Reason.STATE_NOT_MIRRORED: "the changelogs are not there under their own names: `--without-state` starts it empty",
+    Reason.AMBIGUOUS: "no position on {written} can be proven for the commit on {read}: `--refine`, or name one with"
+    " `mmtool groups import`",
+    Reason.STATE_NOT_MIRRORED: "{written} lacks the changelogs by their own names: `--without-state` starts it empty",
 }
+
+_BACK = {
+    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or leads past the end of"
+    " {written}'s, which was cut or made anew: reset the group on {read}",
+    Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records that the group has to read next by its"
+    " commit on {read}: raise the retention",
+    Reason.PARTITION_MISSING: "{read} does not hold what was mirrored from {written}, or {written} has no such"
+    " partition: made anew, or gone: `mmtool flow forget`",
+}
+"""Where the way back means something else."""

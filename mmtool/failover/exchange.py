@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
@@ -17,7 +17,7 @@ from mmtool.plan.imports import plan_import
 from mmtool.plan.offsets import Rules
 from mmtool.plan.reset_csv import parse_groups_csv
 from mmtool.plan.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -141,6 +141,8 @@ def check_import(
         )
         for group, of_group in sorted(wanted.items())
     ]
+    sides = Sides("the file", cluster.alias)
+    plans = [replace(plan, sides=sides) for plan in plans]
     return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
 
 
@@ -213,7 +215,7 @@ def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) ->
             "reason": verdict.refusal or "",
             "offset_before": verdict.before and verdict.before.offset,
             "written": written.get((verdict.group, verdict.target), False),
-            "detail": verdict.detail,
+            "detail": plan.why(verdict),
         }
         for plan in plans
         for verdict in plan.verdicts

@@ -417,7 +417,7 @@ class _Steps:
     def validate(self) -> None:
         now = self._read()
         refuse(active_guards(now, self.turned))
-        refuse(moved_meanwhile(self.groups, now))
+        refuse(moved_meanwhile(self.groups, now, self.turned.source))
         self.landing.validate()
 
     def _read(self) -> list[GroupFacts]:

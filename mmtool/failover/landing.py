@@ -227,7 +227,8 @@ class Landing:
         """What needs no write, or must not be written, when an operation is taken up again."""
         names = [plan.group for plan in self.plans]
         standing, now = self.ways.target.groups.describe(names), self.ways.target.groups.commits(names)
-        looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group]) for plan in self.plans)
+        where = self.ways.target.alias
+        looked = (_met(plan, standing.get(plan.group, ABSENT), now[plan.group], where) for plan in self.plans)
         return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
@@ -290,7 +291,9 @@ def _half_done(other: Recorded) -> Guard:
     )
 
 
-def _met(plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit]) -> Written | None:
+def _met(
+    plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Commit], where: str
+) -> Written | None:
     """A group as an operation that was interrupted left it; None where it is still to be written.
 
     Whoever has its offsets, or has gone on from them, is there. Whoever stands elsewhere was moved by somebody else,
@@ -300,11 +303,11 @@ def _met(plan: GroupPlan, there: GroupStanding, now: Mapping[TopicPartition, Com
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
         return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
-        why = f"{plan.group} has committed on the target since the operation ended"
+        why = f"{plan.group} has committed on {where} since the operation ended"
     elif there.kind:
         why = f"{plan.group} is {there.sentence} on the target"
     elif not there.idle:
-        why = f"{plan.group} has members on the target: {there.sentence}"
+        why = f"{plan.group} has members on {where}: {there.sentence}"
     else:
         return None
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)

@@ -48,12 +48,13 @@ def refusal(found: Translation) -> RefusedError | None:
 
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
     """One error for every blocking verdict: how many of which kind, and what each means."""
-    blocking = [verdict for plan in plans for verdict in plan.blocking]
+    refused = [(plan, verdict) for plan in plans for verdict in plan.blocking]
+    blocking = [verdict for _, verdict in refused]
     reasons = [verdict.refusal for verdict in blocking if verdict.refusal is not None]
     if not reasons:
         return None
     groups = sorted({verdict.group for verdict in blocking})
-    said = sorted({f"{verdict.refusal}: {verdict.sentence}" for verdict in blocking})
+    said = sorted({f"{verdict.refusal}: {plan.why(verdict)}" for plan, verdict in refused})
     return refused_for(reasons, _groups(groups), "; ".join(said))
 
 

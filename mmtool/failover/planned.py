@@ -295,7 +295,7 @@ class _Steps:
         refuse(blocking_guards(self.landing.plans, after_drain=True))
         now = self._read()
         refuse(active_guards(now, self.rehearsal.names))
-        refuse(moved_meanwhile(self.groups, now))
+        refuse(moved_meanwhile(self.groups, now, self.rehearsal.names.source))
         self.landing.validate()
 
     def report(self) -> None:

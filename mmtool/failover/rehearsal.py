@@ -101,8 +101,6 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
 
 
 _REMEDIES: dict[str, str] = {
-    "active_on_source": "stop the group's consumers on the source, and wait until their session has ended",
-    Reason.ACTIVE_ON_TARGET: "stop the group's consumers on the target, and wait until their session has ended",
     Reason.NEVER_RAN: Reason.NEVER_RAN.sentence,
     "hook_not_executable": "mmtool.hook.STEP names one executable file; chmod +x makes it one",
     "source_commits_moved": "somebody consumes with assign(): stop it, then run again",

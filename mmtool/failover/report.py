@@ -210,7 +210,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> Row:
         "target_offset_before": verdict.before and verdict.before.offset,
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
-        "detail": verdict.detail,
+        "detail": "" if waits else plan.why(verdict),
     }
 
 

@@ -48,7 +48,7 @@ def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Row:
         "target_offset_before": verdict.before and verdict.before.offset,
         "written": place is not None and written.get((plan.group, place), False),
         "proof": _proof(verdict.proof),
-        "detail": verdict.detail,
+        "detail": plan.why(verdict),
     }
 
 

@@ -72,7 +72,7 @@ _FORWARD = Transition(
     _RUNNING_AFTER, "finished forward: the offsets on record are written, none is translated again"
 )
 _CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and what it had prepared is taken back")
-_BACK = Transition(_ROLLED_BACK, "rolled back: the target's groups have the offsets of before")
+_BACK = Transition(_ROLLED_BACK, "rolled back: the groups have the offsets of before")
 
 TABLE: dict[tuple[Standing, Event], Transition] = {
     (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "the operator has agreed; nothing is written yet"),
@@ -83,12 +83,14 @@ TABLE: dict[tuple[Standing, Event], Transition] = {
         _RUNNING_AFTER, "offsets are being written: from here on it is finished forward"
     ),
     (_RUNNING_AFTER, Event.NOTHING_WRITTEN): Transition(
-        _FAILED_BEFORE, "the target took no offset, or all were put back: groups are as they were"
+        _FAILED_BEFORE, "no offset was taken, or all were put back: groups are as they were"
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
         _FAILED_AFTER, "offsets are written in part, or a step after them failed: the rows say which"
     ),
-    (_RUNNING_AFTER, Event.FINISH): Transition(_COMPLETED, "every group can go on at the target"),
+    (_RUNNING_AFTER, Event.FINISH): Transition(
+        _COMPLETED, "every group can go on where its offsets were written"
+    ),
     # a process that was killed leaves its operation running: nobody is there to say that it failed
     (_RUNNING_BEFORE, Event.RESUME): _AGAIN,
     (_FAILED_BEFORE, Event.RESUME): _AGAIN,

@@ -21,6 +21,7 @@ from mmtool.failover.writing import (
 from mmtool.kafka.ports import Problem
 from mmtool.plan.undo import plan_undo
 from mmtool.plan.words import counted
+from mmtool.translation.refusals import Sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,7 +92,7 @@ class Undoing:
 
     def write(self) -> Moved:
         """Group by group; one that is refused is left as it is."""
-        ended = [_undone(self.cluster.groups, group, self.looked_at) for group in self.groups if group.places]
+        ended = [_undone(self.cluster, group, self.looked_at) for group in self.groups if group.places]
         return Moved(self.rows(ended), failure_of_writing(ended))
 
 
@@ -123,9 +124,12 @@ def look_at(cluster: ClusterPort, undo: Undo) -> Undoing:
     return Undoing(cluster, tuple(plan_undo(undo, now, standing)), looked_at)
 
 
-def _undone(groups: GroupsPort, plan: UndoGroup, looked_at: float) -> Written:
+def _undone(cluster: ClusterPort, plan: UndoGroup, looked_at: float) -> Written:
+    groups = cluster.groups
     if plan.refused:
-        reasons = sorted({reason.sentence for reason in plan.refused.values()})
+        reasons = sorted(
+            {reason.said_of(Sides("the undo file", cluster.alias)) for reason in plan.refused.values()}
+        )
         return Written(plan.group, Outcome.REFUSED, problems=tuple(reasons))
     if time.monotonic() - looked_at > FRESH_SECONDS and (why := _why_not(groups, plan)):
         return Written(plan.group, Outcome.REFUSED, problems=(f"{plan.group}: {why}",))

@@ -256,7 +256,7 @@ def _judged(
 ) -> Written:
     offsets = plan.to_write()
     if plan.blocked:
-        reasons = {verdict.sentence for verdict in plan.blocking if verdict.refusal is not None}
+        reasons = {plan.why(verdict) for verdict in plan.blocking if verdict.refusal is not None}
         return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
     if not offsets:
         return Written(plan.group, Outcome.WRITTEN)

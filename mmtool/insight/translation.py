@@ -39,7 +39,7 @@ from mmtool.plan.offsets import (
     unknown_group,
 )
 from mmtool.translation.lockstep import NO_PROOF
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -105,6 +105,11 @@ class FlowNow:
     def written_at(self, direction: Direction) -> ClusterPort:
         """Where they would be committed."""
         return self.end.clusters.target if direction is Direction.FORWARD else self.clusters.source
+
+    def sides(self, direction: Direction) -> Sides:
+        """The same by their aliases, for sentences."""
+        read, written = self.read_at(direction), self.written_at(direction)
+        return Sides(read.alias, written.alias, direction is Direction.REVERSE)
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -327,6 +332,7 @@ def plans_by(
     """The same, where the partitions are known as well; what ``--topic`` leaves out is not spoken of."""
     if flow.narrowed:
         groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
+    rules = replace(rules, sides=flow.sides(rules.direction))
     return [plan_group(group, partitions, rules) for group in groups]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Refused
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import FORWARD, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -107,7 +107,9 @@ def audit_group(
     """
     rows = []
     for verdict in plan.verdicts:
-        standing, reason = (Standing.EXCLUDED, excluded) if excluded else _judged(verdict, there, unmirrored)
+        standing, reason = (
+            (Standing.EXCLUDED, excluded) if excluded else _judged(plan, verdict, there, unmirrored)
+        )
         place, committed = verdict.source, None if verdict.before is None else verdict.target
         rows.append(
             AuditRow(
@@ -136,31 +138,34 @@ _PLAIN = {
 }
 
 
-def _judged(verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]) -> tuple[Standing, str]:
+def _judged(
+    plan: GroupPlan, verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]
+) -> tuple[Standing, str]:
     match verdict.refusal:
         case None | Reason.WOULD_REWIND:
             answer = verdict.answer
             assert answer is not None
             assert not isinstance(answer, Refused)
             slack = answer.reread_max if isinstance(answer, Bounded) else 0
-            return _compared(answer.offset, slack, verdict.before)
+            return _compared(answer.offset, slack, verdict.before, (plan.sides or FORWARD).written)
         case Reason.ACTIVE_ON_TARGET:
             return Standing.ACTIVE_ON_TARGET, there.sentence
         case Reason.NOT_MIRRORED if verdict.target is None and verdict.source is not None:
             return Standing.NOT_MIRRORED, unmirrored(verdict.source.topic)
-        case Reason.PARTITION_MISSING if verdict.detail:
-            standing = Standing.NOT_MIRRORED if verdict.knowledge is None else Standing.STALE
-            return standing, f"{Reason.PARTITION_MISSING}: {verdict.detail}"
-        case reason if verdict.detail:
-            return Standing.STALE, f"{reason}: {verdict.detail}"
+        case reason if verdict.is_unasked:
+            was_never_there = reason is Reason.PARTITION_MISSING and verdict.knowledge is None
+            standing = Standing.NOT_MIRRORED if was_never_there else Standing.STALE
+            return standing, f"{reason}: {plan.why(verdict)}"
         case reason:
-            return _PLAIN.get(reason, Standing.STALE), reason.sentence
+            return _PLAIN.get(reason, Standing.STALE), plan.why(verdict)
 
 
-def _compared(expected: int, slack: int, before: Commit | None) -> tuple[Standing, str]:
+def _compared(
+    expected: int, slack: int, before: Commit | None, where: str = FORWARD.written
+) -> tuple[Standing, str]:
     """Of what is committed on the target and what should be, known to within ``slack`` records."""
     if before is None:
-        return Standing.BEHIND, "nothing is committed on the target"
+        return Standing.BEHIND, f"nothing is committed on {where}"
     more = before.offset - expected
     if more < 0:
         return Standing.BEHIND, f"by {counted(-more, 'record')}" + (f", or {slack} more" if slack else "")

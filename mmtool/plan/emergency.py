@@ -22,7 +22,7 @@ from mmtool.plan.steps import Mode, steps_of
 from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
 from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -123,7 +123,8 @@ def plan_emergency(
     plans = [_group(group, facts, unknowns) for group in facts.groups]
     plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
     plans = [with_lost_state(plan, state) for plan in plans]
-    found = tuple(sorted(plans, key=lambda plan: plan.group))
+    sides = Sides(names.source, names.target)
+    found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
     guards = (
         *_never_ran(facts, names),
         *active_guards(facts.groups, names),

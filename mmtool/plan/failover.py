@@ -153,14 +153,18 @@ def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]
 
 
 def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
-    remedy = f"delete it on {cluster}, or give the consumer group another name" if standing.kind else ""
+    remedy = (
+        f"delete it on {cluster}, or give the consumer group another name"
+        if standing.kind
+        else f"stop the group's consumers on {cluster}, and wait until their session has ended"
+    )
     return Guard(code, occupied(group, cluster, standing), remedy)
 
 
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
     """Verdicts that keep a group from being written; before the drain, only those that no drain cures."""
     return tuple(
-        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {verdict.sentence}")
+        Guard(verdict.refusal, f"group {plan.group}, {_place(verdict)}: {plan.why(verdict)}")
         for plan in plans
         for verdict in plan.blocking
         if verdict.refusal is not None
@@ -171,20 +175,22 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
 
 def drain_cures(verdict: Verdict) -> bool:
     """Whether the offset is refused now only because the mirror is behind; a drain elects no leader."""
-    return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.detail
+    return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.is_unasked
 
 
 def _place(verdict: Verdict) -> str:
     return str(verdict.source or "every partition")
 
 
-def moved_meanwhile(before: Iterable[GroupFacts], now: Iterable[GroupFacts]) -> tuple[Guard, ...]:
-    """Groups that committed between two looks though they have no members: somebody uses assign()."""
+def moved_meanwhile(
+    before: Iterable[GroupFacts], now: Iterable[GroupFacts], cluster: str
+) -> tuple[Guard, ...]:
+    """Groups that committed on ``cluster`` between two looks without members: an application uses assign()."""
     earlier = {group.group: group.commits for group in before}
     return tuple(
         Guard(
             "source_commits_moved",
-            f"group {group.group} has no members on the source and commits all the same",
+            f"group {group.group} has no members on {cluster} and commits all the same",
         )
         for group in now
         if group.commits != earlier[group.group]

@@ -20,7 +20,7 @@ from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
 from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
@@ -109,7 +109,8 @@ def plan_failback(
         plans = [with_read_before(plan, facts) for plan in plans]
     state = _with_diverged(facts.state, facts, names, standing)
     plans = [with_lost_state(plan, state) for plan in plans]
-    found = tuple(sorted(plans, key=lambda plan: plan.group))
+    sides = Sides(names.target, names.source, is_reverse=True)
+    found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
         *(replay_guards(names, facts, standing) if replayed else ()),

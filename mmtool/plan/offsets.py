@@ -28,7 +28,7 @@ from mmtool.translation.clamp import clamp_ahead, clamp_skipping
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
 from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.refusals import Reason
+from mmtool.translation.refusals import BACK, FORWARD, Reason, Sides
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -54,12 +54,14 @@ class Rules:
 
     Attributes:
         source_lost: Nothing more will come from the source: who was ahead of the mirror goes on at its end.
+        sides: What sentences call the two clusters.
     """
 
     direction: Direction = Direction.FORWARD
     allow_rewind: bool = False
     allow_skip: bool = False
     source_lost: bool = False
+    sides: Sides = FORWARD
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ class Verdict:
         knowledge: What the answer, or its refusal, was told by; None where nothing was asked.
         proof: The records around the answer, where it was told by them.
         detail: Why it is refused, where that is more than the reason's own sentence.
+        is_unasked: A cluster could not be asked: nothing that happens on the target makes an answer of it.
     """
 
     group: str
@@ -142,22 +145,24 @@ class Verdict:
     knowledge: Knowledge | None = None
     proof: Proof = NO_PROOF
     detail: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """Why it is refused, for people; empty where it is not."""
-        if self.refusal is None:
-            return ""
-        return self.detail or self.refusal.sentence
+    is_unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One group's verdicts, in the order of the topics."""
+    """One group's verdicts, in the order of the topics; ``sides`` is what sentences call the clusters."""
 
     group: str
     direction: Direction
     verdicts: tuple[Verdict, ...]
+    sides: Sides | None = field(default=None, compare=False)
+
+    def why(self, verdict: Verdict) -> str:
+        """Why a verdict is a refusal, for people; empty where it is none."""
+        if verdict.refusal is None:
+            return ""
+        anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
+        return verdict.detail or verdict.refusal.said_of(self.sides or anonymous)
 
     @property
     def blocked(self) -> bool:
@@ -194,7 +199,15 @@ class GroupPlan:
 
 def unknown_group(group: str, direction: Direction, detail: str = "") -> GroupPlan:
     """The plan for a name that no group has, or for a group that a cluster tells nothing of, as ``detail`` says."""
-    nothing = Verdict(group, None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True, detail=detail)
+    nothing = Verdict(
+        group,
+        None,
+        None,
+        refusal=Reason.UNKNOWN_GROUP,
+        blocks=True,
+        detail=detail,
+        is_unasked=bool(detail),
+    )
     return GroupPlan(group, direction, (nothing,))
 
 
@@ -217,7 +230,7 @@ def plan_group(
     verdicts += _uncommitted(group, {place.topic for place in inside}, partitions)
     if not verdicts:
         verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
-    return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)))
+    return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)), rules.sides)
 
 
 def _order(verdict: Verdict) -> TopicPartition:
@@ -267,8 +280,21 @@ def _inside(
         before=before,
         knowledge=knowledge,
         proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
-        detail=facts.problems if refusal is Reason.PARTITION_MISSING else "",
+        detail=_detail(facts, commit, refusal, rules),
+        is_unasked=bool(facts.problems),
     )
+
+
+def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules) -> str:
+    """What is known of a refusal besides its reason."""
+    if refusal is Reason.PARTITION_MISSING:
+        return facts.problems
+    log, (read, written, is_reverse) = facts.target_log, rules.sides
+    if refusal is not Reason.BEYOND_SOURCE_END or not is_reverse or log is UNKNOWN or facts.then is not None:
+        return ""
+    if commit.offset > log.log_end:
+        return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
+    return f"the commit on {read} leads past the end of {written}'s log, which was cut or made anew: reset the group"
 
 
 def _gone(direction: Direction) -> Reason:

@@ -59,7 +59,7 @@ def test_since_when_a_group_stands_there_is_said_and_until_when(audited, scene):
 
 
 def test_a_group_that_the_target_does_not_know_is_behind(audited):
-    assert audited("-g", "app")[0] == ("app", 0, "behind", "nothing is committed on the target")
+    assert audited("-g", "app")[0] == ("app", 0, "behind", "nothing is committed on west")
 
 
 def test_a_commit_past_the_mirror_is_stale(audited, scene):
@@ -67,7 +67,7 @@ def test_a_commit_past_the_mirror_is_stale(audited, scene):
     scene.commits("app", "orders", 12, 15)
     assert audited()[1][2:] == (
         "stale",
-        "the commit is past what has been mirrored: let `mmtool replicate` catch up",
+        "the commit on east is past what west holds: let `mmtool replicate` catch up",
     )
 
 

@@ -285,9 +285,7 @@ def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s
 
 def test_where_mm2_commits_nothing_every_group_is_behind(default):
     rows = default.run("groups", "audit", "-o", "json").rows
-    assert {(row["verdict"], row["reason"]) for row in rows} == {
-        ("behind", "nothing is committed on the target")
-    }
+    assert {(row["verdict"], row["reason"]) for row in rows} == {("behind", "nothing is committed on target")}
 
 
 def test_groups_are_synced_without_mmtool_s_own_mirror(default):
