@@ -16,6 +16,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.threads import run_loop
+from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import FetchedPartition
 
 _AT_ONCE = 100
+_LEAST_SECONDS = 0.1
 _SMALL_BYTES = 32 << 10
 """A default producer's batches fit (``batch.size`` 16 KiB); where a larger one comes first, nothing comes."""
 _ANSWER_BYTES = 8 << 20
@@ -85,17 +87,18 @@ class _Look:
         alone: list[FirstMissing] = []
         while left and time.monotonic() < until:
             some, left = left[:_AT_ONCE], left[_AT_ONCE:]
-            alone += await self._fetch(some)
+            alone += await self._fetch(some, until)
         while alone and time.monotonic() < until:
-            await self._fetch([alone.pop(0)])
+            await self._fetch([alone.pop(0)], until)
 
-    async def _fetch(self, places: list[FirstMissing]) -> list[FirstMissing]:
+    async def _fetch(self, places: list[FirstMissing], until: float) -> list[FirstMissing]:
         """Asks once; those of which nothing came."""
         wanted = [FetchPartition(*place, _SMALL_BYTES) for place in places]
         request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self._read_committed)
         try:
-            answer = await self._cluster.send(self._leader, request, purpose="status")
-        except ConnectionLostError:
+            sent = self._cluster.send(self._leader, request, purpose="status")
+            answer = await within(max(_LEAST_SECONDS, until - time.monotonic()), sent)
+        except (ConnectionLostError, TimeoutError):
             return []
         known = {(name, p.partition): p for p in places for name in (p.topic_id, p.topic)}
         empty = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import pytest
 
 from mmtool.config import ClusterSettings
@@ -63,3 +66,15 @@ def test_of_a_source_whose_brokers_are_gone_by_now_nothing_is_told(monkeypatch):
     monkeypatch.setattr(oldest, "wire_cluster", lambda *_, **__: Dying())
     places = [FirstMissing("orders", TopicId("id"), 0, 5)]
     assert first_missing_times(EAST, places, 1.0, read_committed=True) == {}
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_look_may_take(monkeypatch):
+    class Hanging(Telling):
+        async def send(self, *_, **__):
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(oldest, "wire_cluster", lambda *_, **__: Hanging(0))
+    began = time.monotonic()
+    places = [FirstMissing("orders", TopicId("id"), 0, 5)]
+    assert first_missing_times(EAST, places, 0.3, read_committed=True) == {}
+    assert time.monotonic() - began < 20
