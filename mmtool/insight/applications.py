@@ -85,9 +85,8 @@ def _copies(now: TargetNow) -> dict[str, str]:
 def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> str:
     if copy != name:
         return f"mirrored as {copy}"
-    is_ours = any(known.map is not None for known in now.facts.partitions.values())
     mirrored = any(place.topic == name for place in now.facts.partitions)
-    return f"{now.side.settings.name} does not mirror it" if is_ours and not mirrored else ""
+    return "" if mirrored else now.side.settings.unmirrored(name)
 
 
 def _internal(

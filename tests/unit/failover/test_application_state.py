@@ -205,6 +205,16 @@ def test_an_emergency_refuses_an_application_of_whose_state_the_target_knows_not
     assert emergency.rehearse(scene.side, APP).refusal is None
 
 
+def test_an_emergency_does_not_take_the_target_s_own_state_for_a_mirror(tmp_path):
+    """It has run on west once, and its changelog of that time is still there."""
+    scene = made(tmp_path, IDENTITY)
+    scene.told("app", "orders", (30, 30))
+    scene.target.add_topic(CHANGELOG, "id-of-its-own", 4)
+    error = emergency.rehearse(scene.side, APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert f"{CHANGELOG} (topics: not in orders.*)" in error.message
+
+
 # --- failback ---------------------------------------------------------------------------------------------
 
 
