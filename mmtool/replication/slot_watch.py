@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SILENT_SECONDS = 15.0  # pumps repeat where they stand every ten
 _START_SECONDS = 30.0
+_LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 10.0
 _ABOUT = "slots"
 
@@ -60,6 +61,7 @@ class SlotWatch:
         self._tasks: Sequence[TaskAssignment] = ()
         self._made_at = self._began_at = clock()
         self._short_since: float | None = None
+        self._look_at = 0.0
         self.wanted = 0
         self.held = 0
 
@@ -83,8 +85,11 @@ class SlotWatch:
         self._mark(runs, ())
 
     def ends_round(self, runs: Sequence[FlowRun]) -> bool:
-        """Looks once; whether the round is to end early, because the next one has fewer tasks, or more."""
+        """Whether the round is to end early, because the next one has fewer tasks, or more; looks once a second."""
         now, slots = self._clock(), self._slots()
+        if now < self._look_at:
+            return False
+        self._look_at = now + _LOOK_SECONDS
         waiting = self._waiting(runs, slots, now)
         self.wanted = max(min(self._asked(), self._loads), len(self._tasks))
         self.held = len(self._tasks) - len(waiting)
