@@ -70,7 +70,7 @@ class Driver:
                 self.hear(*heard)
                 if self.slots.ends_round([self.run]):
                     return True
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.001)
             return False
 
         return asyncio.run(look())
