@@ -36,8 +36,8 @@ def test_an_mm2_with_a_group_and_an_offsets_topic_of_its_own_is_waited_for_and_n
             "status.storage.topic": f"{workers}-status",
         },
     )
-    create_topic(source, topic, 2)
-    produce(source, Load(topic, RECORDS, 2, 100))
+    create_topic(source, topic)
+    produce(source, Load(topic, RECORDS, 1, 100))
     remote = f"source.{topic}"
 
     def copied():
@@ -56,9 +56,9 @@ def test_an_mm2_with_a_group_and_an_offsets_topic_of_its_own_is_waited_for_and_n
                 f"waiting until MirrorMaker 2 has stopped: its group {workers}", PATIENCE_SECONDS
             )
             mm2.stop()
-            running.wait_line("2 partitions go on where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
+            running.wait_line("1 partition goes on where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
             running.stop()
-    produce(source, Load(topic, RECORDS, 2, 100, first_sequence=RECORDS))
+    produce(source, Load(topic, RECORDS, 1, 100, first_sequence=RECORDS))
     answer = bench.catch_up(properties)
     assert answer.code == 0, answer.stderr
     assert end_offsets(target, remote) == end_offsets(source, topic)
