@@ -13,7 +13,14 @@ from mmtool.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from mmtool.config.pem import pem_document
 from mmtool.config.settings import Mechanism, Pem, Protocol, Sasl, Security
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
-from mmtool.keystores.certificates import certificates_in, has_certificate, has_key, opens, out_of_date
+from mmtool.keystores.certificates import (
+    certificates_in,
+    has_certificate,
+    has_key,
+    is_self_issued,
+    opens,
+    out_of_date,
+)
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
@@ -195,7 +202,13 @@ class _Reader:
             )
             return
         for why in late[:_NAMED_AT_MOST]:
-            self.report.warn(entry, f"{pem.origin}: {why}; it no longer counts as trusted")
+            self.report.warn(entry, f"{pem.origin}: {why}; OpenSSL does not trust it, Java may")
+        if certificates and not any(map(is_self_issued, certificates)):
+            self.report.warn(
+                entry,
+                f"{pem.origin} holds no root certificate; Java trusts the others by themselves, OpenSSL does not: "
+                f"import {certificates[0].issuer.rfc4514_string()}",
+            )
 
     def _check_identity(self, entry: Entry, found: _Identity) -> None:
         certificate, key, password = found["certificate"], found["key"], found["key_password"]

@@ -72,10 +72,15 @@ def _subject(certificate: Certificate) -> str:
     return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
 
 
+def is_self_issued(certificate: Certificate) -> bool:
+    """Whether it is a root: its issuer has its own name."""
+    return certificate.issuer == certificate.subject
+
+
 def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
     """A certificate and those that issued it, one after the other; certificates of other chains are left out."""
     chain, left = [leaf], list(others)
-    while chain[-1].issuer != chain[-1].subject:
+    while not is_self_issued(chain[-1]):
         issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
         if issuer is None:
             break

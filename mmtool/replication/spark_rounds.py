@@ -40,6 +40,8 @@ _SETTINGS = {
     "spark.task.maxFailures": str(_ATTEMPTS),
     "spark.python.worker.reuse": "true",
     "spark.driver.memory": "512m",
+    # a larger closure would go through a file in clear on the driver and on each executor; ours holds private keys
+    "spark.broadcast.UDFCompressionThreshold": str((1 << 31) - 1),
     # a folder called mmtool where the command is typed, as above a clone, is not the package
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }

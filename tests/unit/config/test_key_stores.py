@@ -1,5 +1,6 @@
 """Trust and key stores named in the properties file, as far as they need no Java: PKCS12 and PEM."""
 
+import pickle
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,24 +16,26 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mmtool.errors import ConfigError
+from mmtool.kafka.clients import wire_options
 
 CANARY = "canary-5eCr3t"
 NOW = datetime.now(UTC)
 
 
-def issue(name, starts=-2, ends=2):
-    """A key and its self-signed certificate, valid from and to so many days from now."""
+def issue(name, starts=-2, ends=2, issuer=None):
+    """A key and its certificate, self-signed or of an (issuer's name, key); valid so many days from now."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    issuer_name, issuer_key = issuer or (subject, key)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(subject)
+        .issuer_name(issuer_name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW + timedelta(days=starts))
         .not_valid_after(NOW + timedelta(days=ends))
-        .sign(key, SHA256())
+        .sign(issuer_key, SHA256())
     )
     return key, certificate
 
@@ -207,6 +210,25 @@ def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
     settings = load(trusting(store("trust.p12", trusted=[late, good])))
     (warning,) = settings.warnings
     assert "certificate CN=late expired on " in warning
+
+
+def test_a_trust_store_without_a_root_is_a_warning_for_openssl_needs_one(store, load):
+    key, root = issue("root")
+    _, middle = issue("middle", issuer=(root.subject, key))
+    (warning,) = load(trusting(store("middle.p12", trusted=[middle]))).warnings
+    assert warning.endswith("OpenSSL does not: import CN=root")
+    assert load(trusting(store("both.p12", trusted=[middle, root]))).warnings == ()
+
+
+def test_an_executor_needs_no_copy_of_a_store(store, load):
+    key, certificate = issue("client")
+    own, trust = store("client.p12", key, certificate), store("trust.p12", trusted=[certificate])
+    settings = load(owning(own) + trusting(trust))
+    sent = pickle.dumps(settings.clusters["A"])
+    own.unlink()
+    trust.unlink()
+    context = wire_options(pickle.loads(sent))["ssl_context"]  # noqa: S301  our own bytes
+    assert context.cert_store_stats()["x509"] == 1
 
 
 def test_no_password_or_key_of_a_store_shows_in_any_form_of_the_settings(store, load):

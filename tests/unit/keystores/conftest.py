@@ -1,53 +1,8 @@
-"""Stores as Java's keytool makes them; an authority and certificates that it issued."""
-
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
+"""Stores as Java's keytool makes them."""
 
 import pytest
 
-
-@dataclass(frozen=True)
-class Keytool:
-    """``keytool`` in a folder; every store opens with ``changeit``."""
-
-    folder: Path
-
-    def run(self, *arguments):
-        ran = subprocess.run(
-            ["keytool", "-J-XX:TieredStopAtLevel=1", *map(str, arguments)],
-            cwd=self.folder,
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    def key(self, name, store_type="JKS", *extra):
-        """A store with a key pair of its own, as ``CN=<name>``."""
-        path = self.folder / name
-        self.run(
-            *("-genkeypair", "-keystore", path, "-storetype", store_type, "-storepass", "changeit"),
-            *("-alias", "client", "-dname", f"CN={name}", "-keyalg", "EC", "-validity", "3", *extra),
-        )
-        return path
-
-    def trust(self, name, certificate, store_type="JKS", *extra):
-        """A store that trusts one certificate."""
-        path = self.folder / name
-        self.run(
-            *("-importcert", "-noprompt", "-keystore", path, "-storetype", store_type),
-            *("-storepass", "changeit", "-alias", "ca", "-file", certificate, *extra),
-        )
-        return path
-
-    def certificate(self, store):
-        path = self.folder / f"{Path(store).name}.pem"
-        path.write_text(
-            self.run("-exportcert", "-rfc", "-keystore", store, "-storepass", "changeit", "-alias", "client")
-        )
-        return path
+from mmtool.testing.keytool import Keytool
 
 
 @pytest.fixture(scope="session")

@@ -86,8 +86,8 @@ def test_a_pkcs12_key_with_a_password_of_its_own_is_opened(keytool, jks_key, tmp
                 KeyStore from = KeyStore.getInstance("JKS"), to = KeyStore.getInstance("PKCS12");
                 from.load(new FileInputStream(a[0]), "changeit".toCharArray());
                 to.load(null, null);
-                Key key = from.getKey("client", "other-pass".toCharArray());
-                to.setKeyEntry("client", key, "other-pass".toCharArray(), from.getCertificateChain("client"));
+                Key key = from.getKey("own", "other-pass".toCharArray());
+                to.setKeyEntry("own", key, "other-pass".toCharArray(), from.getCertificateChain("own"));
                 to.store(new FileOutputStream(a[1]), "changeit".toCharArray());
             }
         }
@@ -101,25 +101,12 @@ def test_a_pkcs12_key_with_a_password_of_its_own_is_opened(keytool, jks_key, tmp
 
 @pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
 def test_a_key_comes_with_the_chain_of_its_issuers_in_order(store_type, keytool):
-    def issue(store, issuer, *extra):
-        request = keytool.run("-certreq", "-keystore", store, "-storepass", "changeit", "-alias", "client")
-        (keytool.folder / "request").write_text(request)
-        keytool.run(
-            *("-gencert", "-rfc", "-keystore", issuer, "-storepass", "changeit", "-alias", "client"),
-            *("-infile", "request", "-outfile", "issued", *extra),
-        )
-        return (keytool.folder / "issued").read_text()
-
-    root = keytool.key(f"root-{store_type}", store_type, "-ext", "bc:c")
-    middle = keytool.key(f"middle-{store_type}", store_type)
-    leaf = keytool.key(f"leaf-{store_type}", store_type)
-    chain = [issue(leaf, middle), issue(middle, root, "-ext", "bc:c"), keytool.certificate(root).read_text()]
-    reply = keytool.folder / "reply"
-    reply.write_text("".join(chain))
-    keytool.run(
-        *("-importcert", "-noprompt", "-keystore", leaf, "-storepass", "changeit", "-alias", "client"),
-        *("-file", reply, "-trustcacerts"),
+    root, middle = (
+        keytool.key(f"{name}-{store_type}", store_type, "-ext", "bc:c") for name in ("root", "middle")
     )
+    leaf = keytool.key(f"leaf-{store_type}", store_type)
+    chain = keytool.issue(middle, root, "-ext", "bc:c")
+    keytool.issue(leaf, middle, chain=chain)
     keytool.trust(leaf.name, keytool.certificate(root), store_type)
     found = subjects(read_identity(own(leaf)).chain)
     assert found == [f"CN={name}-{store_type}" for name in ("leaf", "middle", "root")]
@@ -159,7 +146,7 @@ def test_a_store_without_the_entry_that_is_needed_is_said(store_type, keytool, c
 @pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
 def test_a_trust_store_without_a_certificate_is_said(store_type, keytool, certificate):
     path = keytool.trust(f"emptied-{store_type}", certificate, store_type)
-    keytool.run("-delete", "-keystore", path, "-storepass", "changeit", "-alias", "ca")
+    keytool.run("-delete", "-keystore", path, "-storepass", "changeit", "-alias", "trusted")
     with pytest.raises(StoreError, match=rf"{store_type} store {path} holds no certificate"):
         read_trusted(trust(path))
 
@@ -197,13 +184,13 @@ def test_a_jks_password_beyond_ascii_is_given_to_java_as_it_is(keytool, tmp_path
 
 def test_one_jvm_reads_all_stores_of_a_file_and_ends_with_it(keytool, monkeypatch, tmp_path):
     """The log of a wrapper around ``java`` tells how often it was started."""
+    first, second = keytool.key("one.jks"), keytool.key("two.jks")
     home, log = tmp_path / "home", tmp_path / "log"
     (home / "bin").mkdir(parents=True)
     java = home / "bin" / "java"
     java.write_text(f'#!/bin/sh\necho "$$ $*" >> {log}\nexec {shutil.which("java")} "$@"\n')
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    first, second = keytool.key("one.jks"), keytool.key("two.jks")
     text = "clusters = A, B\nA->B.enabled = true\n"
     for alias, path in (("A", first), ("B", second)):
         text += (
