@@ -7,6 +7,7 @@ loopback connection: neither is on a disk or on a command line.
 from __future__ import annotations
 
 import contextlib
+import logging
 import secrets
 import subprocess
 from importlib.util import find_spec
@@ -136,6 +137,7 @@ class StoreJvm:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
         java = java_binary()
+        logging.getLogger("py4j").setLevel(logging.INFO)  # its debug lines hold what is sent, passwords too
         try:
             port, token, self._process = launch_gateway(
                 jarpath=str(_gateway_jar()),

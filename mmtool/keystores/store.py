@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from mmtool.errors import UsageError
 from mmtool.keystores.binary import Fault, open_key_pair, open_trusted
 from mmtool.keystores.formats import Format, detect_format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _BINARY = (Format.JKS, Format.PKCS12)
 _LARGEST_BYTES = 64 << 20
@@ -61,13 +66,13 @@ def read_trusted(store: StoreFile) -> str:
     """The trusted certificates, as PEM.
 
     Raises:
-        StoreError: The store cannot be used.
-        UsageError: A JKS store, and there is no Java.
+        StoreError: The store cannot be used, or it needs Java and there is none.
     """
     content, store_format = _content(store)
     if store_format is Format.PEM:
         return _text(store, content)
-    found = open_trusted(content, store_format, store.password)
+    with _needing_java(store, store_format):
+        found = open_trusted(content, store_format, store.password)
     if isinstance(found, Fault):
         raise StoreError(_sentence(found, store, store_format))
     return found
@@ -77,17 +82,27 @@ def read_identity(store: StoreFile) -> Identity:
     """The client's certificate chain and private key.
 
     Raises:
-        StoreError: The store cannot be used.
-        UsageError: A JKS store, and there is no Java.
+        StoreError: The store cannot be used, or it needs Java and there is none.
     """
     content, store_format = _content(store)
     if store_format is Format.PEM:
         text = _text(store, content)
         return Identity(text, text, is_encrypted=True)
-    found = open_key_pair(content, store_format, store.password, store.key_password)
+    with _needing_java(store, store_format):
+        found = open_key_pair(content, store_format, store.password, store.key_password)
     if isinstance(found, Fault):
         raise StoreError(_sentence(found, store, store_format))
     return Identity(found.chain, found.key, is_encrypted=False)
+
+
+@contextlib.contextmanager
+def _needing_java(store: StoreFile, store_format: Format) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        raise StoreError(
+            f"{store_format.value} store {store.shown} is read by Java: {error.message}; {error.remedy}"
+        ) from error
 
 
 def _content(store: StoreFile) -> tuple[bytes, Format]:

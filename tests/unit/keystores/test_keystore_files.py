@@ -61,3 +61,15 @@ def test_a_file_that_cannot_be_read_is_named(location, reason, tmp_path):
     with pytest.raises(StoreError) as caught:
         read_trusted(StoreFile("truststore", path, path))
     assert str(caught.value).startswith(f"cannot read {path} ({reason}); check the path")
+
+
+def test_a_jks_store_without_java_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    path = tmp_path / "store.jks"
+    path.write_bytes(bytes.fromhex("feedfeed00000002"))
+    with pytest.raises(StoreError) as caught:
+        read_trusted(StoreFile("truststore", str(path), str(path)))
+    assert str(caught.value).startswith(
+        f"JKS store {path} is read by Java: JAVA_HOME={tmp_path} holds no bin/java"
+    )
+    assert "install Java 17" in str(caught.value)
