@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.documents import CommitRatesRecord
     from mmtool.plan.group_facts import Commit
     from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
     Key = tuple[str, TopicPartition]
+    RatesToWrite = tuple[list[CommitRatesRecord], list[CommitRatesRecord], list[tuple[bytes, bytes | None]]]
 
 
 @dataclass(slots=True)
@@ -105,7 +107,7 @@ class Checkpoints:
             if isinstance(found, Checkpoint):
                 self._written[found.group, found.topic_partition] = found
         control = flow.clusters.state.control(flow.identity)
-        self._rates.note(control.rates.values(), ())
+        self._rates.take_over(control.rates.values())
 
     def _look(self, flow: FlowNow) -> None:
         """One at a time: a look that nobody waits for any more has read older commits."""
@@ -156,8 +158,13 @@ class Checkpoints:
         self._written |= {(c.group, c.topic_partition): c for c in news}
 
     async def _write_rates(self, topic: str) -> None:
-        news, gone = self._rates.news(), self._rates.gone()
-        records = [(record.key, record.encode()) for record in news] + [(record.key, None) for record in gone]
+        news, gone, records = await in_thread(self._rates_to_write)
         if records:
             await append_records(self.target, topic, records)
-        self._rates.note(news, gone)
+            self._rates.note(news, gone)
+
+    def _rates_to_write(self) -> RatesToWrite:
+        with self._at_work:
+            news, gone = self._rates.news(), self._rates.gone()
+        values: list[tuple[bytes, bytes | None]] = [(record.key, record.encode()) for record in news]
+        return news, gone, values + [(record.key, None) for record in gone]

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Rates = dict[str, dict[str, int]]
 
 
+_SPACING_MS = 30_000
+"""A group's record is not written more often than this: its rates are of a minute or two."""
+
+
 @dataclass(slots=True)
 class CommitRates:
     """The rates of all groups of a flow; not thread-safe.
@@ -30,18 +34,23 @@ class CommitRates:
 
     written: dict[str, CommitRatesRecord] = field(default_factory=dict)
     _paces: dict[Key, CommitPace] = field(default_factory=dict)
+    _written_ms: dict[str, int] = field(default_factory=dict)
+    _now_ms: int = 0
 
     def look(self, commits: Mapping[Key, Commit], at_ms: int) -> None:
         """Take in what all groups have committed."""
+        self._now_ms = at_ms
         self._paces = {
             key: observe(self._paces.get(key), Sample(at_ms, commit.offset))
             for key, commit in commits.items()
         }
 
     def news(self) -> list[CommitRatesRecord]:
-        """The records of groups with a partition whose rate has clearly changed."""
+        """The records of groups with a partition whose rate has clearly changed, unless they were written just now."""
         found = []
         for group, rates in self._now().items():
+            if self._now_ms - self._written_ms.get(group, self._now_ms - _SPACING_MS) < _SPACING_MS:
+                continue
             before = self.written.get(group)
             if _is_news(rates, {} if before is None else before.rates):
                 found.append(CommitRatesRecord(group, rates))
@@ -54,9 +63,16 @@ class CommitRates:
 
     def note(self, written: Iterable[CommitRatesRecord], struck_out: Iterable[CommitRatesRecord]) -> None:
         """These are in the control topic now, and those are not any more."""
-        self.written |= {record.group: record for record in written}
+        for record in written:
+            self.written[record.group] = record
+            self._written_ms[record.group] = self._now_ms
         for record in struck_out:
             self.written.pop(record.group, None)
+            self._written_ms.pop(record.group, None)
+
+    def take_over(self, stored: Iterable[CommitRatesRecord]) -> None:
+        """The control topic holds these, by whomever they were measured."""
+        self.written = {record.group: record for record in stored}
 
     def _now(self) -> dict[str, Rates]:
         """By group; where nothing is measured yet, what was measured before."""

@@ -47,11 +47,22 @@ def test_a_group_that_stops_is_written_as_idle_after_a_few_records():
     assert rates.written["g-0"].rate("orders", 0) == 0
 
 
+def test_however_a_group_s_rate_jumps_its_record_is_written_each_half_a_minute_at_the_most():
+    rates, written, offset = CommitRates(), 0, 0
+    for number in range(120):
+        offset += 5 * (1 + number % 7) ** 4
+        rates.look(commits(1, offset), number * EVERY_MS)
+        news = rates.news()
+        written += len(news)
+        rates.note(news, ())
+    assert 3 <= written <= 1 + 600 // 30
+
+
 def test_what_another_owner_measured_holds_until_it_is_measured_again():
     before = CommitRates()
     run(before, 60, 40)
     rates = CommitRates()
-    rates.note(before.written.values(), ())
+    rates.take_over(before.written.values())
     rates.look(commits(1, 5), 0)
     assert rates.news() == []
     run(rates, 300, 0, at=5)
