@@ -32,7 +32,7 @@ Refine = Annotated[
     typer.Option(
         "--refine",
         help="Of flows that MirrorMaker 2 runs: read the records around a position on both sides, where its topics"
-        " tell it only within bounds.",
+        " tell it only within bounds, or not at all.",
     ),
 ]
 Csv = Annotated[
