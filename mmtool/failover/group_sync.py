@@ -211,7 +211,8 @@ def _moved(led: Led, mark: MovedGroupRecord) -> SyncRow:
 
 
 def _judged(followed: Followed | None, led: Led) -> tuple[SyncState, str]:
-    refused = tally(led.refused.values())
+    problems = f": {few(list(dict.fromkeys(led.problems)), 1)}" if led.problems else ""
+    refused = tally(led.refused.values()) + problems
     if followed is None or not led.wanted:
         return (SyncState.BEHIND, refused) if refused else (SyncState.NO_COMMIT, "")
     if not followed.there.idle:

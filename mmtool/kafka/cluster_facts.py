@@ -15,7 +15,7 @@ from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_bounds import Patience, read_bounds
 from mmtool.kafka.log_parts import read_parts
-from mmtool.kafka.patience import ELECTED_SECONDS, NotNowError, again
+from mmtool.kafka.patience import NotNowError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from mmtool.translation.lockstep import Seen
 
 _SPARE_SECONDS = 5.0
-_LEADER_SECONDS = 2.0
+_LEADER_SECONDS = 3.0
+"""A broker that has just begun again leads nothing for a moment."""
 _LARGE = 1_000_000
 """Records of ``__consumer_offsets``, some ten seconds of reading."""
 _RETENTION = "offsets.retention.minutes"
@@ -192,5 +193,5 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
 
 
 def _patience_for_each(seconds: float) -> Patience:
-    """Of who goes on without a partition: less than the time of one request, and more than an election takes."""
-    return Patience(answer=min(seconds / 2, ELECTED_SECONDS), leader=min(seconds / 2, _LEADER_SECONDS))
+    """Of who goes on without a partition."""
+    return Patience(answer=seconds_for_each(seconds), leader=min(seconds / 2, _LEADER_SECONDS))

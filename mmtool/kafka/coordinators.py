@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
-from mmtool.kafka.patience import AT_ONCE, NotNowError, handfuls
+from mmtool.kafka.patience import AT_ONCE, NotNowError, handfuls, seconds_of_a_try
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -40,14 +40,14 @@ class Question(Generic[A, B]):
         send: Asks one broker about some groups, and gives what it answers about each.
         take: Makes a value of a group's answer; raises `NotNowError` where a later answer may replace it.
         at_once: How many groups share a request.
-        tries: How often a broker is asked that does not answer: another one may coordinate by then.
+        moves: A broker that does not answer is given up before the time is up: another one may coordinate by then.
     """
 
     what: str
     send: Callable[[WireCluster, int, list[str]], Awaitable[Mapping[str, A]]]
     take: Callable[[str, A], B]
     at_once: int
-    tries: int
+    moves: bool
 
 
 class Coordinators:
@@ -67,7 +67,8 @@ class Coordinators:
             UnsupportedByBrokerError: A broker does not know of such a request.
         """
         now = asyncio.get_running_loop().time
-        turn, until = _Turn(self, wire, question, seconds / question.tries), now() + seconds
+        a_try = seconds_of_a_try(seconds) if question.moves else seconds
+        turn, until = _Turn(self, wire, question, a_try), now() + seconds
         left = list(groups)
         while left:
             await turn.ask(left)

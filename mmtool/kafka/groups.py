@@ -17,7 +17,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.coordinators import Coordinators, Question
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
 from mmtool.kafka.group_listing import all_groups
-from mmtool.kafka.patience import ELECTED_SECONDS, NotNowError, again, handfuls
+from mmtool.kafka.patience import NotNowError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -57,7 +57,6 @@ B = TypeVar("B")
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 100
 """Groups whose commits are in one answer: at 1,000 partitions each some 4 MB."""
-_TRIES = 3
 _PER_QUESTION = 1_000
 """Groups that have the time of one question together, however many there are."""
 _OF_CONSUMERS = frozenset({"", "consumer"})
@@ -129,8 +128,7 @@ class KafkaGroups:
 
     @property
     def _patience_for_each(self) -> float:
-        """Of who goes on without a group: less than the time of one request, and more than an election takes."""
-        return min(self._seconds / 2, ELECTED_SECONDS)
+        return seconds_for_each(self._seconds)
 
     def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
         self._check(answer.error_code, f"reading the commits of group {group}")
@@ -288,7 +286,7 @@ class KafkaGroups:
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return await wire.send(node, request(some))
 
-        return self._asked(groups, Question(what, send, take, _PER_REQUEST, _TRIES), seconds)
+        return self._asked(groups, Question(what, send, take, _PER_REQUEST, moves=True), seconds)
 
     def _of_each(
         self,
@@ -303,7 +301,7 @@ class KafkaGroups:
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return {group: await wire.send(node, request(group)) for group in some}
 
-        return self._asked(groups, Question(what, send, take, at_once=1, tries=1), seconds)
+        return self._asked(groups, Question(what, send, take, at_once=1, moves=False), seconds)
 
     def _asked(
         self, groups: Collection[str], question: Question[A, B], seconds: float | None

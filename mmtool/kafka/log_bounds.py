@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.ports import Answers, Bounds
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
-_TRIES = 3
-"""How often a leader is asked that does not answer: another one may lead by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ class _Lookup:
     async def _attempt(self, waited: float) -> None:
         """Asks all that is open once."""
         self._waits = {}
-        seconds = self._patience.answer / _TRIES
+        seconds = seconds_of_a_try(self._patience.answer)
         try:
             topics = {place.topic for place in self._open}
             known = await within(seconds, self._wire.refresh(topics))

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 AT_ONCE = 200
 """Requests of one key each that are sent together: enough to hide round trips, too few to wait in a queue."""
 
-ELECTED_SECONDS = 15.0
+_ELECTED_SECONDS = 15.0
 """A frozen broker is fenced after 9 s (``broker.session.timeout.ms``), and another one leads soon after."""
+_SHORT_SECONDS = 5.0
+_LEAST_SECONDS = 2.0
+_TRIES = 3
 
 _PAUSE_SECONDS = 0.1
 
@@ -43,6 +46,19 @@ async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Valu
             if asyncio.get_running_loop().time() > deadline:
                 raise answer.final from answer
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def seconds_for_each(seconds: float) -> float:
+    """How long an item without an answer is asked again by who goes on without it.
+
+    Less than ``seconds``, the time of one request, and more than an election takes, as far as both can be.
+    """
+    return min(max(seconds / 2, min(seconds, _SHORT_SECONDS)), _ELECTED_SECONDS)
+
+
+def seconds_of_a_try(seconds: float) -> float:
+    """How long one broker is waited for, of ``seconds`` for all: another one may lead by then."""
+    return max(seconds / _TRIES, min(seconds, _LEAST_SECONDS))
 
 
 def handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:

@@ -41,10 +41,15 @@ class SyncState(StrEnum):
 
 
 class Led(NamedTuple):
-    """Where a group's commits lead on the target: commits to be made there, and why others are not."""
+    """Where a group's commits lead on the target: commits to be made there, and why others are not.
+
+    Attributes:
+        problems: What was said of partitions that a cluster could not be asked about.
+    """
 
     wanted: dict[TopicPartition, Commit]
     refused: dict[TopicPartition, Reason]
+    problems: list[str]
 
 
 def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts]) -> Led:
@@ -52,7 +57,7 @@ def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts])
 
     A group that has read more than was mirrored stands at the mirror's end.
     """
-    led = Led({}, {})
+    led = Led({}, {}, [])
     for place, commit in group.commits.items():
         facts = partitions.get(place)
         if facts is None:
@@ -60,6 +65,8 @@ def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts])
         answer = _ahead_too(facts, commit)
         if isinstance(answer, Refused):
             led.refused[facts.target] = answer.reason
+            if facts.problems:
+                led.problems.append(facts.problems)
         else:
             led.wanted[facts.target] = Commit(answer.offset, commit.metadata)
     return led

@@ -102,6 +102,14 @@ def test_an_audit_says_so_in_the_row(run, scene):
     assert "its name of 254 characters is longer than Kafka's 249" in reasons["c", LONG]
 
 
+def test_a_group_that_is_kept_ready_says_so_and_stands_as_it_should_elsewhere(run, scene):
+    cannot_tell(scene, "west", LEADERLESS)
+    answer = run("groups", "sync", "--once", "-g", "b")
+    (row,) = answer.rows
+    assert (row["state"], row["written"]) == ("behind", 1)
+    assert row["reason"] == f"1 partition_missing: {LEADERLESS.message}"
+
+
 def test_a_rehearsal_names_the_partition_and_why(run, scene):
     cannot_tell(scene, "east", DENIED)
     answer = run("failover", "planned", "-g", "b")

@@ -7,6 +7,7 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka import patience
 from mmtool.kafka.log_bounds import Patience, read_bounds
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -75,14 +76,14 @@ def brokers():
     return Brokers()
 
 
-def asked(brokers, *places, patience=PATIENCE):
-    return asyncio.run(read_bounds(brokers, SETTINGS, places or (ORDERS, OTHER), patience, committed=False))
+def asked(brokers, *places, within=PATIENCE):
+    return asyncio.run(read_bounds(brokers, SETTINGS, places or (ORDERS, OTHER), within, committed=False))
 
 
 def test_a_partition_without_a_leader_has_its_own_reason_and_waits_a_moment(brokers):
     brokers.leaders[OTHER] = None
     began = time.monotonic()
-    found = asked(brokers, patience=Patience(answer=30, leader=0.2))
+    found = asked(brokers, within=Patience(answer=30, leader=0.2))
     assert found == {ORDERS: Bounds(3, 10)}
     assert isinstance(found.failed[OTHER], UnreachableError)
     assert "other-0" in found.failed[OTHER].message
@@ -142,7 +143,8 @@ def test_a_broker_that_does_not_answer_costs_what_it_leads(brokers, why):
     assert sum(ORDERS in places for places in brokers.asked) == 2  # once for its start, once for its end
 
 
-def test_where_another_broker_leads_soon_that_one_is_asked(brokers):
+def test_where_another_broker_leads_soon_that_one_is_asked(brokers, monkeypatch):
+    monkeypatch.setattr(patience, "_LEAST_SECONDS", 0.1)
     brokers.down[2] = HANGS
     refresh = brokers.refresh
 
@@ -153,6 +155,14 @@ def test_where_another_broker_leads_soon_that_one_is_asked(brokers):
 
     brokers.refresh = elect
     assert asked(brokers) == {ORDERS: Bounds(3, 10), OTHER: Bounds(3, 10)}
+
+
+@pytest.mark.parametrize(
+    ("timeout", "waits", "a_try"), [(1, 1, 1), (2, 2, 2), (8, 5, 2), (30, 15, 5), (120, 15, 5)]
+)
+def test_a_short_time_is_used_whole_and_of_a_long_one_enough_for_an_election(timeout, waits, a_try):
+    assert patience.seconds_for_each(timeout) == waits
+    assert patience.seconds_of_a_try(waits) == a_try
 
 
 def test_an_answer_that_passes_is_asked_again(brokers):
