@@ -67,9 +67,10 @@ class _Asked(NamedTuple):
     topics: Collection[str] | None
     complete: bool
 
-    def means(self, source: TopicPartition, target: TopicPartition) -> bool:
+    def means(self, source: TopicPartition, target: TopicPartition | None = None) -> bool:
+        """Without a ``target``, before it is known where the mirror was written to: in reverse all may be meant."""
         read_at = source if self.direction is Direction.FORWARD else target
-        return self.topics is None or read_at.topic in self.topics
+        return self.topics is None or read_at is None or read_at.topic in self.topics
 
     def bounds(
         self, cluster: ClusterPort, places: Collection[TopicPartition]
@@ -79,10 +80,7 @@ class _Asked(NamedTuple):
 
 def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionFacts]:
     sources, direction = flow.partitions, asked.direction
-    called = {source: TopicPartition(flow.remote(source.topic), source.partition) for source in sources}
-    source_logs = asked.bounds(
-        flow.clusters.source, [source for source in sources if asked.means(source, called[source])]
-    )
+    source_logs = asked.bounds(flow.clusters.source, list(filter(asked.means, sources)))
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}

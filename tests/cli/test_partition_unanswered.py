@@ -1,6 +1,7 @@
 """A partition that a cluster cannot tell the end of costs its own rows: no other group, topic or flow waits for it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,19 @@ def test_back_from_the_target_it_costs_its_own_row_too(run, scene, alias):
     cannot_tell(scene, alias, LEADERLESS)
     answer = run("translate-offsets", "--reverse", "-g", "back")
     assert told(answer, "reason") == {("back", "orders-a"): "", ("back", "orders-b"): "partition_missing"}
+
+
+def test_a_mirror_that_has_another_name_by_now_is_found_on_the_way_back(run, scene):
+    """The naming policy of today need not agree with what was mirrored."""
+    key = (scene.source.ids["orders-a"], 0)
+    known = scene.state.stored[key]
+    scene.state.stored[key] = replace(known, about=replace(known.about, target_topic="old.orders-a"))
+    scene.target.add_topic("old.orders-a", known.about.target_topic_id, 20)
+    scene.commits("back", "old.orders-a", 7, cluster=scene.target)
+    answer = run("translate-offsets", "--reverse", "-g", "back")
+    assert [(row["topic"], row["upstream_offset"], row["reason"]) for row in answer.rows] == [
+        ("orders-a", 7, "")
+    ]
 
 
 def test_an_audit_says_so_in_the_row(run, scene):
