@@ -200,3 +200,16 @@ def test_lines_of_an_import_about_such_a_group_are_refused_by_themselves(run, sc
     file.write_text("app,east.orders-a,0,7\nother,east.orders-a,0,7\n")
     answer = run("groups", "import", file)
     assert [(row["group"], row["reason"]) for row in answer.rows] == [("app", ""), ("other", "unknown_group")]
+
+
+@pytest.mark.parametrize("away", ["east", "west"])
+def test_with_one_cluster_away_a_group_that_the_other_one_hides_has_its_row(run, scene, away):
+    for group, topic in {"a": "orders-a", "b": "orders-b"}.items():
+        scene.told(group, topic, (7, 7))
+    gone, left = (scene.source, scene.target) if away == "east" else (scene.target, scene.source)
+    gone.go_away(UnreachableError(f"cluster {away} does not answer"))
+    left.groups.hidden["b"] = NotAuthorisedError("denied: group b")
+    answer = run("groups", "audit", "-g", "a", "-g", "b")
+    told_of_b = [(row["verdict"], row["reason"]) for row in answer.rows if row["group"] == "b"]
+    assert told_of_b == [("stale", "denied: group b")]
+    assert {row["group"] for row in answer.rows} == {"a", "b"}
