@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from mmtool.folders import state_root
 from mmtool.kafka.state_log import read_control
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.exactness import flow_identity
@@ -17,6 +18,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 _MOVES_AGAIN_SECONDS = 20.0
 _START_SECONDS = 60.0
+_PACKED = "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://"
+_SPREAD = "Spark has 2 of 2 slots; partitions are spread over 2 tasks"
 _TERMINATED = 143  # after SIGTERM
 
 
@@ -42,13 +45,20 @@ def test_every_partition_moves_on_with_one_of_two_workers_and_is_spread_when_a_w
         process = stage.start()
         _wait_for_slots(stage, wanted=2, held=2)
         _wait_until_copied(stage, _START_SECONDS)
+        before = len(process.stderr)
         cluster.kill_worker(lost)
         took = _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
-        process.wait_line(r"Spark has 1 of 2 slots; all partitions share one task")
+        _wait_for_slots(stage, wanted=2, held=1)
         cluster.start_worker()
-        process.wait_line(r"Spark has 2 of 2 slots; partitions are spread over 2 tasks", _START_SECONDS)
+        _wait_for_slots(stage, wanted=2, held=2)
         _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
+        said = process.stderr[before:]
+        packed, spread = said.find(_PACKED), said.find(_SPREAD)
+        assert 0 <= packed < spread, said
+        log = state_root() / "spark" / f"{process.pid}.log"
+        assert log.exists()
         asked = stage.prove_exact(process)
+    assert not log.exists()
     measured(f"Spark worker killed: every partition was copied {took:.1f} s later; {asked} offsets exact")
 
 
