@@ -383,7 +383,7 @@ class _Steps:
             names = {place.topic for group in self.groups for place in group.commits} | set(state)
             until = self._drain(back, names, self.groups)
             if readers := as_groups(until, state):
-                partitions = partition_facts(back, Direction.FORWARD)
+                partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
                 prove(back, plans_by(back, readers, partitions, Rules(Direction.FORWARD)), partitions)
 
     def _drain(

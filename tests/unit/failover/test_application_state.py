@@ -83,11 +83,12 @@ def test_by_hand_the_ends_of_the_changelog_are_compared_on_both_sides(scene):
     assert [line.split()[2] for line in lines] == ["east-1:9092", "west-1:9092"]
 
 
-def test_a_changelog_that_differs_on_the_target_is_refused_before_anything_is_written(scene):
+@pytest.mark.parametrize("service", [planned, drill], ids=["planned", "drill"])
+def test_a_changelog_that_differs_on_the_target_is_refused_before_anything_is_written(scene, service):
     for cluster, last in ((scene.source, "eight"), (scene.target, "other")):
         scene.holds(cluster, "orders", [(29, "last")])
         scene.holds(cluster, CHANGELOG, [(8, last)])
-    ended = execute(scene, planned, planned.rehearse(scene.look(), APP))
+    ended = execute(scene, service, service.rehearse(scene.look(), APP))
     assert ended.operation.error.code == "boundary_differs"
     assert CHANGELOG in ended.operation.error.message
     assert scene.target.groups.committed == {}
