@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 EARLIEST: Final = -2
 """What Spark writes for a partition's beginning."""
-_VERSION = "v1"
-_NO_OFFSET = "-"
+_IN_ORDER, _BY_SOURCE = "v1", "v2"
 
 
 def starting_offsets(places: Mapping[TopicPartition, int]) -> str:
@@ -27,20 +26,34 @@ def starting_offsets(places: Mapping[TopicPartition, int]) -> str:
 def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
     """A file of a checkpoint's ``offsets`` folder: a version, the batch's metadata, then a line for each source.
 
-    Sources other than Kafka's are passed over.
+    Version 2 (Spark 4.1 and later) has the source's id and a colon before its offsets. A source without offsets has a
+    hyphen in their place; sources other than Kafka's are left out. Where several read a partition, the one that is
+    furthest behind counts.
 
     Raises:
-        ValueError: Another version, or no Kafka source.
+        ValueError: Another version, a line that is none of its version, or no Kafka source.
     """
     version, *rest = [line.rstrip("\n") for line in lines] or [""]
-    if version != _VERSION:
-        raise ValueError(f"it begins with {version[:20]!r}: offsets of version {_VERSION} are wanted")
-    found = {
-        place: offset for line in rest[1:] if line != _NO_OFFSET for place, offset in _of_source(line).items()
-    }
+    if version not in {_IN_ORDER, _BY_SOURCE}:
+        raise ValueError(
+            f"it begins with {version[:20]!r}: offsets of version {_IN_ORDER} or {_BY_SOURCE} are wanted"
+        )
+    found: dict[TopicPartition, int] = {}
+    for line in rest[1:]:
+        for place, offset in _of_source(_offsets_in(line, version)).items():
+            found[place] = min(offset, found.get(place, offset))
     if not found:
         raise ValueError("none of its sources is Kafka's")
     return found
+
+
+def _offsets_in(line: str, version: str) -> str:
+    if version == _IN_ORDER:
+        return line
+    _, colon, offsets = line.partition(":")
+    if not colon:
+        raise ValueError(f"{line[:20]!r} names no source: each line of version {version} begins with one")
+    return offsets
 
 
 def _of_source(line: str) -> dict[TopicPartition, int]:

@@ -86,6 +86,32 @@ def test_a_spark_query_goes_on_behind_its_last_finished_batch(groups, tmp_path):
     assert json.loads(ended.stdout) == {"east.orders": {"0": 11, "1": 7}}
 
 
+def test_a_spark_query_with_offsets_by_source_is_read_as_well(groups, tmp_path):
+    """Version 2 of the log, as Spark 4.3 writes it for a query with named sources; one of them has no offsets yet."""
+    checkpoint(tmp_path / "query", {10: {}}, {})
+    lines = [
+        "v2",
+        '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{},"sourceMetadataInfo":{},"version":2}',
+        'billing:{"orders":{"0":12,"1":7}}',
+        "1:-",
+        'files:{"logOffset":3}',
+    ]
+    (tmp_path / "query" / "offsets" / "10").write_text("\n".join(lines))
+    ended = groups("export", "--in", "spark-checkpoint", tmp_path / "query", "--format", "spark")
+    assert json.loads(ended.stdout) == {"east.orders": {"0": 11, "1": 7}}
+
+
+def test_where_two_sources_of_a_query_read_a_partition_the_one_behind_counts(groups, tmp_path):
+    checkpoint(tmp_path / "query", {10: {}}, {})
+    for log in (
+        'v2\n{}\na:{"orders":{"0":5,"1":7}}\nb:{"orders":{"0":12,"1":7}}',
+        'v1\n{}\n{"orders":{"0":5,"1":7}}\n{"orders":{"0":12,"1":7}}',
+    ):
+        (tmp_path / "query" / "offsets" / "10").write_text(log)
+        ended = groups("export", "--in", "spark-checkpoint", tmp_path / "query", "--format", "spark")
+        assert json.loads(ended.stdout) == {"east.orders": {"0": 5, "1": 7}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -104,7 +130,9 @@ def test_what_cannot_be_exported_is_a_usage_error(groups, arguments, said):
     assert said in ended.stderr
 
 
-@pytest.mark.parametrize("log", ["", "v2\n{}\n{}", 'v1\n{}\n{"files": 3}', "v1\n{}\n-\n7"])
+@pytest.mark.parametrize(
+    "log", ["", "v3\n{}\n{}", "v2\n{}\n{}", "v2\n{}\n0:7", 'v1\n{}\n{"files": 3}', "v1\n{}\n-\n7"]
+)
 def test_a_checkpoint_that_is_none_of_kafka_s_is_named(groups, tmp_path, log):
     checkpoint(tmp_path / "query", {3: {"0": 1}}, {})
     (tmp_path / "query" / "offsets" / "3").write_text(log)

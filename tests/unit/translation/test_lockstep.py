@@ -83,7 +83,7 @@ class Mirror:
 @st.composite
 def mirrors(draw: st.DrawFn) -> Mirror:
     """Contents of few kinds. What goes from the source goes with those alike: see law R; a copy with earlier ones."""
-    history = draw(copyings(tells_of_restarts=False))
+    history = draw(copyings(tells_of_restarts=False, races=draw(st.booleans())))
     kinds = draw(st.sampled_from([1, 2, 5, 250]))
     kind = st.integers(0, kinds - 1)
     contents = {at: number if kinds == 250 else draw(kind) for number, at in enumerate(history.source)}
