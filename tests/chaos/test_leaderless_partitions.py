@@ -55,18 +55,13 @@ class Flow:
         """Which partition of ``single`` nobody leads from now on."""
         cluster = self.threes[self.side]
         topic = self.single if self.side == "source" else f"source.{self.single}"
-        leaders = leaders_of(cluster.bootstrap, topic)
         cluster.kill_broker(0)
-        broker = leaders[0]
-        numbers = {number for number, leader in leaders.items() if leader == broker}
-        wait_until(
-            lambda: any(leader < 0 for leader in leaders_of(cluster.bootstrap, topic).values()),
-            "a partition without a leader",
-            patience(40),
-        )
-        found = leaders_of(cluster.bootstrap, topic)
-        del numbers
-        return next(number for number, leader in found.items() if leader < 0)
+
+        def without_leader():
+            return [n for n, leader in leaders_of(cluster.bootstrap, topic).items() if leader < 0]
+
+        wait_until(lambda: without_leader() != [], "a partition without a leader", patience(40))
+        return without_leader()[0]
 
 
 def test_groups_that_do_not_read_it_move_as_ever_and_others_are_told_why(flow, mmtool):
