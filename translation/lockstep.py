@@ -212,6 +212,7 @@ class Sides:
                 passed, unsure = label, 0
             elif label.least >= unread:
                 following = label
+                unsure += self._may_be_read(label, unread)
             elif self._proves(passed, None, unread):
                 return self._placed(told, passed, told.reread_max - certain, None)
             else:

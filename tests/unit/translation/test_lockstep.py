@@ -186,6 +186,14 @@ def test_what_was_copied_again_and_not_told_of_yet_is_counted():
     assert placed(4, "abcdefghij", "abcdefcdef") == Bounded(4, 2)
 
 
+def test_the_first_record_behind_the_answer_may_be_one_that_a_restart_copied_again():
+    """It is 22, which lies before the stretch and looks as 24 does."""
+    stretch = Stretch(range(23, 26), range(23, 25), closed=False, repeats=True, repeated=1)
+    source = [Seen(at, content, UNKNOWN) for at, content in ((23, b"b"), (24, b"a"), (25, b"a"))]
+    target = [Seen(23, b"b", UNKNOWN), Seen(24, b"a", UNKNOWN)]
+    assert Sides(stretch, source, target).place(UpstreamOffset(24), Bounded(24, 2)).answer == Bounded(24, 2)
+
+
 def test_records_that_look_alike_are_told_apart_until_one_of_them_may_be_gone():
     assert placed(4, "aaaaaaaa", "aaaaaaaa") == Exact(4)
     assert placed(4, "aaaaaaaa", "aa aaaaa") == Bounded(4, 1)
