@@ -6,6 +6,7 @@ Its source is not Spark's connector for Kafka, which pyspark comes without, but 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -48,7 +49,6 @@ topic, end, checkpoint = sys.argv[1:]
 spark = (
     SparkSession.builder.master("local[1]")
     .config("spark.ui.enabled", "false")
-    .config("spark.pyspark.python", sys.executable)
     .config("spark.sql.streaming.offsetLog.formatVersion", "2")
     .getOrCreate()
 )
@@ -60,6 +60,7 @@ while query.isActive and query.lastProgress is None:
     time.sleep(0.2)
 query.stop()
 spark.stop()
+sys.exit(query.lastProgress is None)
 """
 
 
@@ -69,14 +70,15 @@ def test_a_query_with_an_offset_log_of_version_2_goes_on_on_the_target_behind_it
     topic = f"spark-v2-{time.monotonic_ns()}"
     source, checkpoint = bench.fleet["source"].bootstrap, tmp_path / "query"
     create_topic(source, topic, 2)
-    produce(source, Load(topic, 700, 2, record_bytes=100))
-    subprocess.run([sys.executable, "-c", QUERY, topic, "350", str(checkpoint)], check=True, timeout=120)
+    produce(source, Load(topic, 1000, 2, record_bytes=100))
+    run = [sys.executable, "-c", QUERY, topic, "350", str(checkpoint)]
+    subprocess.run(run, check=True, timeout=120, env={**os.environ, "PYSPARK_PYTHON": sys.executable})
     assert (checkpoint / "offsets" / "0").read_text().startswith("v2\n")
-    produce(source, Load(topic, 100, 2, record_bytes=100, first_sequence=350))
+    produce(source, Load(topic, 100, 2, record_bytes=100, first_sequence=500))
     properties = bench.properties(topic)
     assert bench.catch_up(properties).code == 0
     ended = mmtool(
         "groups", "export", "-c", properties, "--in", "spark-checkpoint", checkpoint, "--format", "spark"
     )
     assert json.loads(ended.stdout) == {f"source.{topic}": {"0": 350, "1": 350}}
-    assert end_offsets(bench.fleet["target"].bootstrap, f"source.{topic}") == {0: 400, 1: 400}
+    assert end_offsets(bench.fleet["target"].bootstrap, f"source.{topic}") == {0: 600, 1: 500}
