@@ -137,6 +137,7 @@ class SlotsRecord(Document):
         wanted: The tasks that the round would have if Spark had a slot for each.
         held: Its tasks that have a slot.
         waiting: The flow's shards whose task has none: they are not copied now.
+        round: Which round it is, counted from the start of the owner's process; 0 before the first.
     """
 
     PREFIX = "slots/"
@@ -145,6 +146,7 @@ class SlotsRecord(Document):
     wanted: int
     held: int
     waiting: tuple[int, ...] = ()
+    round: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "waiting", tuple(self.waiting))  # JSON gives a list

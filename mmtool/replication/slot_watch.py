@@ -180,7 +180,8 @@ class SlotWatch:
         for run in runs:
             mine = [f for task in waiting for f in task.flows if f.identity.flow == run.flow.identity.flow]
             shards = tuple(sorted(shard.shard for flow in mine for shard in flow.shards))
-            run.slots = SlotsRecord(run.owner, self.wanted, self.held, shards)
+            rounds = (flow.round for task in self._tasks for flow in task.flows)
+            run.slots = SlotsRecord(run.owner, self.wanted, self.held, shards, max(rounds, default=0))
 
 
 class FreeSlot:

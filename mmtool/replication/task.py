@@ -122,7 +122,9 @@ async def _watch_parent() -> None:
 
 
 async def _take_again(flow: FlowAssignment) -> FlowAssignment:
-    """Claims this task's shards anew, unless the flow has another owner by now: that one must not be fenced.
+    """Claims this task's shards anew, unless the flow has another owner or a later round: neither must be fenced.
+
+    A worker that was frozen, or cut off, may come back when its tasks have long been given to others.
 
     Raises:
         FencedError: it has.
@@ -130,6 +132,8 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     control = await in_thread(read_control, flow.settings.target, flow.identity)
     if control.owner is None or control.owner.owner != flow.owner:
         raise FencedError("another owner has the flow")
+    if control.slots is not None and control.slots.round > flow.round:
+        raise FencedError("a later round has the flow")
     context = await connect(flow.settings)
     context.shows_register = flow.shows_register
     try:

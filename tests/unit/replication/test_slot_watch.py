@@ -79,6 +79,7 @@ class Driver:
 def _part(shards):
     return SimpleNamespace(
         identity=SimpleNamespace(flow=_FLOW),
+        round=1,
         shards=[SimpleNamespace(shard=shard) for shard in shards],
         partitions=[SimpleNamespace(topic_id=f"topic-{shard}", partition=shard) for shard in shards],
     )
@@ -102,7 +103,7 @@ def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason(
     driver.begin()
     driver.spark.held = driver.spark.waiting = 1
     driver.passes(1, 1)
-    assert driver.run.slots == SlotsRecord("me", wanted=2, held=1, waiting=(0, 2))
+    assert driver.run.slots == SlotsRecord("me", wanted=2, held=1, waiting=(0, 2), round=1)
     assert [driver.run.slots.reason(shard) for shard in (0, 1)] == ["Spark has 1 of 2 slots", ""]
     driver.begin()
     assert driver.run.slots.waiting == ()

@@ -11,10 +11,11 @@ import pytest
 from mmtool.errors import UnreachableError
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import OwnerRecord
+from mmtool.plan.slots import SlotsRecord
 from mmtool.replication import task
 from mmtool.replication.assignment import FlowAssignment, Tally, TaskAssignment
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.report import tally_of
+from mmtool.replication.pump.report import FENCED, tally_of
 from mmtool.replication.standing import Standing
 from mmtool.replication.task import Flows
 from mmtool.replication.watching import booked_position
@@ -93,3 +94,22 @@ def test_what_was_passed_over_before_shards_were_taken_again_stays_counted(earli
     monkeypatch.setattr(Flows, "_pump", lambda _, flow: Pump(flow, target, counted.pop(0)))
     rows = asyncio.run(Flows(TaskAssignment(0, 60.0, 1 << 20, (flow,))).run(in_doubt=False))
     assert rows == [Tally(9, 90, 1, gaps=5, gaps_end=12)]
+
+
+@pytest.mark.parametrize(("latest", "claims"), [(1, True), (2, False)])
+def test_a_worker_that_comes_back_after_its_round_claims_nothing_of_the_rounds_that_followed(
+    latest, claims, monkeypatch
+):
+    """It would fence the tasks that copy its partitions by now."""
+    target, claimed = Target(monkeypatch), []
+    word = SlotsRecord(OWNER, wanted=2, held=1, round=latest)
+    target.control.apply(word.key, word.encode(), 0)
+
+    async def established(*_):
+        claimed.append(latest)
+        return target.standing
+
+    monkeypatch.setattr(task, "establish", established)
+    monkeypatch.setattr(Flows, "_pump", lambda _, flow: Pump(flow, target, None))
+    rows = asyncio.run(Flows(TaskAssignment(0, 60.0, 1 << 20, (flow_of(),))).run(in_doubt=True))
+    assert (bool(claimed), any(getattr(row, "told", "") == FENCED for row in rows)) == (claims, not claims)
