@@ -43,14 +43,14 @@ def test_every_partition_moves_on_with_one_of_two_workers_and_is_spread_when_a_w
     lost, _ = cluster.start_worker(), cluster.start_worker()
     with _stage(fleet, tmp_path, cluster, "lost-worker") as stage:
         process = stage.start()
-        _wait_for_slots(stage, wanted=2, held=2)
+        _wait_for_slots(stage, process, wanted=2, held=2)
         _wait_until_copied(stage, _START_SECONDS)
         before = len(process.stderr)
         cluster.kill_worker(lost)
         took = _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
-        _wait_for_slots(stage, wanted=2, held=1)
+        _wait_for_slots(stage, process, wanted=2, held=1)
         cluster.start_worker()
-        _wait_for_slots(stage, wanted=2, held=2)
+        _wait_for_slots(stage, process, wanted=2, held=2)
         _wait_until_copied(stage, _MOVES_AGAIN_SECONDS)
         said = process.stderr[before:]
         packed, spread = said.find(_PACKED), said.find(_SPREAD)
@@ -62,10 +62,13 @@ def test_every_partition_moves_on_with_one_of_two_workers_and_is_spread_when_a_w
     measured(f"Spark worker killed: every partition was copied {took:.1f} s later; {asked} offsets exact")
 
 
-def _wait_for_slots(stage, wanted, held):
+def _wait_for_slots(stage, process, wanted, held):
     def has():
-        slots = _control(stage).slots
-        return slots is not None and (slots.wanted, slots.held, slots.waiting) == (wanted, held, ())
+        control = _control(stage)
+        slots, is_ours = control.slots, control.owner is not None and control.owner.pid == process.pid
+        return (
+            is_ours and slots is not None and (slots.wanted, slots.held, slots.waiting) == (wanted, held, ())
+        )
 
     wait_until(has, f"{held} of {wanted} slots", _START_SECONDS, poll=0.5)
 
@@ -82,7 +85,8 @@ def _wait_until_copied(stage, timeout):
 
 
 def _frontiers(stage):
-    return {(p.topic, p.partition): p.upstream_position for p in _control(stage).positions.values()}
+    known = [p for p in _control(stage).positions.values() if p.topic in stage.topics]
+    return {(p.topic, p.partition): p.upstream_position for p in known}
 
 
 def _control(stage):
@@ -115,7 +119,7 @@ def test_spark_that_allocates_executors_dynamically_is_asked_for_those_that_a_ro
     asked["mmtool.spark.conf.spark.executor.cores"] = "1"
     with _stage(fleet, tmp_path, cluster, "dynamic", **asked) as stage:
         process = stage.start()
-        _wait_for_slots(stage, wanted=2, held=2)
+        _wait_for_slots(stage, process, wanted=2, held=2)
         _wait_until_copied(stage, _START_SECONDS)
         assert process.stop().code == _TERMINATED
 
