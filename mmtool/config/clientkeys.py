@@ -169,7 +169,7 @@ class _Equal:
 
 _INT = _LARGEST["int"]
 _CONNECTING = {
-    "connections.max.idle.ms": _Equal("connections.max.idle.ms", 0, _INT),
+    "connections.max.idle.ms": _Equal("connections.max.idle.ms", 10_000, _INT),
     "metadata.max.age.ms": _Equal("metadata.max.age.ms", 1, 86_400_000),
     "receive.buffer.bytes": _Equal("socket.receive.buffer.bytes", 0, 100_000_000),
     "reconnect.backoff.max.ms": _Equal("reconnect.backoff.max.ms", 0, 3_600_000),
@@ -179,7 +179,10 @@ _CONNECTING = {
     "send.buffer.bytes": _Equal("socket.send.buffer.bytes", 0, 100_000_000),
     "socket.connection.setup.timeout.ms": _Equal("socket.connection.setup.timeout.ms", 1000, _INT),
 }
-"""The properties that reach a client: how librdkafka connects. Fetching and writing are mmtool's own."""
+"""The properties that reach a client: how librdkafka connects. Fetching and writing are mmtool's own.
+
+librdkafka takes ``connections.max.idle.ms`` from 0 on; below 10 s it ends connections that wait for an answer (tried).
+"""
 
 _OFF = {"connections.max.idle.ms", "receive.buffer.bytes", "send.buffer.bytes"}
 """Where Java's -1 is librdkafka's 0: never, or the system's own size."""
@@ -223,7 +226,7 @@ def librdkafka_value(java_name: str, text: str) -> Passed | None:
     if asked < 0 and java_name in _OFF:
         return Passed(equal.name, "0")
     used = min(max(asked, equal.least), equal.greatest)
-    bounds = f"librdkafka takes {equal.least} to {equal.greatest}: {used} is used"
+    bounds = f"librdkafka works with {equal.least} to {equal.greatest}: {used} is used"
     return Passed(equal.name, str(used), "" if used == asked else bounds)
 
 

@@ -92,7 +92,8 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
     target_logs = asked.bounds(
         flow.clusters.target, [targets[source] for source in sources if asked.means(source, targets[source])]
     )
-    problems = _problems(source_logs, target_logs, targets)
+    unknown = [source for source in sources if known[source] is None and source not in synced]
+    problems = {**_refused(flow, unknown, asked), **_problems(source_logs, target_logs, targets)}
     return [
         PartitionFacts(
             source,
@@ -107,6 +108,14 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
         )
         for source in sources
     ]
+
+
+def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) -> dict[TopicPartition, str]:
+    """Why the flow's owner does not mirror a topic that it never mirrored, by partitions on the source."""
+    if not any(map(asked.means, unknown)):
+        return {}
+    refused = flow.clusters.state.control(flow.identity).refused_beside(flow.topics)
+    return {source: refused[source.topic] for source in unknown if source.topic in refused}
 
 
 def _problems(

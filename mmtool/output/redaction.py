@@ -17,7 +17,7 @@ HIDDEN = "[hidden]"
 _ASSIGNMENT = re.compile(
     r"""(?ix)
     ( [\w.\-]* (?: password | passwd | secret | passphrase | access\.key | token ) [\w.\-]*
-      ["']? \s* [=:] \s* )
+      ["']? (?<! \.properties ) \s* [=:] \s* )  # a file may be called after a secret; what follows is a line number
     (?! \[hidden\] )
     ( "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*' | [^\s,;})\]]+ )
     """

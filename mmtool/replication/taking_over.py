@@ -259,7 +259,12 @@ class Predecessor:
                 f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` goes on where it stopped"
             )
         others = sorted({up.topic for up in written} - topics)
-        if others and isinstance(here.policy, DefaultPolicy) and not here.begins_again:
+        if (
+            others
+            and isinstance(here.policy, DefaultPolicy)
+            and not here.keeps_names
+            and not here.begins_again
+        ):
             names = few([here.remote_topic(topic) for topic in others], 3)
             self.warnings.append(
                 f"{here.name}: {names} on {here.target.alias} already hold records, of which neither mmtool nor"

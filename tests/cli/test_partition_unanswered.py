@@ -7,6 +7,7 @@ import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.ports import Told
+from mmtool.plan.documents import OwnerRecord, RefusedRecord
 from mmtool.plan.group_facts import Member
 from mmtool.testing.scene import Scene
 from mmtool.translation.sync_map import OffsetPair
@@ -213,3 +214,23 @@ def test_with_one_cluster_away_a_group_that_the_other_one_hides_has_its_row(run,
     told_of_b = [(row["verdict"], row["reason"]) for row in answer.rows if row["group"] == "b"]
     assert told_of_b == [("stale", "denied: group b")]
     assert {row["group"] for row in answer.rows} == {"a", "b"}
+
+
+COLLIDES = (
+    "target topic east.orders_c cannot be created: INVALID_TOPIC_EXCEPTION: it collides with east.orders.c"
+)
+
+
+def test_a_topic_that_its_owner_cannot_mirror_is_refused_by_the_rehearsal_with_the_owner_s_reason(run, scene):
+    """Never mirrored, and never will be: `replicate` has written down why."""
+    scene.source.add_topic("orders_c", "id-c", 20)
+    scene.commits("d", "orders_c", 7)
+    scene.commits("d", "orders-a", 7)
+    scene.state.marked(OwnerRecord("me", "h", 1, 1), RefusedRecord("me", "orders_c", COLLIDES))
+    translated = run("translate-offsets", "-g", "d")
+    assert told(translated, "reason")["d", "orders_c"] == "partition_missing"
+    assert COLLIDES in told(translated, "detail")["d", "orders_c"]
+    for words in (("failover", "planned"), ("failover", "drill")):
+        assert (run(*words, "-g", "d").code, run(*words, "-g", "a").code) == (3, 0)
+    audited = told(run("groups", "audit", "-g", "d"), "reason")
+    assert COLLIDES in audited["d", "orders_c"]

@@ -13,6 +13,8 @@ TOLD = [
     ("key -----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY----- end", "key [hidden] end"),
     ("-----BEGIN PRIVATE KEY-----\ncut off", "[hidden]"),
     ("the password is wrong", "the password is wrong"),
+    ("in-password.properties:12 A.topics: wrong", "in-password.properties:12 A.topics: wrong"),
+    ("in-password.properties: no flow is enabled", "in-password.properties: no flow is enabled"),
     ("topic orders partition 3", "topic orders partition 3"),
 ]
 
