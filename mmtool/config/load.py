@@ -18,7 +18,7 @@ from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key
 from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
-from mmtool.config.templates import holds_comment, looks_like_variable, unsubstituted
+from mmtool.config.templates import holds_comment, holds_pem, unsubstituted, variable_in_secret
 from mmtool.config.values import java_parse_boolean, parse_list
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
@@ -105,7 +105,7 @@ def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) 
     """The entries with their placeholders replaced; a value that is none is said before anything else about it."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
     resolver = Resolver.declared_in(raw, environ)
-    aliases = tuple(filter(None, parse_list(raw.get("clusters", ""))))
+    aliases = _named_aliases(file, resolver)
     entries = {}
     for key, entry in file.entries.items():
         part = part_of_key(key, aliases)
@@ -115,22 +115,35 @@ def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) 
 
 
 def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed: bool) -> Entry:
-    sentence = unsubstituted(entry.key, entry.raw)
-    if sentence and needed:
-        report.unusable(entry, sentence)
-    elif sentence:
-        report.warn_only(entry, sentence)
-    elif looks_like_variable(entry.key, entry.raw):
-        report.warn(entry, "begins with $ and is used as it stands; `${env:NAME}` reads the environment")
-    if sentence:
+    say_last = report.unusable if needed else report.warn_only
+    if sentence := unsubstituted(entry.key, entry.raw, is_read=needed):
+        say_last(entry, sentence)
         return entry
+    if needed and (sentence := variable_in_secret(entry.key, entry.raw)):
+        report.warn(entry, sentence)
     if holds_comment(entry.key, entry.raw):
         report.warn(entry, "holds ` #`, which begins no comment behind a value: it is part of the secret")
     try:
-        return replace(entry, value=resolver.resolve(entry.raw))
+        resolved = replace(entry, value=resolver.resolve(entry.raw))
     except UnresolvedError as error:
         report.unusable(entry, str(error))
-    return entry
+        return entry
+    if holds_pem(entry.key, resolved.value):
+        say_last(
+            entry,
+            "holds PEM text, expected a path; write it under ssl.keystore.key / ssl.keystore.certificate.chain / "
+            "ssl.truststore.certificates",
+        )
+    return resolved
+
+
+def _named_aliases(file: PropertiesFile, resolver: Resolver) -> tuple[str, ...]:
+    """The aliases of ``clusters``, by which the other keys are read; none where its placeholder has no answer."""
+    entry = file.entries.get("clusters")
+    try:
+        return tuple(filter(None, parse_list(resolver.resolve(entry.raw)))) if entry else ()
+    except UnresolvedError:
+        return ()
 
 
 def _settings(scopes: Scopes, report: Report) -> Settings:

@@ -15,38 +15,61 @@ _WHOLE_OPTION = re.compile(r"=\s*([\"']?)(?:<\s*[A-Za-z][^<>\"']*>|\{\{[^{}\"']+
 _OWN_SYNTAX = re.compile(r"(.*->.*\.|.*\.)?mmtool\.(topic\.rename\.format|spark\.conf\..*)")
 """Keys whose values have ``${...}`` of their own."""
 
-_CREDENTIALS = (
+_SECRETS = (
     "sasl.jaas.config",
     "sasl.username",
     "password",
+    "passphrase",
+    "secret",
+    "token",
     "ssl.keystore.key",
     "ssl.keystore.certificate.chain",
     "ssl.truststore.certificates",
 )
+"""How the names of keys end whose values are not quoted."""
+
+_PATHS = (
+    "ssl.key.location",
+    "ssl.keystore.location",
+    "ssl.truststore.location",
+    "ssl.ca.location",
+    "ssl.certificate.location",
+)
+
+_VARIABLE = (
+    r"(?:\$(?!ConnectionString\b)[A-Za-z_][\w\-]*|%[A-Za-z_]\w*%|@[A-Za-z_][\w.]*@|\$\([^)]*\)|`[^`]*`)"
+)
+"""A shell's, a batch file's or a build tool's; ``$ConnectionString`` is the user name of Azure's Event Hubs."""
+
+_WHOLE_VARIABLE = re.compile(_VARIABLE)
+_VARIABLE_OPTION = re.compile(rf"([\w.\-]+)\s*=\s*([\"']?){_VARIABLE}\2\s*(?=[\s;]|$)")
 
 
-def unsubstituted(key: str, raw: str) -> str:
+def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
     """The sentence about text in a value that was not replaced; empty when there is none.
 
-    A ``$`` may begin a password, so in a login only the other forms count, and what they hold is not quoted.
+    A ``$`` may begin a password, so in a secret only the other forms count, and what they hold is not quoted.
 
     Args:
         key: As in the file, with its scope.
         raw: The value as in the file.
+        is_read: Whether mmtool knows the key; the value of an unknown one may be a secret, and is not quoted.
     """
     if _OWN_SYNTAX.fullmatch(key):
         return ""
-    is_login = key.endswith(_CREDENTIALS)
     found = {f"${{{match.group(1)}}}": match.group(1) for match in _BRACED.finditer(raw)}
     if (
         key == "clusters" and not found
     ):  # an alias in angle brackets is refused as an alias, where a flow needs it
         return ""
-    if is_login:
+    if _is_secret(key):
         if not found and _is_template_login(raw):
             return "`<...>` is not substituted; `${env:NAME}` reads the environment"
     else:
-        found |= _in_elements(raw, anywhere=key.endswith("bootstrap.servers"))
+        others = _in_elements(raw, anywhere=key.endswith("bootstrap.servers"))
+        if others and not is_read:
+            return "holds text that was not substituted; `${env:NAME}` reads the environment"
+        found |= others
     if not found:
         return ""
     texts = ", ".join(f"`{text}`" for text in found)
@@ -55,15 +78,40 @@ def unsubstituted(key: str, raw: str) -> str:
     )
 
 
-def looks_like_variable(key: str, raw: str) -> bool:
-    """Whether a login's whole value reads as a shell's ``$NAME``; it may be a password all the same."""
-    return key.endswith(_CREDENTIALS) and re.fullmatch(r"\$[A-Za-z_][\w\-]*", raw.strip()) is not None
+def variable_in_secret(key: str, raw: str) -> str:
+    """The sentence about a secret that reads as a variable; empty where none does. It may be a password all the same.
+
+    Args:
+        key: As in the file, with its scope.
+        raw: The value as in the file.
+    """
+    if not _is_secret(key):
+        return ""
+    value = raw.strip()
+    if _WHOLE_VARIABLE.fullmatch(value):
+        state = "begins with $" if value[0] == "$" else "reads as a variable that was not substituted"
+        return f"{state} and is used as it stands; `${{env:NAME}}` reads the environment"
+    names = dict.fromkeys(match[1] for match in _VARIABLE_OPTION.finditer(raw) if "jaas" in key)
+    if not names:
+        return ""
+    return (
+        f"the option {' and the option '.join(names)} reads as a variable that was not substituted, and is used as it "
+        "stands; `${env:NAME}` reads the environment"
+    )
 
 
 def holds_comment(key: str, raw: str) -> bool:
     """Whether a secret goes on with ``# ...``, which begins no comment behind a value."""
-    is_secret = key.endswith((*_CREDENTIALS, "secret", "token"))
-    return is_secret and re.search(r"\s#", raw) is not None
+    return _is_secret(key) and re.search(r"\s#", raw) is not None
+
+
+def holds_pem(key: str, value: str) -> bool:
+    """Whether a key that names a file holds a PEM document in its place."""
+    return key.endswith(_PATHS) and "-----BEGIN" in value
+
+
+def _is_secret(key: str) -> bool:
+    return key.lower().endswith(_SECRETS)
 
 
 def _is_template_login(raw: str) -> bool:
