@@ -10,7 +10,7 @@ import re
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from mmtool.config.values import parse_list
+from mmtool.config.values import java_trim, parse_list
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, TopicAliases, topic_part
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def topic_aliases(scopes: Scopes, source: str, target: str) -> TopicAliases:
     """The aliases that name the topics of a flow."""
     found = (alias_entry(scopes, source, target, side) for side in SIDES)
     names = (
-        cluster if entry is None else entry.value
+        cluster if entry is None else java_trim(entry.value)
         for entry, cluster in zip(found, (source, target), strict=True)
     )
     return TopicAliases(*map(topic_part, names))
@@ -60,8 +60,8 @@ def _aliases_in_force(scopes: Scopes) -> Iterator[str]:
         default = entries.get(f"{side}.cluster.alias")
         for cluster in clusters:
             entry = entries.get(f"{cluster}.alias", default)
-            yield cluster if entry is None else entry.value
-    yield from (entry.value for key, entry in entries.items() if _OVERRIDE.fullmatch(key))
+            yield cluster if entry is None else java_trim(entry.value)
+    yield from (java_trim(entry.value) for key, entry in entries.items() if _OVERRIDE.fullmatch(key))
 
 
 def why_illegal(alias: str) -> str:
@@ -90,8 +90,8 @@ def check_aliases(scopes: Scopes, enabled: Collection[tuple[str, str]], report: 
     for source, target in enabled:
         overrides = (alias_entry(scopes, source, target, side) for side in SIDES)
         for entry in overrides:
-            if entry is not None and (why := why_illegal(entry.value)):
-                report.refused(entry, f"alias {entry.value!r}: {why}")
+            if entry is not None and (why := why_illegal(java_trim(entry.value))):
+                report.refused(entry, f"alias {java_trim(entry.value)!r}: {why}")
 
 
 def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> None:

@@ -41,6 +41,9 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 Word = TypeVar("Word")
 
 _COMMENT = re.compile(r"\s#")
+_LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\[^k]|\[\^?\]?(?:\\.|[^\]\\])*\]")
+_VARIABLE = re.compile(r"\$\w|%[A-Za-z_]\w*%|(?<!\(\?)(?<!\\k)<[A-Za-z][^<>]*>")
+"""In a pattern without its classes and quoted text; no line break follows a ``$``, so that it is an anchor at most."""
 
 _INTERVALS = (
     "emit.checkpoints",
@@ -63,9 +66,9 @@ def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per k
         case "boolean":
             return parse_boolean(text)
         case "integer":
-            return parse_integer(text, key.minimum, key.maximum)
+            return parse_integer(text, *key.taken)
         case "interval":
-            return parse_interval(text, key.maximum)
+            return parse_interval(text, key.taken[1])
         case "replicas":
             return parse_replication_factor(text)
         case "list":
@@ -132,10 +135,20 @@ class FlowReader:
         if entry is not None:
             try:
                 self._warn_of_repeats(key, entry)
-                return parse_value(key, entry.value)
+                return self._bounded(key, entry, parse_value(key, entry.value))
             except ValueError as error:
                 self.report.expected(entry, str(error))
         return None if key.default is None else parse_value(key, key.default)
+
+    def _bounded(self, key: Key, entry: Entry, value: Any) -> Any:
+        """The value, or mmtool's own bound where only MM2 takes it; a negative interval is none too small."""
+        if key.kind == "integer" and value < key.minimum:
+            self.report.warn(entry, f"is too small for mmtool: {key.minimum} is used")
+            return key.minimum
+        if key.kind in {"integer", "interval"} and value > key.maximum:
+            self.report.warn(entry, f"is too large for mmtool: {key.maximum} is used")
+            return key.maximum
+        return value
 
     def _warn_of_repeats(self, key: Key, entry: Entry) -> None:
         if key.kind == "list" and len(parse_list(entry.value)) < len(split_list(entry.value)):
@@ -181,6 +194,8 @@ class FlowReader:
                 self.report.warn(
                     entry, f"{pattern} holds a #: behind a value it begins no comment, and matches nothing"
                 )
+            elif _VARIABLE.search(_LITERAL.sub("_", pattern)):
+                self.report.warn(entry, f"{pattern} matches no name: its variable was not substituted")
 
     def _filter(self, name: str) -> NameFilter:
         return NameFilter(self._patterns(name), self._excludes(name))

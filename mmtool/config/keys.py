@@ -13,6 +13,8 @@ Kind = Literal["boolean", "integer", "interval", "replicas", "list", "text", "ch
 LARGEST_LONG = 2**63 - 1
 LARGEST_INT = 2**31 - 1
 MEBIBYTE = 1024 * 1024
+_LONGEST_INTERVAL = LARGEST_LONG // 1000
+"""In seconds; MM2 counts it in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Key:
         choices: For ``choice``, in lower case; the first one is the default.
         minimum: For ``integer``.
         maximum: For ``integer``.
+        least_taken: For ``integer``: what MM2 takes below the minimum, which then counts; None: nothing.
+        largest_taken: For ``integer`` and ``interval``: what MM2 takes above the maximum, likewise.
         flow_only: MM2 drops it from the global scope without a word.
     """
 
@@ -39,7 +43,15 @@ class Key:
     choices: tuple[str, ...] = ()
     minimum: int = 0
     maximum: int = LARGEST_LONG
+    least_taken: int | None = None
+    largest_taken: int | None = None
     flow_only: bool = False
+
+    @property
+    def taken(self) -> tuple[int, int]:
+        """The least and the largest number that is no mistake."""
+        least = self.minimum if self.least_taken is None else self.least_taken
+        return least, self.maximum if self.largest_taken is None else self.largest_taken
 
     @property
     def is_own(self) -> bool:
@@ -48,7 +60,16 @@ class Key:
 
 
 def _seconds(name: str, default: str, meaning: str, mm2: str | None = None) -> Key:
-    return Key(name, "interval", default, meaning, mm2, minimum=1, maximum=LARGEST_INT)
+    return Key(
+        name,
+        "interval",
+        default,
+        meaning,
+        mm2,
+        minimum=1,
+        maximum=LARGEST_INT,
+        largest_taken=_LONGEST_INTERVAL,
+    )
 
 
 def _switch(name: str, default: str, meaning: str) -> Key:
@@ -133,7 +154,11 @@ _OFFSETS = (
         choices=("source", "target"),
     ),
     Key(
-        "offset.lag.max", "integer", "100", "Largest distance, in records, between two of MM2's offset syncs."
+        "offset.lag.max",
+        "integer",
+        "100",
+        "Largest distance, in records, between two of MM2's offset syncs.",
+        least_taken=-LARGEST_LONG - 1,
     ),
     _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
     _seconds("emit.checkpoints.interval.seconds", "5", "Between two looks at the groups' commits.", "60"),
@@ -157,7 +182,13 @@ _UPKEEP = (
     _switch("sync.topic.acls.enabled", "true", "Copy topic ACLs to the target."),
     _seconds("sync.topic.acls.interval.seconds", "600", "Between two such copies."),
     Key(
-        "admin.timeout.ms", "integer", "60000", "For one administrative call.", minimum=1, maximum=LARGEST_INT
+        "admin.timeout.ms",
+        "integer",
+        "60000",
+        "For one administrative call.",
+        minimum=1,
+        maximum=LARGEST_INT,
+        largest_taken=LARGEST_LONG,
     ),
 )
 

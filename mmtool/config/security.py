@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from mmtool.config.jaas import PLAIN_MODULE, SCRAM_MODULE, parse_jaas
 from mmtool.config.pem import pem_document
 from mmtool.config.settings import Mechanism, Pem, Protocol, Sasl, Security
+from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
     certificates_in,
@@ -96,7 +97,11 @@ class _Reader:
             return None
         username, password = self._filled("sasl.username"), self._filled("sasl.password")
         if username is not None and password is not None:
-            return Sasl(mechanism=mechanism, username=username.value, password=SecretStr(password.value))
+            return Sasl(
+                mechanism=mechanism,
+                username=java_trim(username.value),
+                password=SecretStr(java_trim(password.value)),
+            )
         jaas = self._filled("sasl.jaas.config")
         if jaas is None:
             at = username or password or self.properties["security.protocol"]
@@ -254,9 +259,9 @@ class _Reader:
             kind=kind,
             location=location.value.strip(),
             shown=location.raw.strip(),
-            store_type=store_type.value if store_type else "",
-            password=password.value if password else None,
-            key_password=key_password.value if key_password else None,
+            store_type=java_trim(store_type.value) if store_type else "",
+            password=java_trim(password.value) if password else None,
+            key_password=java_trim(key_password.value) if key_password else None,
             scope=_scope_of(location),
         )
 
@@ -290,7 +295,7 @@ class _Reader:
 
     def _secret(self, name: str) -> SecretStr | None:
         entry = self._filled(name)
-        return None if entry is None else SecretStr(entry.value)
+        return None if entry is None else SecretStr(java_trim(entry.value))
 
     def _filled(self, name: str) -> Entry | None:
         """An entry with a value; an empty one counts as absent, as Java's clients treat it."""

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_TRIMMED = "".join(map(chr, range(0x21)))
 _COMMA = re.compile(r"\s*,\s*")
 
 _DURATION = re.compile(
@@ -20,6 +21,11 @@ _DURATION = re.compile(
 Start = Literal["earliest", "latest"] | datetime
 RelativeStart = Start | timedelta
 """A start, or how long before the moment at which a partition begins."""
+
+
+def java_trim(text: str) -> str:
+    """``String.trim``, by which ``ConfigDef`` reads STRING and PASSWORD: no-break spaces stay."""
+    return text.strip(_TRIMMED)
 
 
 def parse_boolean(text: str) -> bool:

@@ -44,7 +44,7 @@ def pair(source, target, more=""):
         (pair("A" * 240, "B"), "has 240 characters, and a topic name holds an alias of at most 221"),
         (pair("é", "B"), "no topic name can hold"),
         (pair("A", "B", "A.alias = eu west\n"), "A.alias: alias 'eu west': no topic name can hold ' '"),
-        (pair("A", "B", "source.cluster.alias = site \n"), "alias 'site ': no topic name can hold ' '"),
+        (pair("A", "B", "source.cluster.alias = site 1 \n"), "alias 'site 1': no topic name can hold ' '"),
         (pair("A", "B", "A->B.target.cluster.alias = ${x}\n"), "A->B.target.cluster.alias"),
         (pair("a/b", "a-b"), "aliases a/b and a-b are both written a-b in topic names"),
     ],
