@@ -62,13 +62,17 @@ _DEFAULT_FILTERS = {
     f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
     for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
 }
+_TRANSFORMS = "transforms"
 _ARROW = re.compile(r"(.+?)->(.+)")
 _UNIT = re.compile(r".+\.(topics|groups)")
 
 
 def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
-    """Whether mmtool reads a key's value."""
-    return any(_is_known(scope, name, prefix) for scope, name, prefix in _readings(key, aliases))
+    """Whether mmtool reads a key's value; the values of some are read only to refuse them."""
+    return any(
+        _is_known(scope, name, prefix) or name == _TRANSFORMS or name in _DEFAULT_FILTERS
+        for scope, name, prefix in _readings(key, aliases)
+    )
 
 
 def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
@@ -155,7 +159,7 @@ class _Adviser:
         """Not needed, unless it changes which records arrive or what is in them."""
         name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
         report = self._report_of(entry)
-        if name == "transforms" and entry.value.strip():
+        if name == _TRANSFORMS and entry.value.strip():
             report.refused(
                 entry,
                 "mmtool copies records as they are and runs no transformations: take the key out to go on",
