@@ -73,11 +73,11 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
 
 def _copies(now: TargetNow) -> dict[str, str]:
     """What the target calls topics of the source, by their names there; of what MM2 has mirrored its names tell."""
-    policy, alias = now.side.settings.policy, now.side.settings.source.alias
+    settings = now.side.settings
     found: dict[str, str] = {}
     for name in now.topics:
-        upstream = name if now.side.settings.keeps_names else policy.upstream_topic(name)
-        if upstream is not None and policy.format_remote_topic(alias, upstream) == name:
+        upstream = settings.source_topic(name)
+        if upstream is not None and settings.remote_topic(upstream) == name:
             found[upstream] = name
     return found | {place.topic: known.target.topic for place, known in now.facts.partitions.items()}
 
