@@ -6,7 +6,7 @@ to Java's ``String.split`` dropping trailing empty components. A policy knows na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -96,13 +96,14 @@ class DefaultPolicy:
         internal_separator: Between the parts of internal names: the separator since KIP-690, or "." when
             ``replication.policy.internal.topic.separator.enabled=false`` (KIP-949). None means the separator.
         rules: Which release decides what is internal.
-        known: The aliases by which the flows of the file name topics.
+        known: The aliases by which the flows of the file name topics. Two policies that differ in them alone are
+            equal: both give the same names.
     """
 
     separator: str = "."
     internal_separator: str | None = None
     rules: InternalRules = InternalRules.KAFKA_4_0
-    known: tuple[str, ...] = ()
+    known: tuple[str, ...] = field(default=(), compare=False)
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         return f"{source_alias}{self.separator}{topic}"

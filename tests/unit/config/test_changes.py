@@ -83,6 +83,8 @@ def _another(value):
         ("replication.policy.separator = _", (), ("how topics are named on the target",), ()),
         ("b.producer.linger.ms = 5", (), ("b.producer",), ()),
         (SASL, (), ("a.security",), ()),
+        ("clusters = a, b, c\nc.bootstrap.servers = localhost:3", (), (), ()),
+        ("a.alias = plant", (), ("source.cluster.alias, target.cluster.alias",), ()),
     ],
 )
 def test_keys_are_named_as_the_file_has_them_and_values_never(settings, more, applied, waiting, fixed):
