@@ -277,7 +277,7 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     if gone:
         raise RefusedError(
             f"{few(gone)} on {cluster.alias} cannot be watched: not there any more",
-            remedy="check that it was not deleted or made anew meanwhile",
+            remedy="check that it was not deleted or recreated meanwhile",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

@@ -118,7 +118,7 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
     Kind.AWAY: (UnreachableError, "check {alias}.bootstrap.servers and the cluster's health"),
     Kind.DENIED: (NotAuthorisedError, "grant the right to mmtool's principal"),
     Kind.BUSY: (RefusedError, "stop the group's members, or wait for the transaction to end"),
-    Kind.GONE: (RefusedError, "check that it was not deleted or made anew meanwhile"),
+    Kind.GONE: (RefusedError, "check that it was not deleted or recreated meanwhile"),
     Kind.TOO_OLD: (RefusedError, "the broker is older than this needs: source 2.1, target 2.5"),
     Kind.SETTINGS: (ConfigError, "check the properties of {alias}"),
     Kind.BROKEN: (MmtoolError, "run again with --debug, and report it"),
