@@ -48,6 +48,17 @@ def topic_aliases(scopes: Scopes, source: str, target: str) -> TopicAliases:
     return TopicAliases(*map(topic_part, names))
 
 
+def alias_keys(scopes: Scopes, source: str, target: str) -> TopicAliases:
+    """For each side of a flow the key with which another alias would hold: its own where set, else the cluster's."""
+    own = (f"{source}->{target}.{side}.cluster.alias" for side in SIDES)
+    return TopicAliases(
+        *(
+            key if key in scopes.entries else f"{of}.alias"
+            for key, of in zip(own, (source, target), strict=True)
+        )
+    )
+
+
 def known_aliases(scopes: Scopes) -> tuple[str, ...]:
     """Every alias by which flows of the file name topics, sorted; blank ones are left out."""
     return tuple(sorted({topic_part(alias) for alias in _aliases_in_force(scopes)} - {""}))
@@ -119,7 +130,7 @@ def warn_of_meeting(enabled: Sequence[FlowSettings], report: Report) -> None:
             report.note(
                 f"{one.name} and {other.name}: topic {example[0]} of {one.source.alias} and topic {example[1]} of"
                 f" {other.source.alias} would both be {example[2]} on {one.target.alias}: set another"
-                f" {other.source.alias}.alias; replicate does not start once there are such topics"
+                f" {other.alias_keys.source}; replicate does not start once there are such topics"
             )
 
 
@@ -144,13 +155,13 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
         if isinstance(policy, DefaultPolicy) and not policy.separator and len(aliases.target) == 1:
             report.note(
                 f"{flow.name}: with a blank separator each letter of a topic's name is a hop, as in MM2: topics with"
-                f" {aliases.target!r} in their names are left out; set another {flow.target.alias}.alias to mirror them"
+                f" {aliases.target!r} in their names are left out; set another {flow.alias_keys.target} to mirror them"
             )
         if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:
             report.note(
                 f"{flow.name}: source and target have the same alias {aliases.source!r} in topic names, so that every"
                 f" topic seems to come from {flow.target.alias}, as in MM2: nothing is mirrored; set another"
-                f" {flow.target.alias}.alias"
+                f" {flow.alias_keys.target}"
             )
 
 

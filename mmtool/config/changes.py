@@ -92,6 +92,7 @@ FIXED: Mapping[str, str] = {"shards": "mmtool.shards"}
 NOT_OURS = frozenset(
     {
         "enabled",
+        "alias_keys",
         "way_back",
         "hooks",
         "units",

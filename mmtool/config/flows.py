@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from mmtool.config.aliases import topic_aliases
+from mmtool.config.aliases import alias_keys, topic_aliases
 from mmtool.config.javaregex import PatternRefusedError
 from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
 from mmtool.config.names import NameFilter
@@ -96,6 +96,7 @@ class FlowReader:
             enabled=self.is_enabled(),
             policy=read_policy(self),
             topic_aliases=self.topic_aliases,
+            alias_keys=alias_keys(self.scopes, self.source.alias, self.target.alias),
             topics=self._filter("topics"),
             groups=self._filter("groups"),
             config_properties_exclude=NameFilter((".*",), self._excludes("config.properties")),

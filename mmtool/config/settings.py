@@ -146,6 +146,7 @@ class FlowSettings(_Frozen):
 
     Attributes:
         topic_aliases: What topics are named by: the aliases of source and target, unless the file overrides them.
+        alias_keys: The keys with which the file gives each of the two another value: the flow's own where it is set.
         way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
         mm2_group: The file's own name for the group of MM2's workers; None where MM2 names it.
@@ -158,6 +159,7 @@ class FlowSettings(_Frozen):
     way_back: Literal["all", "local"] | None = None
     policy: AnyPolicy
     topic_aliases: TopicAliases
+    alias_keys: TopicAliases
     topics: Names
     groups: Names
     config_properties_exclude: Names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from itertools import combinations
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError, UsageError
@@ -13,12 +13,17 @@ from mmtool.plan.topology import Edge, repetition
 from mmtool.translation.naming import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.replication.flow_run import FlowRun
 
 _WAYS_AROUND = 4
+_PAIR = 2
+_LONGEST_CYCLE = 8
+_MOST_CYCLES = 500
+"""So many are followed, so that a file of many clusters starts at once; only unlike policies or aliases need it."""
+
 _LITERAL = re.compile(r"[\w.-]+", re.ASCII)
 
 
@@ -53,18 +58,71 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
 
 
 def refuse_growth(flows: Sequence[FlowSettings]) -> None:
-    """Refuses two flows between the same clusters that would mirror each other's topics under ever longer names.
+    """Refuses flows that would mirror topics around a cycle of clusters under ever longer names.
 
     Raises:
-        UsageError: an alias contains the separator, which hides from MM2 where a topic came from; or one flow does not
-            recognise the names that the other one gives.
+        UsageError: an alias of a pair contains the separator, which hides from MM2 where a topic came from; or no flow
+            of a cycle recognises the names that the others give.
     """
     by_name = {flow.name: flow for flow in flows}
     for flow in flows:
         back = by_name.get(f"{flow.target.alias}->{flow.source.alias}")
         if back is not None and not (flow.keeps_names and back.keeps_names):
             _refuse_split_alias(flow, back)
-            _refuse_endless_names(flow, back)
+    for cycle in islice(_cycles(_unproven(flows)), _MOST_CYCLES):
+        if not all(flow.keeps_names for flow in cycle):
+            _refuse_endless_names(cycle)
+
+
+def _unproven(flows: Sequence[FlowSettings]) -> list[FlowSettings]:
+    """The flows whose cycles have to be followed: a cluster that all flows call by one alias stops each topic of it."""
+    if all(flow.keeps_names for flow in flows):
+        return []
+    names: dict[str, set[str]] = {}
+    for flow in flows:
+        names.setdefault(flow.source.alias, set()).add(flow.topic_aliases.source)
+        names.setdefault(flow.target.alias, set()).add(flow.topic_aliases.target)
+    if not _are_split_alike(flows, set().union(*names.values())):
+        return list(flows)
+    doubtful = {cluster for cluster, of in names.items() if len(of) > 1}
+    return [flow for flow in flows if {flow.source.alias, flow.target.alias} <= doubtful]
+
+
+def _are_split_alike(flows: Iterable[FlowSettings], aliases: Iterable[str]) -> bool:
+    """Whether every flow takes every prefix for the alias that it is."""
+    policies = [flow.policy for flow in flows]
+    found = [policy for policy in policies if isinstance(policy, DefaultPolicy)]
+    if len(found) < len(policies) or len({policy.separator for policy in found}) != 1:
+        return False
+    separator = found[0].separator
+    return bool(separator) and all(alias and separator not in alias for alias in (*aliases, *found[0].known))
+
+
+def _cycles(flows: Sequence[FlowSettings]) -> Iterator[tuple[FlowSettings, ...]]:
+    """Each way around that enters no cluster twice, from the cluster that the file has first; short ones first."""
+    leaving: dict[str, list[FlowSettings]] = {}
+    for flow in flows:
+        leaving.setdefault(flow.source.alias, []).append(flow)
+    starts = list(leaving)
+    for length in range(2, min(_LONGEST_CYCLE, len(starts)) + 1):
+        for at, home in enumerate(starts):
+            for flow in leaving[home]:
+                yield from _ways_around((flow,), leaving, frozenset(starts[at + 1 :]), length)
+
+
+def _ways_around(
+    way: tuple[FlowSettings, ...],
+    leaving: Mapping[str, list[FlowSettings]],
+    free: frozenset[str],
+    length: int,
+) -> Iterator[tuple[FlowSettings, ...]]:
+    """The ways of a length that go on from the last flow of ``way`` through clusters that are still free."""
+    here, home = way[-1].target.alias, way[0].source.alias
+    if here == home and len(way) == length:
+        yield way
+    if here in free and len(way) < length:
+        for flow in leaving[here]:
+            yield from _ways_around((*way, flow), leaving, free - {here}, length)
 
 
 def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
@@ -75,10 +133,13 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
     alias, separator = found[0][0].topic_aliases.source, found[0][1]
     why = f"contains the separator {separator!r}" if separator else "has no end under a blank separator"
     other = "_" if separator != "_" else "-"
-    renamed = [
-        f"{one.source.alias}.alias = {one.topic_aliases.source.replace(by, other)}" for one, by in found
-    ]
-    aliases = f"set {' and '.join(renamed)}, which name topics" if separator else "set another separator"
+    renamed = {
+        key: one.topic_aliases.source.replace(by, other)
+        for one, by in found
+        for key in (one.alias_keys.source, (back if one is flow else flow).alias_keys.target)
+    }
+    lines = " and ".join(f"{key} = {name}" for key, name in renamed.items())
+    aliases = f"set {lines}, which name topics" if separator else "set another separator"
     grown = separator.join(
         (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
     )
@@ -95,33 +156,53 @@ def _is_split(alias: str, separator: str) -> bool:
     return separator in alias if separator else len(alias) > 1
 
 
-def _refuse_endless_names(flow: FlowSettings, back: FlowSettings) -> None:
-    names = next(filter(None, (_endless(topic, flow, back) for topic in _probes(flow, back))), None)
+def _refuse_endless_names(cycle: tuple[FlowSettings, ...]) -> None:
+    turned = [(*cycle[at:], *cycle[:at]) for at in range(len(cycle))]
+    found = ((way, _endless(topic, way)) for topic in _probes(cycle) for way in turned)
+    way, names = next(((way, names) for way, names in found if names), (cycle, None))
     if names is None:
         return
+    flows, last = " and ".join(flow.name for flow in way), way[-1]
     raise UsageError(
-        f"{flow.name} and {back.name}: topics would grow without end: {' -> '.join(names)}: {back.name} does not"
-        f" recognise what {flow.name} has mirrored",
-        remedy=f"name both clusters alike in both flows: {back.name}.target.cluster.alias ="
-        f" {flow.topic_aliases.source}, with one separator and policy; or disable one of the two",
+        f"{flows}: topics would grow without end: {' -> '.join(names)}: {last.name} does not recognise what"
+        f" {way[0].name} has mirrored",
+        remedy=_one_name_each(way),
         code="endless_names",
     )
 
 
-def _probes(flow: FlowSettings, back: FlowSettings) -> list[str]:
-    literal = [topic for topic in _sorts_of_topics((flow, back)) if topic is not None]
-    any_name = ["topic"] if _may_carry(flow, None) and _may_carry(back, None) else []
+def _one_name_each(way: tuple[FlowSettings, ...]) -> str:
+    first, last = way[0], way[-1]
+    if len(way) == _PAIR:
+        return (
+            f"name both clusters alike in both flows: {last.name}.target.cluster.alias ="
+            f" {first.topic_aliases.source}, with one separator and policy; or disable one of the two"
+        )
+    names = ", ".join(f"{flow.source.alias}.alias = {flow.source.alias}" for flow in way)
+    keys = [f"{flow.name}.{side}.cluster.alias" for flow in way for side in ("source", "target")]
+    own = [key for flow in way for key in (flow.alias_keys.source, flow.alias_keys.target) if key in keys]
+    without = f" without {', '.join(own)}," if own else ""
+    return (
+        f"name each cluster alike in all of these flows: {names},{without} with one separator and policy; or disable"
+        " one of the flows"
+    )
+
+
+def _probes(cycle: Sequence[FlowSettings]) -> list[str]:
+    literal = [topic for topic in _sorts_of_topics(cycle) if topic is not None]
+    any_name = ["topic"] if all(_may_carry(flow, None) for flow in cycle) else []
     return [*any_name, *literal, HEARTBEATS_TOPIC]
 
 
-def _endless(topic: str, flow: FlowSettings, back: FlowSettings) -> list[str] | None:
+def _endless(topic: str, cycle: tuple[FlowSettings, ...]) -> list[str] | None:
     """The first names of a topic that becomes longer on each way around; None where it comes to a rest."""
     names = [topic]
-    for hop in (flow, back) * _WAYS_AROUND:
+    for hop in cycle * _WAYS_AROUND:
         if not _carries(hop, names[-1], topic):
             return None
         names.append(hop.remote_topic(names[-1]))
-    return names[:5] if len(names[-1]) > len(names[2]) else None
+    around = len(cycle)
+    return names[: around + 3] if len(names[-1]) > len(names[around]) else None
 
 
 def _carries(flow: FlowSettings, name: str, born: str) -> bool:
@@ -173,8 +254,8 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
-                    remedy=f"set another {other.flow.source.alias}.alias, which names its topics, or exclude one of"
-                    " the two topics",
+                    remedy=f"set another {other.flow.settings.alias_keys.source}, which names its topics, or exclude"
+                    " one of the two topics",
                     code="names_meet",
                 )
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.plan.words import few
+from mmtool.translation.naming import topic_part
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -52,7 +53,7 @@ def refuse_changed_names(
 
 def _how_to_keep(flow: FlowSettings, changed: dict[str, str]) -> str:
     """The line that gives the names on record, where the file's own alias does; else what the file must say."""
-    alias = flow.source.alias
+    alias = topic_part(flow.source.alias)
     if all(flow.policy.format_remote_topic(alias, topic) == remote for topic, remote in changed.items()):
         return f"{flow.name}.source.cluster.alias = {alias}"
     return "give replication.policy.* and the aliases their former values"

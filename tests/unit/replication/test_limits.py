@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from mmtool.config import load_settings
@@ -144,3 +146,84 @@ def test_two_ways_that_do_not_recognise_each_others_topics_are_refused(more, say
 )  # fmt: skip
 def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     refuse_growth(load_text(_SEPARATED + more).flows)
+
+
+@pytest.mark.parametrize(
+    ("more", "says", "remedy"),
+    [
+        (
+            "source.cluster.alias = site\n",
+            "a->b and b->c and c->a: topics would grow without end: topic -> site.topic -> site.site.topic",
+            "a.alias = a, b.alias = b, c.alias = c",
+        ),
+        (
+            "source.cluster.alias = site\nc->a.source.cluster.alias = other\n",
+            "grow without end",
+            "c.alias = c, without c->a.source.cluster.alias, with one separator",
+        ),
+        (
+            "replication.policy.separator =\na.alias = aa\nb.alias = bb\nc.alias = cc\n",
+            "topic -> aatopic",
+            "a",
+        ),
+        ("topics = x\nsource.cluster.alias = site\n", "heartbeats -> site.heartbeats", "b.alias = b"),
+    ],
+)
+def test_a_ring_that_does_not_recognise_its_own_topics_is_refused(more, says, remedy, flows):
+    with pytest.raises(UsageError) as caught:
+        refuse_growth(flows(_RING + more))
+    assert (caught.value.code, says in str(caught.value)) == ("endless_names", True), str(caught.value)
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "",
+        "c->a.target.cluster.alias = Z\n",
+        "source.cluster.alias = site\na.alias = a\nb.alias = b\nc.alias = c\n",
+        "a.alias = one.a\n",
+        _IDENTITY + "mmtool.origins = local\n",
+    ],
+    ids=[
+        "aliases of the file",
+        "one target named otherwise",
+        "each its own alias",
+        "an alias of two parts",
+        "identical",
+    ],
+)
+def test_a_ring_whose_topics_come_to_a_rest_is_fine(more, flows):
+    refuse_growth(flows(_RING + more))
+
+
+@pytest.mark.parametrize(
+    "more", ["", "mmtool.topic.rename.format = ${source}~${topic}\n", "a1->a2.source.cluster.alias = z\n"]
+)
+def test_a_full_mesh_of_twelve_clusters_is_looked_through_in_a_moment(more, load_text):
+    aliases = [f"a{n}" for n in range(12)]
+    servers = "".join(f"{alias}.bootstrap.servers = localhost:1\n" for alias in aliases)
+    found = load_text(
+        f"clusters = {', '.join(aliases)}\n{servers}enabled = true\n{more.replace('~', '-')}"
+    ).flows
+    began = time.monotonic()
+    refuse_growth(found)
+    assert (len(found), time.monotonic() - began < 10) == (132, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "keys"),
+    [
+        ("dc-a->dc-b.source.cluster.alias = dc-a\n", ["dc-a->dc-b.source.cluster.alias", "dc-a.alias"]),
+        ("dc-b->dc-a.target.cluster.alias = dc-a\n", ["dc-a.alias", "dc-b->dc-a.target.cluster.alias"]),
+        ("source.cluster.alias = s-x\ndc-a.alias = dc-a\n", ["dc-a.alias", "dc-b.alias"]),
+    ],
+)
+def test_the_remedy_against_a_split_alias_is_one_after_which_nothing_is_refused(more, keys, load_text):
+    text = _SEPARATED.replace("dc-us", "dc-a").replace("dc-eu", "dc-b") + more
+    text += "dc-b->dc-a.enabled = true\nreplication.policy.separator = -\n"
+    with pytest.raises(UsageError) as caught:
+        refuse_growth(load_text(text).flows)
+    lines = caught.value.remedy.removeprefix("set ").split(", which")[0].split(" and ")
+    assert [key for key in keys if key not in " ".join(lines)] == []
+    refuse_growth(load_text(text + "\n".join(lines) + "\n").flows)
