@@ -11,7 +11,13 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import java_trim, parse_list
-from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, TopicAliases, topic_part
+from mmtool.translation.naming import (
+    HEARTBEATS_TOPIC,
+    DefaultPolicy,
+    IdentityPolicy,
+    TopicAliases,
+    topic_part,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -166,7 +172,7 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
 
 
 def _meeting_names(one: FlowSettings, other: FlowSettings) -> tuple[str, str, str] | None:
-    """A topic of each that have one name on the target, and that name; None where prefixes keep them apart."""
+    """A topic of each that have one name on the target, and that name; None where nothing of theirs can meet."""
     if not isinstance(one.policy, DefaultPolicy) or not isinstance(other.policy, DefaultPolicy):
         return None
     shorter, longer = one.remote_topic(""), other.remote_topic("")
@@ -174,4 +180,21 @@ def _meeting_names(one: FlowSettings, other: FlowSettings) -> tuple[str, str, st
         return None
     if shorter == longer and one.name > other.name:
         return None  # said the other way round
-    return f"{longer.removeprefix(shorter)}x", "x", f"{longer}x"
+    between = longer.removeprefix(shorter)
+    met = next(_candidates(one, other, between), None)
+    return None if met is None else (f"{between}{met}", met, f"{longer}{met}")
+
+
+def _candidates(one: FlowSettings, other: FlowSettings, between: str) -> Iterator[str]:
+    """Topics of ``other`` that may meet one of ``one``, which is called the same behind ``between``."""
+    named, named_there = one.topics.literals(), other.topics.literals()
+    if named is None and named_there is None:
+        yield "x"
+        return
+    found = [
+        name.removeprefix(between) for name in named or () if name.startswith(between) and name != between
+    ]
+    beats = () if between else (HEARTBEATS_TOPIC,)
+    for topic in (*found, *(named_there or ()), *beats):
+        if one.mirrors_topic(f"{between}{topic}") and other.mirrors_topic(topic):
+            yield topic

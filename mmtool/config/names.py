@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,7 +14,10 @@ if TYPE_CHECKING:
 
     from regex import Pattern
 
-__all__ = ["NameFilter", "PatternRefusedError"]
+__all__ = ["LITERAL", "NameFilter", "PatternRefusedError"]
+
+LITERAL = re.compile(r"[\w.-]+", re.ASCII)
+"""A pattern that is taken for the name of one topic or group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,10 @@ class NameFilter:
     def accepts(self, name: str) -> bool:
         """Whether a topic, group or config key is covered."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
+
+    def literals(self) -> tuple[str, ...] | None:
+        """The names that are included, where each is written out; None where a pattern stands for any."""
+        return self.include if all(map(LITERAL.fullmatch, self.include)) else None
 
     def refusal(self, name: str) -> str:
         """Which pattern keeps a name out, in words; empty when none does."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
+from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.topology import Edge, repetition
@@ -23,8 +23,6 @@ _PAIR = 2
 _LONGEST_CYCLE = 8
 _MOST_CYCLES = 500
 """So many are followed, so that a file of many clusters starts at once; only unlike policies or aliases need it."""
-
-_LITERAL = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
@@ -272,14 +270,14 @@ def _common_name(one: FlowSettings, other: FlowSettings) -> str | None:
 
 def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:
     """Every topic that is named outright, and None for whatever a pattern may mean."""
-    named = {name for flow in flows for name in flow.topics.include if _LITERAL.fullmatch(name)}
+    named = {name for flow in flows for name in flow.topics.include if LITERAL.fullmatch(name)}
     return [None, *sorted(named)]
 
 
 def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
     if topic is not None:
         return flow.topics.accepts(topic)
-    return not all(map(_LITERAL.fullmatch, flow.topics.include))
+    return flow.topics.literals() is None
 
 
 def _edge(flow: FlowSettings) -> Edge:

@@ -114,6 +114,56 @@ def test_fan_in_under_prefixes_that_do_not_keep_topics_apart_is_warned_of(second
     assert said in "".join(found)
 
 
+_NAMED_APART = "source.cluster.alias = site\nus->hub.topics = a\neu->hub.topics = b\n"
+_NAMED_US = "us->hub.topics = orders, east.payments\n"
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "said"),
+    [
+        ("us.east", "us->hub.topics = orders\nus.east->hub.topics = payments\n", ""),
+        ("us.east", "us->hub.topics = orders\n", ""),
+        (
+            "us.east",
+            "us.east->hub.topics = payments\n",
+            "topic east.payments of us and topic payments of us.east",
+        ),
+        ("us.east", _NAMED_US, "topic east.payments of us and topic payments of us.east would both be"),
+        ("us.east", _NAMED_US + "us.east->hub.topics.exclude = payments\n", ""),
+        (
+            "eu",
+            _NAMED_APART,
+            "topic heartbeats of eu and topic heartbeats of us would both be site.heartbeats on hub",
+        ),
+        (
+            "eu",
+            _NAMED_APART + "heartbeats.replication.enabled = false\n",
+            "",
+        ),
+    ],
+)
+def test_topics_named_outright_are_warned_of_only_if_they_meet(second, more, said, file):
+    warnings = load_settings(file(FAN_IN.format(second=second) + more), {}).warnings
+    found = [sentence for sentence in warnings if "would both be" in sentence]
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("second", "more", "key"),
+    [
+        ("us.east", "", "us.east.alias"),
+        ("us.east", "us.east.alias = us.e\n", "us.east.alias"),
+        ("eu", "eu.alias = x\neu->hub.source.cluster.alias = us.eu\n", "eu->hub.source.cluster.alias"),
+    ],
+)
+def test_fan_in_is_mended_by_the_key_that_the_warning_names(second, more, key, file):
+    text = FAN_IN.format(second=second) + more
+    (said,) = load_settings(file(text), {}).warnings
+    assert f"set another {key}; replicate" in said
+    assert "would both be" not in "".join(load_settings(file(f"{text}{key} = apart\n"), {}).warnings)
+
+
 def test_offset_syncs_of_two_flows_in_one_topic_are_warned_of(file):
     text = FAN_IN.format(second="eu").replace("eu->hub", "us->eu")
     assert load_settings(file(text), {}).warnings == ()
