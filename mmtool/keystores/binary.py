@@ -162,12 +162,13 @@ def _asked(ask: Callable[[StoreJvm], tuple[bytes, str]]) -> tuple[bytes, str]:
 
 
 def _load_pkcs12(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:
-    """Raises: ValueError: It is damaged, its cipher is unknown, or the password is wrong."""
+    """Raises: ValueError: It is damaged, its cipher or a certificate is unknown, or the password is wrong."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    from cryptography.x509 import InvalidVersion
 
     try:
         with warnings.catch_warnings(action="ignore"):  # certificates of old authorities break newer rules
             return load_pkcs12(content, None if password is None else password.encode())
-    except UnsupportedAlgorithm as error:
+    except (UnsupportedAlgorithm, InvalidVersion) as error:
         raise ValueError(str(error)) from None

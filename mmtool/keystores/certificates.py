@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _KEY = re.compile(r"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 _CERTIFICATE = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
+_CERTIFICATE_BLOCK = re.compile(r"-----BEGIN ((?:X509 )?CERTIFICATE)-----.*?-----END \1-----", re.DOTALL)
 
 
 def has_certificate(text: str) -> bool:
@@ -47,14 +49,19 @@ def opens(text: str, password: str | None) -> bool:
 
 
 def certificates_in(text: str) -> tuple[Certificate, ...]:
-    """The certificates of a PEM text; none where it cannot be read: OpenSSL says why when it connects."""
-    from cryptography.x509 import load_pem_x509_certificates
+    """The certificates of a PEM text that can be read; about the others OpenSSL decides when it connects."""
+    found = (_certificate(block[0]) for block in _CERTIFICATE_BLOCK.finditer(text))
+    return tuple(certificate for certificate in found if certificate is not None)
+
+
+def _certificate(block: str) -> Certificate | None:
+    from cryptography.x509 import InvalidVersion, load_pem_x509_certificate
 
     try:
         with warnings.catch_warnings(action="ignore"):
-            return tuple(load_pem_x509_certificates(text.encode()))
-    except ValueError:
-        return ()
+            return load_pem_x509_certificate(block.encode())
+    except (ValueError, InvalidVersion):
+        return None
 
 
 def out_of_date(certificate: Certificate) -> str:
@@ -69,18 +76,35 @@ def out_of_date(certificate: Certificate) -> str:
 
 
 def _subject(certificate: Certificate) -> str:
-    return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
+    """The name; the number where there is no name, or none that ``cryptography`` decodes."""
+    with contextlib.suppress(ValueError):
+        return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
+    return f"number {certificate.serial_number}"
 
 
 def is_self_issued(certificate: Certificate) -> bool:
-    """Whether it is a root: its issuer has its own name."""
-    return certificate.issuer == certificate.subject
+    """Whether it is a root: its issuer has its own name. True where the names cannot be decoded: OpenSSL decides."""
+    try:
+        return certificate.issuer == certificate.subject
+    except ValueError:
+        return True
 
 
 def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
-    """A certificate and those that issued it, one after the other; certificates of other chains are left out."""
+    """A certificate and those that issued it, one after the other; certificates of other chains are left out.
+
+    All certificates where a name cannot be decoded.
+    """
+    try:
+        return _issuers_in_order(leaf, others)
+    except ValueError:
+        return [leaf, *others]
+
+
+def _issuers_in_order(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
+    """Raises: ValueError: A name cannot be decoded."""
     chain, left = [leaf], list(others)
-    while not is_self_issued(chain[-1]):
+    while chain[-1].issuer != chain[-1].subject:
         issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
         if issuer is None:
             break
