@@ -268,8 +268,11 @@ class _Reader:
     def _pem_file(self, entry: Entry) -> Pem | None:
         try:
             text = Path(entry.value.strip()).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not a text file"
+        except UnicodeDecodeError:
+            self.report.expected(entry, "a readable PEM file (not a text file)")
+            return None
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            reason = getattr(error, "strerror", None) or "not a path"
             self.report.expected(entry, f"a readable PEM file ({reason})")
             return None
         try:

@@ -160,7 +160,7 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
             context.load_verify_locations(cadata=security.ca.text.get_secret_value())
         if security.certificate is not None:
             _load_chain(context, security)
-    except (ssl.SSLError, ValueError) as error:
+    except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: a character beyond ASCII
         reason = getattr(error, "reason", None) or "not valid PEM"
         raise ConfigError(
             f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",

@@ -176,6 +176,11 @@ def test_a_pem_key_that_its_password_does_not_open_is_said(lines, problem, pem, 
     assert f"{problem} the private key in {pem}/key.pem; set A.ssl.key.password" in line
 
 
+def test_a_pem_path_with_a_null_character_is_refused(load):
+    line = refusal(load, "A.security.protocol = SSL\nA.ssl.ca.location = /tmp/a\\u0000b\n")
+    assert line.endswith("expected a readable PEM file (not a path)")
+
+
 @pytest.mark.parametrize("is_pem", [True, False], ids=["pem", "pkcs12"])
 @pytest.mark.parametrize(
     ("starts", "ends", "problem"),

@@ -141,6 +141,13 @@ def test_a_key_that_cannot_be_opened_is_named_and_nobody_is_asked(password, text
     assert "canary" not in caught.value.message
 
 
+def test_a_ca_with_a_character_beyond_ascii_is_refused_like_other_text_that_is_no_pem(texts):
+    text = texts[0].text.get_secret_value().replace("MII", "MII\N{ZERO WIDTH SPACE}", 1)
+    ca = Pem(origin="A.ssl.truststore.certificates", text=SecretStr(text))
+    with pytest.raises(ConfigError, match=r"refuses A\.ssl\.truststore\.certificates: not valid PEM"):
+        wire_options(cluster(Security(protocol="SSL", ca=ca)))
+
+
 def test_the_wire_to_a_cluster_knows_its_alias():
     assert wire_cluster(cluster(), "pump").alias == "A"
 
