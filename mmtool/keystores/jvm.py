@@ -50,16 +50,22 @@ class StoreJvm:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._gateway is not None:
-            self._gateway.close()
-        if self._process is not None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()  # the gateway ends with it
+        self._stop()
+
+    def _stop(self) -> None:
+        gateway, process = self._gateway, self._process
+        self._gateway = self._process = None
+        if gateway is not None:
+            with _silent_py4j():
+                gateway.close()
+        if process is not None:
+            assert process.stdin is not None
+            process.stdin.close()  # the gateway ends with it
             try:
-                self._process.wait(_STOP_SECONDS)
+                process.wait(_STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+                process.kill()
+                process.wait()
 
     def trusted(self, content: bytes, store_type: str, password: str | None) -> tuple[bytes, str]:
         """A PKCS12 store of the certificates that Java trusts by this store, and its password.
@@ -137,7 +143,6 @@ class StoreJvm:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
         java = java_binary()
-        logging.getLogger("py4j").setLevel(logging.INFO)  # its debug lines hold what is sent, passwords too
         try:
             port, token, self._process = launch_gateway(
                 jarpath=str(_gateway_jar()),
@@ -160,14 +165,18 @@ class StoreJvm:
 
     @contextlib.contextmanager
     def _java_errors(self) -> Iterator[None]:
-        from py4j.protocol import Py4JJavaError
+        from py4j.protocol import Py4JError, Py4JJavaError
 
         try:
-            yield
+            with _silent_py4j():
+                yield
         except Py4JJavaError as error:
             thrown = error.java_exception
             causes = {_class_name(thrown), _class_name(thrown.getCause())}
             at_load = _class_name(thrown) == "IOException"
+        except (Py4JError, OSError) as error:  # the JVM ended: the store is too large for its memory
+            self._stop()  # the next store gets a new one
+            raise DamagedStoreError from error
         else:
             return
         if at_load and "UnrecoverableKeyException" in causes:
@@ -175,6 +184,29 @@ class StoreJvm:
         if "UnrecoverableKeyException" in causes:
             raise KeyPasswordError
         raise DamagedStoreError
+
+
+@contextlib.contextmanager
+def _silent_py4j() -> Iterator[None]:
+    """Nothing of py4j is logged: its debug lines hold passwords, and it logs tracebacks of the errors that it raises.
+
+    It logs some of them by the root logger.
+    """
+    root, own = logging.getLogger(), logging.getLogger("py4j")
+    nowhere, level = logging.NullHandler(), own.level
+    root.addHandler(nowhere)  # without any, `logging.exception` would add one that writes to stderr
+    root.addFilter(_is_not_of_py4j)
+    own.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        own.setLevel(level)
+        root.removeFilter(_is_not_of_py4j)
+        root.removeHandler(nowhere)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module not in {"java_gateway", "clientserver", "protocol"}
 
 
 def _class_name(thrown: Any) -> str:

@@ -160,6 +160,18 @@ def test_a_damaged_store_is_no_wrong_password(store_type, keytool, certificate):
         read_trusted(trust(path))
 
 
+def test_a_store_that_the_jvm_has_no_memory_for_is_refused_and_the_next_one_is_read(
+    keytool, certificate, capfd, tmp_path
+):
+    large, good = tmp_path / "large.jks", keytool.trust("after-large.jks", certificate)
+    large.write_bytes(bytes.fromhex("feedfeed0000000200000001") + bytes(60 << 20))
+    with one_jvm():
+        with pytest.raises(StoreError, match=rf"JKS store {large} is damaged"):
+            read_trusted(trust(large))
+        assert subjects(read_trusted(trust(good))) == ["CN=client.jks"]
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_a_jceks_store_is_refused_with_the_command_that_converts_it(keytool):
     path = keytool.key("client.jceks", "JCEKS")
     with pytest.raises(
