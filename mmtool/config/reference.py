@@ -75,7 +75,9 @@ _SECURITY = """\
 | `ALIAS.{cluster_id}` | the id that the cluster must answer with |
 
 PEM may stand in one line, or on continuation lines. The format of a store is found from its content; `ssl.truststore.type` and `ssl.keystore.type` are accepted and not
-needed. JKS stores are read by the `java` that Spark runs on, in memory. Stores are read once, where the command runs:
+needed. The `java` that Spark runs on reads JKS stores, PKCS12 stores whose key has a password of its own, and a PKCS12
+key store that is used as trust store (as in Java, only the first certificate of its key's chain is trusted), all in
+memory. Stores are read once, where the command runs:
 Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
 wrong password, a store without the entry that is needed, and an expired certificate are errors. OpenSSL, unlike Java,
 trusts no intermediate or server certificate by itself: a trust store must hold the root. Secrets are best written as

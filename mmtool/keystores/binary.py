@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
+    from cryptography.x509 import Certificate
 
 
 class Fault(Enum):
@@ -56,10 +57,10 @@ def one_jvm() -> Iterator[None]:
 
 
 def open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
-    """The certificates that a JKS or PKCS12 store trusts, as PEM.
+    """The certificates that Java trusts by a JKS or PKCS12 store, as PEM.
 
     Raises:
-        UsageError: A JKS store, and there is no Java.
+        UsageError: A JKS store, or one with a private key, and there is no Java.
     """
     found = _remembered(
         (b"trusted", content, password), lambda: _open_trusted(content, store_format, password)
@@ -74,7 +75,7 @@ def open_key_pair(
     """The private key of a JKS or PKCS12 store with its chain.
 
     Raises:
-        UsageError: A JKS store, and there is no Java.
+        UsageError: A JKS store, or a key with a password of its own, and there is no Java.
     """
     found = _remembered(
         (b"key pair", content, password, key_password),
@@ -98,12 +99,18 @@ def _open_trusted(content: bytes, store_format: Format, password: str | None) ->
         return jvm.trusted(content, store_format.value, password)
 
     found = _entries(content, store_format, password, ask_java)
+    if not isinstance(found, Fault) and found.key is not None and _certificates(found):
+        # Java trusts only the first certificate of a key's chain, and `cryptography` does not tell the others apart
+        found = _entries(content, store_format, password, ask_java, only_java=True)
     if isinstance(found, Fault):
         return found
-    certificates = [entry.certificate for entry in (found.cert, *found.additional_certs) if entry is not None]
-    if certificates:
+    if certificates := _certificates(found):
         return certificates_pem(certificates)
     return Fault.NO_PASSWORD if password is None and store_format is Format.PKCS12 else Fault.NO_CERTIFICATE
+
+
+def _certificates(found: PKCS12KeyAndCertificates) -> list[Certificate]:
+    return [entry.certificate for entry in (found.cert, *found.additional_certs) if entry is not None]
 
 
 def _open_key_pair(
@@ -148,7 +155,7 @@ def _entries(
     except (DamagedStoreError, ValueError):
         return Fault.DAMAGED
     except UsageError:
-        if store_format is Format.JKS:
+        if only_java or store_format is Format.JKS:
             raise
         return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
 

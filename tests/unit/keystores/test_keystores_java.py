@@ -112,6 +112,14 @@ def test_a_key_comes_with_the_chain_of_its_issuers_in_order(store_type, keytool)
     assert found == [f"CN={name}-{store_type}" for name in ("leaf", "middle", "root")]
 
 
+@pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
+def test_of_a_key_stores_chain_only_the_first_certificate_is_trusted_as_in_java(store_type, keytool):
+    root, leaf = (keytool.key(f"{name}-only-{store_type}", store_type, "-ext", "bc:c") for name in ("r", "l"))
+    keytool.issue(leaf, root)
+    assert subjects(read_identity(own(leaf)).chain) == [f"CN={n}-only-{store_type}" for n in ("l", "r")]
+    assert subjects(read_trusted(trust(leaf))) == [f"CN=l-only-{store_type}"]
+
+
 @pytest.mark.parametrize(
     ("store_type", "password", "sentence"),
     [
