@@ -201,13 +201,11 @@ class _Reader:
             return
         certificates = certificates_in(text)
         late = [why for why in map(out_of_date, certificates) if why]
-        if late and len(late) == len(certificates):
-            self.report.refused(
-                entry, f"{pem.origin}: {late[0]}, and no other is valid; import the authority's current one"
-            )
-            return
         for why in late[:_NAMED_AT_MOST]:
-            self.report.warn(entry, f"{pem.origin}: {why}; OpenSSL does not trust it, Java may")
+            self.report.warn(
+                entry,
+                f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: import the authority's current one",
+            )
         if certificates and not any(map(is_self_issued, certificates)):
             self.report.warn(
                 entry,
@@ -234,7 +232,8 @@ class _Reader:
             )
         for place, why in enumerate(map(out_of_date, certificates_in(chain))):
             if why and place == 0:
-                self.report.refused(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
+                # no error: an emergency failover needs no connection to a source that is lost
+                self.report.warn(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
             elif why:
                 self.report.warn(entry, f"{certificate.origin}: {why}; brokers may refuse the chain")
 

@@ -196,12 +196,22 @@ def test_a_pem_path_with_a_null_character_is_refused(load):
     assert line.endswith("expected a readable PEM file (not a path)")
 
 
+def test_a_cluster_whose_client_certificate_has_expired_does_not_stop_an_emergency_failover(store, load):
+    late, good = (store(f"{name}.p12", *issue(name, -9, ends)) for name, ends in (("late", -1), ("good", 9)))
+    settings = load(owning(late) + owning(good).replace("A.", "B."))
+    (flow,) = settings.select("A", "B")
+    wire_options(flow.source)
+    wire_options(flow.target)
+    (warning,) = settings.warnings
+    assert "A.ssl.keystore.location" in warning
+
+
 @pytest.mark.parametrize("is_pem", [True, False], ids=["pem", "pkcs12"])
 @pytest.mark.parametrize(
     ("starts", "ends", "problem"),
     [(-9, -1, "expired on {end}"), (1, 9, "is not valid before {start}")],
 )
-def test_a_certificate_out_of_its_time_is_said_with_file_subject_and_date(
+def test_a_certificate_out_of_its_time_is_a_warning_with_file_subject_and_date(
     is_pem, starts, ends, problem, store, load, tmp_path
 ):
     key, certificate = issue("late", starts, ends)
@@ -217,12 +227,12 @@ def test_a_certificate_out_of_its_time_is_said_with_file_subject_and_date(
         "end": f"{certificate.not_valid_after_utc:%Y-%m-%d}",
     }
     said = f"certificate CN=late {problem.format(**dates)}"
-    line = refusal(load, owning(own))
+    (line,) = load(owning(own)).warnings
     assert f"A.ssl.keystore.location: {own}: {said}" in line
-    assert "renew it" in line
-    line = refusal(load, trusting(trust))
+    assert line.endswith("; renew it: brokers refuse it")
+    (line,) = load(trusting(trust)).warnings
     assert f"A.ssl.truststore.location: {trust}: {said}" in line
-    assert "import" in line
+    assert line.endswith("; OpenSSL does not trust it, Java may: import the authority's current one")
 
 
 def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
