@@ -48,3 +48,12 @@ def test_another_separator_is_refused_without_a_line_that_would_not_help(flow):
 def test_topics_that_keep_their_names_or_are_not_mirrored_do_not_count(flow):
     named = flow("source.cluster.alias = site\ntopics = orders, old\n")
     refuse_changed_names(named, on_record(orders="site.orders", other="A.other", old="A.old"), {"old"})
+
+
+def test_the_line_that_keeps_names_is_found_for_an_alias_with_a_slash_too(tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(HEAD.replace("A", "eu/1") + "source.cluster.alias = site\n")
+    (renamed,) = load_settings(path, {}).flows
+    with pytest.raises(RefusedError) as caught:
+        refuse_changed_names(renamed, on_record(orders="eu-1.orders"), ())
+    assert "eu/1->B.source.cluster.alias = eu-1" in caught.value.remedy
