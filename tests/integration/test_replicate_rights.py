@@ -267,3 +267,58 @@ def test_a_source_that_hides_who_mirrors_to_it_is_enough_for_one_way_and_not_for
         answer.stderr
     )
     assert end_offsets(bench.fleet["source"].bootstrap, topic) == {0: 30}
+
+
+@pytest.fixture
+def two_read(bench):
+    """Two mirrored topics: one group reads the open one, another one both."""
+    opened, shut = (
+        written_topic(bench, f"open{time.monotonic_ns()}", 1),
+        written_topic(bench, f"shut{time.monotonic_ns()}", 1),
+    )
+    bootstrap = bench.fleet["source"].bootstrap
+    for group, topics in {"one": [opened], "both": [opened, shut]}.items():
+        places = {TopicPartition(topic, 0): Commit(7) for topic in topics}
+        assert groups_of(bootstrap).alter(f"{opened}-{group}", places) == {}
+    properties = bench.properties(f"{opened},{shut}")
+    assert bench.catch_up(properties).code == 0
+    return properties, opened, shut
+
+
+def test_a_topic_that_the_target_does_not_show_costs_its_own_rows(bench, deny, two_read, mmtool):
+    properties, opened, shut = two_read
+    deny(ResourceType.TOPIC, f"source.{shut}", AclOperation.DESCRIBE)
+    asked = ("-c", properties, "-o", "json")
+    wait_until(lambda: refused_topics(mmtool, opened, asked) == {shut}, "the rule to hold", 20)
+    answer = mmtool("translate-offsets", "-g", f"{opened}-one", "-g", f"{opened}-both", *asked)
+    details = {row["topic"]: row["detail"] for row in answer.rows if row["reason"] == "partition_missing"}
+    assert (answer.code, list(details)) == (3, [shut])
+    assert f"target denies DESCRIBE on topic source.{shut}" in details[shut]
+    assert mmtool("failover", "planned", "-g", f"{opened}-one", *asked).code == 0
+    audited = mmtool("groups", "audit", "-g", f"{opened}-both", *asked)
+    verdicts = {(row["topic"], row["verdict"]) for row in audited.rows}
+    assert verdicts == {(opened, "behind"), (shut, "stale")}
+
+
+def refused_topics(mmtool, opened, asked):
+    answer = mmtool("translate-offsets", "-g", f"{opened}-both", *asked)
+    return {row["topic"] for row in answer.rows if row["reason"]}
+
+
+def test_a_group_that_the_target_does_not_show_costs_its_own_row(bench, deny, two_read, mmtool):
+    properties, opened, _ = two_read
+    deny(ResourceType.GROUP, f"{opened}-both", AclOperation.DESCRIBE)
+    asked = ("-c", properties, "-o", "json")
+
+    def told():
+        answer = mmtool("translate-offsets", "-g", f"{opened}-one", "-g", f"{opened}-both", *asked)
+        return answer.code, {(row["group"], row["reason"]) for row in answer.rows}
+
+    wait_until(
+        lambda: told() == (3, {(f"{opened}-one", ""), (f"{opened}-both", "unknown_group")}),
+        "the rule to hold",
+        20,
+    )
+    alone = mmtool("translate-offsets", "-g", f"{opened}-both", *asked)
+    assert alone.code == 9
+    assert f"group {opened}-both" in alone.stderr
