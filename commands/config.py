@@ -38,6 +38,7 @@ def check(
     Exit code 0: it can be used, perhaps with warnings. 2: it cannot.
     """
     import os
+    from dataclasses import replace
 
     from mmtool.config.load import config_path, read_file
     from mmtool.config.report import InvalidConfigError
@@ -62,7 +63,10 @@ def check(
             return 0
         emit(_found(loaded.findings, output, error), output)
         return error.exit_code
-    emit(_found(loaded.findings, output), output)
+    judged = tuple(replace(f, severity="error") if f.fails_check else f for f in loaded.findings)
+    emit(_found(judged, output), output)
+    if judged != loaded.findings:
+        return UsageError.exit_code
     talk(f"{path} can be used: {', '.join(flow.name for flow in flows)}")
     return 0
 

@@ -79,8 +79,8 @@ needed. The `java` that Spark runs on reads JKS stores, PKCS12 stores whose key 
 key store that is used as trust store (as in Java, only the first certificate of its key's chain is trusted), all in
 memory. Stores are read once, where the command runs:
 Spark's executors need no copy. Stores of other types (JCEKS, BKS) are refused with the command that converts them. A
-wrong password and a store without the entry that is needed are errors. An expired certificate is a warning: brokers
-refuse the connection, and an emergency failover away from that cluster does not need it. OpenSSL, unlike Java,
+wrong password and a store without the entry that is needed are errors. An expired certificate is an error to
+`config check`, and a warning to all other commands: brokers refuse the connection, and an emergency failover away from that cluster does not need it. OpenSSL, unlike Java,
 trusts no intermediate or server certificate by itself: a trust store must hold the root. Secrets are best written as
 placeholders; they are shown nowhere.
 """  # noqa: E501 - Markdown: a table row is one line

@@ -28,6 +28,7 @@ class Finding:
         key: As written; None for the file as a whole.
         message: What is the matter and what is expected; never a secret.
         usual: Every file of MirrorMaker 2's has such keys: said only where somebody asks about the file.
+        fails_check: A warning that ``config check`` counts as an error: a cluster that is about to be left may have it.
     """
 
     severity: Literal["error", "warning"]
@@ -36,6 +37,7 @@ class Finding:
     key: str | None
     message: str
     usual: bool = False
+    fails_check: bool = False
 
     @property
     def text(self) -> str:
@@ -117,6 +119,12 @@ class Report:
     def warn(self, entry: Entry, sentence: str) -> None:
         self._add("warning", entry, f": {sentence}")
 
+    def alarm(self, entry: Entry, sentence: str) -> None:
+        """A warning that ``config check`` counts as an error."""
+        self._put(
+            Finding("warning", self.path, entry.line, entry.key, visible(f": {sentence}"), fails_check=True)
+        )
+
     def warn_only(self, entry: Entry, sentence: str) -> None:
         """A warning after which nothing else is said about the key."""
         self.warn(entry, sentence)
@@ -142,10 +150,11 @@ class Report:
         """Make warnings of the errors that concern none of these parts, nor the whole file."""
         found = self._store.found
         for finding, parts in list(found.items()):
-            if finding.severity == "error" and not _concerns(parts, needed):
+            is_fault = finding.severity == "error" or finding.fails_check
+            if is_fault and not _concerns(parts, needed):
                 del found[finding]
                 message = f"{finding.message} (no enabled flow needs it)"
-                found[replace(finding, severity="warning", message=message)] = parts
+                found[replace(finding, severity="warning", message=message, fails_check=False)] = parts
 
     def raise_problems(self) -> None:
         """Stop here if there are problems.

@@ -201,8 +201,9 @@ class _Reader:
             return
         certificates = certificates_in(text)
         late = [why for why in map(out_of_date, certificates) if why]
+        say = self.report.alarm if len(late) == len(certificates) else self.report.warn
         for why in late[:_NAMED_AT_MOST]:
-            self.report.warn(
+            say(
                 entry,
                 f"{pem.origin}: {why}; OpenSSL does not trust it, Java may: import the authority's current one",
             )
@@ -233,7 +234,7 @@ class _Reader:
         for place, why in enumerate(map(out_of_date, certificates_in(chain))):
             if why and place == 0:
                 # no error: an emergency failover needs no connection to a source that is lost
-                self.report.warn(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
+                self.report.alarm(entry, f"{certificate.origin}: {why}; renew it: brokers refuse it")
             elif why:
                 self.report.warn(entry, f"{certificate.origin}: {why}; brokers may refuse the chain")
 

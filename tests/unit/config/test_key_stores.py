@@ -206,6 +206,18 @@ def test_a_cluster_whose_client_certificate_has_expired_does_not_stop_an_emergen
     assert "A.ssl.keystore.location" in warning
 
 
+@pytest.mark.parametrize(("ends", "code"), [(-1, 2), (9, 0)])
+def test_a_client_certificate_that_has_expired_is_an_error_to_config_check(
+    ends, code, store, mmtool, tmp_path
+):
+    path = tmp_path / "mm2.properties"
+    head = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+    path.write_text(head + owning(store("own.p12", *issue("own", -9, ends))))
+    ended = mmtool("config", "check", "-c", path, "-o", "json")
+    errors = [row["key"] for row in ended.rows if row["severity"] == "error"]
+    assert (ended.code, errors) == (code, ["A.ssl.keystore.location"] if code else [])
+
+
 @pytest.mark.parametrize("is_pem", [True, False], ids=["pem", "pkcs12"])
 @pytest.mark.parametrize(
     ("starts", "ends", "problem"),
