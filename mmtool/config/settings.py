@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,7 +14,7 @@ from mmtool.config.chains import shortest_ways
 from mmtool.config.names import NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
-from mmtool.config.values import RelativeStart
+from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
 from mmtool.translation.naming import (
     DEAD_LETTER_SUFFIX,
@@ -211,6 +212,14 @@ class FlowSettings(_Frozen):
     def name(self) -> str:
         """``A->B``, as in the file."""
         return f"{self.source.alias}->{self.target.alias}"
+
+    @property
+    def start_setting(self) -> str:
+        """The start with the key that decides it, as the file would have it."""
+        text = start_text(self.start)
+        of_consumer = self.source.consumer.get("auto.offset.reset", "").strip().lower() == text
+        by_consumer = isinstance(self.start, timedelta) or of_consumer
+        return f"{'consumer.auto.offset.reset' if by_consumer else 'mmtool.start'} = {text}"
 
     @property
     def reads_committed(self) -> bool:

@@ -103,6 +103,23 @@ def parse_start(text: str) -> Start:
     return instant
 
 
+def start_text(start: RelativeStart) -> str:
+    """A start as the file would have it: the counterpart of `parse_start` and `parse_reset`."""
+    if isinstance(start, datetime):
+        return start.isoformat().replace("+00:00", "Z")
+    return f"by_duration:{_duration_text(start)}" if isinstance(start, timedelta) else start
+
+
+def _duration_text(duration: timedelta) -> str:
+    minutes, seconds = divmod(duration.seconds, 60)
+    fraction = f".{duration.microseconds:06d}".rstrip("0").rstrip(".")
+    parts = ((minutes // 60, "H"), (minutes % 60, "M"))
+    time = "".join(f"{number}{unit}" for number, unit in parts if number)
+    time += f"{seconds}{fraction}S" if seconds or fraction else ""
+    days = f"{duration.days}D" if duration.days else ""
+    return f"P{days}T{time}" if time else f"P{days or 'T0S'}"
+
+
 def parse_reset(text: str) -> RelativeStart:
     """``auto.offset.reset`` of a consumer that is to begin somewhere: ``none`` would end MM2's task.
 

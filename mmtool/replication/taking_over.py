@@ -212,7 +212,7 @@ class Predecessor:
         more = f" (and {len(wrong) - 1} partitions more)" if len(wrong) > 1 else ""
         sentence = f"{self.flow.settings.name}: {first}: {wrong[first]}{more}"
         if self._begun:
-            self.warnings.append(f"{sentence}: mirrored from mmtool.start")
+            self.warnings.append(f"{sentence}: mirrored from {self.flow.settings.start_setting}")
             return
         raise RefusedError(
             sentence,
@@ -224,11 +224,11 @@ class Predecessor:
     # --- what is said -------------------------------------------------------------------------------------
 
     def _say_what_follows(self, found: Mapping[TopicPartition, Cut], others: int) -> None:
-        name, start = self.flow.settings.name, self.flow.settings.start
+        name, start = self.flow.settings.name, self.flow.settings.start_setting
         go = "goes" if len(found) == 1 else "go"
         parts = [f"{counted(len(found), 'partition')} {go} on where MirrorMaker 2 stopped"] if found else []
         if others and not self._begun:
-            parts.append(f"MirrorMaker 2 left nothing of {others}, which begin at mmtool.start = {start}")
+            parts.append(f"MirrorMaker 2 left nothing of {others}, which begin at {start}")
         if parts:
             self.warnings.append(f"{name}: {'; '.join(parts)}")
         unsure = {up: cut.repeats_max for up, cut in found.items() if cut.repeats_max != 0}
@@ -272,8 +272,8 @@ class Predecessor:
             )
 
     def _what_repeats(self) -> str:
-        start = self.flow.settings.start
-        return f"records from mmtool.start = {start} on are mirrored again, behind those that are there"
+        start = self.flow.settings.start_setting
+        return f"records from {start} on are mirrored again, behind those that are there"
 
 
 def _likeliest(
