@@ -40,7 +40,8 @@ A cluster or a flow that no enabled flow needs stops nothing: its faults are war
 Java 19 and later for letters outside ASCII. `topics.blacklist`, `groups.blacklist` and `config.properties.blacklist`,
 which Kafka reads no more since 4.0, are added to the excludes, with a warning.
 
-A negative interval means never, as in MirrorMaker 2; 0 is refused.
+A negative interval means never, as in MirrorMaker 2; 0 is refused. A number that MirrorMaker 2 takes and that is out
+of mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`) is replaced by the nearest one, with a warning.
 """  # noqa: E501 - Markdown: a table row is one line
 
 _ALIASES = """\
@@ -89,8 +90,10 @@ _TAIL = """\
 ## Client settings
 
 Of what stands behind `ALIAS.consumer.`, `ALIAS.producer.` and `ALIAS.admin.` these have an effect: security settings,
-`isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well), and what is about
-connecting: `client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
+and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). Settings about
+connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and MirrorMaker 2)
+and for administration; batches are fetched and written by mmtool's own connections, which do not read them:
+`client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
 `send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`, `socket.connection.setup.timeout.ms`. A number that
 librdkafka does not take is replaced by the nearest one, with a warning. Everything else has none, because whole record
 batches are copied: no client fetches, compresses or batches. Values that Java's clients refuse are refused.

@@ -138,7 +138,7 @@ class _Reader:
         try:
             login = parse_jaas(entry.value)
         except ValueError as error:
-            self.report.refused(entry, f"expected {error}; or {way_out}")
+            self.report.refused(entry, f"expected {error} or {way_out}")
             return None
         if login.module != _MODULE_OF[mechanism]:
             self.report.refused(entry, f"{login.module} is not {mechanism}'s login module; {way_out}")

@@ -40,10 +40,10 @@ def parse_servers(text: str) -> Servers:
 def _parse(word: str) -> tuple[str, str]:
     match = _SERVER.fullmatch(word)
     if match is None:
-        raise ValueError(f"a comma list of host:port; {word} is none{_reason(word)}")
+        raise ValueError(f"a comma list of host:port; `{word}` is no HOST:PORT{_reason(word)}")
     protocol, host, port = match.groups()
     if not 0 < int(port) < _PORTS:
-        raise ValueError(f"a comma list of host:port; {word} has no port from 1 to {_PORTS - 1}")
+        raise ValueError(f"a comma list of host:port; `{word}` has no port from 1 to {_PORTS - 1}")
     return protocol or "", f"[{host}]:{int(port)}" if ":" in host else f"{host}:{int(port)}"
 
 

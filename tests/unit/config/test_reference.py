@@ -15,3 +15,9 @@ def test_the_page_is_fresh():
 
 def test_every_key_is_on_the_page():
     assert [name for name in FLOW_KEYS if f"`{name}`" not in reference_page()] == []
+
+
+def test_the_page_says_that_settings_about_connecting_do_not_reach_the_data_path():
+    page = " ".join(reference_page().split())
+    assert "have an effect for reading stored state" in page
+    assert "batches are fetched and written by mmtool's own connections, which do not read them" in page

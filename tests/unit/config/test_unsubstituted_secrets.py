@@ -94,3 +94,13 @@ def test_a_whole_password_that_reads_as_a_variable_loads_with_a_warning(load, te
 def test_the_user_name_of_event_hubs_is_no_variable(load):
     jaas = f'{PLAIN} username="$ConnectionString" password="pa$word%x%y";'
     assert load(f"{SASL}A.sasl.jaas.config = {jaas}\n").warnings == ()
+
+
+@pytest.mark.parametrize("jaas", ["canary", f"{PLAIN} canary;"])
+def test_a_login_module_that_cannot_be_read_is_refused_with_one_semicolon(load, jaas):
+    with pytest.raises(ConfigError) as refused:
+        load(f"{SASL}A.sasl.jaas.config = {jaas}\n")
+    message = refused.value.message
+    assert ";;" not in message
+    assert "; or write A.sasl.username = ..." in message
+    assert "canary" not in message
