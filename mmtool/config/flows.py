@@ -66,9 +66,9 @@ def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per k
         case "boolean":
             return parse_boolean(text)
         case "integer":
-            return parse_integer(text, *key.taken)
+            return parse_integer(text, key.minimum, key.maximum, key.taken)
         case "interval":
-            return parse_interval(text, key.taken[1])
+            return parse_interval(text, key.maximum, key.taken[1])
         case "replicas":
             return parse_replication_factor(text)
         case "list":

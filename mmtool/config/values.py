@@ -41,18 +41,32 @@ def java_parse_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def parse_integer(text: str, minimum: int, maximum: int) -> int:
-    """``ConfigDef`` INT, SHORT or LONG with bounds."""
+def parse_integer(text: str, minimum: int, maximum: int, taken: tuple[int, int] | None = None) -> int:
+    """``ConfigDef`` INT, SHORT or LONG with bounds.
+
+    Args:
+        text: The value.
+        minimum: For the message.
+        maximum: For the message.
+        taken: Wider bounds, where numbers out of the others are not refused.
+    """
     trimmed = text.strip()
-    if not _INTEGER.fullmatch(trimmed) or not minimum <= int(trimmed) <= maximum:
+    least, largest = taken or (minimum, maximum)
+    if not _INTEGER.fullmatch(trimmed) or not least <= int(trimmed) <= largest:
         raise ValueError(f"a whole number from {minimum} to {maximum}")
     return int(trimmed)
 
 
-def parse_interval(text: str, maximum: int) -> int:
-    """Seconds between two turns; any negative number means never, as in MM2. 0, which ends MM2, is refused."""
+def parse_interval(text: str, maximum: int, taken: int) -> int:
+    """Seconds between two turns; any negative number means never, as in MM2. 0, which ends MM2, is refused.
+
+    Args:
+        text: The value.
+        maximum: For the message.
+        taken: The largest number that is not refused.
+    """
     trimmed = text.strip()
-    if not _INTEGER.fullmatch(trimmed) or int(trimmed) == 0 or int(trimmed) > maximum:
+    if not _INTEGER.fullmatch(trimmed) or int(trimmed) == 0 or int(trimmed) > taken:
         raise ValueError(f"a whole number from 1 to {maximum}, or a negative one for never")
     return int(trimmed)
 
