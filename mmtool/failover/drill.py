@@ -16,7 +16,7 @@ from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.emergency import rehearse as rehearse_emergency
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
-from mmtool.failover.proving import prove
+from mmtool.failover.proving import prove, state_end_guards
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
@@ -336,4 +336,5 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> Row:
 
 def _prove(steps: _Steps) -> None:
     ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
+    refuse(state_end_guards(ends, steps.rehearsal.names.target))
     prove(steps.flow, [*steps.landing.plans, *ends], steps.partitions)

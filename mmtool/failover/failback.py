@@ -18,7 +18,7 @@ from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking, release
 from mmtool.failover.planned import Ended
-from mmtool.failover.proving import prove
+from mmtool.failover.proving import prove, state_end_guards
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.salvaging import Salvage, refuse_topic
@@ -384,7 +384,9 @@ class _Steps:
             until = self._drain(back, names, self.groups)
             if readers := as_groups(until, state):
                 partitions = partition_facts(back, Direction.FORWARD, topics=state, complete=True)
-                prove(back, plans_by(back, readers, partitions, Rules(Direction.FORWARD)), partitions)
+                ends = plans_by(back, readers, partitions, Rules(Direction.FORWARD))
+                refuse(state_end_guards(ends, self.rehearsal.names.source))
+                prove(back, ends, partitions)
 
     def _drain(
         self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]

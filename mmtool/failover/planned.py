@@ -16,7 +16,7 @@ from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.fence_steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
-from mmtool.failover.proving import prove
+from mmtool.failover.proving import prove, state_end_guards
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.seen import seen_of_flow
@@ -288,6 +288,7 @@ class _Steps:
         """What each group reads next is the same record on both sides, and so is the last one of each state topic."""
         readers = as_groups(self.until, self.rehearsal.plan.state)
         ends = plans_by(self.flow, readers, self.partitions, _RULES)
+        refuse(state_end_guards(ends, self.rehearsal.names.target))
         prove(self.flow, [*self.landing.plans, *ends], self.partitions)
 
     def validate(self) -> None:

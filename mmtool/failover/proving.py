@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.boundaries import boundaries
+from mmtool.plan.failover import Guard
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -59,6 +61,25 @@ def prove(
         else:
             raise _differs(boundary, record, here[source][0], there[target][0])
     return Proof(same, gone)
+
+
+def state_end_guards(ends: Iterable[GroupPlan], cluster: str) -> tuple[Guard, ...]:
+    """State topics whose last record ``cluster`` does not hold: an application there would begin without it.
+
+    Args:
+        ends: Of a reader that stands where the drain got to in each state topic.
+        cluster: Where the applications go.
+    """
+    return tuple(
+        Guard(
+            Reason.STATE_NOT_MIRRORED,
+            f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
+            "`mmtool flow forget` lets a topic be mirrored again; or add --without-state: the application then starts"
+            " with empty state",
+        )
+        for plan in ends
+        for verdict in plan.blocking
+    )
 
 
 def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.insight.partitions import partition_facts
 from mmtool.plan.applications import AppState, StateTopic, internal_topics
 from mmtool.plan.commit_metadata import is_of_streams
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.offsets import Direction
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.insight.target_alone import TargetNow
     from mmtool.insight.translation import FlowNow
+    from mmtool.plan.offsets import PartitionFacts
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.types import TopicPartition
 
@@ -28,7 +31,8 @@ def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppSt
         without: As in `AppState`.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The source does not answer, or does not tell.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or the source does not tell.
+        RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.FORWARD)
     return _state(found, topics, flow.clusters.settings, flow, without=without)
@@ -40,7 +44,8 @@ def app_state_back(
     """The same on the way back, where the flow ``back`` mirrors; None where nothing is mirrored back.
 
     Raises:
-        UnreachableError, NotAuthorisedError: The flow's target does not answer, or does not tell.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target does not tell.
+        RefusedError: Stored state cannot be read.
     """
     found, topics = _internal(flow, groups, Direction.REVERSE)
     return _state(found, topics, None if back is None else back.clusters.settings, back, without=without)
@@ -85,8 +90,9 @@ def _copies(now: TargetNow) -> dict[str, str]:
 def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> str:
     if copy != name:
         return f"mirrored as {copy}"
-    mirrored = any(place.topic == name for place in now.facts.partitions)
-    return "" if mirrored else now.side.settings.unmirrored(name)
+    mirrored = [known for place, known in now.facts.partitions.items() if place.topic == name]
+    alias = now.side.target.alias
+    return _first_loss(mirrored, alias) if mirrored else now.side.settings.unmirrored(name)
 
 
 def _internal(
@@ -108,9 +114,10 @@ def _state(
     *,
     without: bool,
 ) -> AppState:
+    copies = _copies_of(flow, {name for names in found.values() for name in names})
     return AppState(
         tuple(
-            StateTopic(group, name, topics[name].partitions, _why_lost(name, settings, flow))
+            StateTopic(group, name, topics[name].partitions, _why_lost(name, settings, flow, copies))
             for group, names in sorted(found.items())
             for name in names
         ),
@@ -118,7 +125,16 @@ def _state(
     )
 
 
-def _why_lost(name: str, settings: FlowSettings | None, flow: FlowNow | None) -> str:
+def _copies_of(flow: FlowNow | None, names: Collection[str]) -> list[PartitionFacts]:
+    """Every partition of those of these topics that the flow mirrors, with the target's log of it."""
+    if flow is None or not flow.topics.keys() & set(names):
+        return []
+    return list(partition_facts(flow.narrowed_to(names), Direction.FORWARD).values())
+
+
+def _why_lost(
+    name: str, settings: FlowSettings | None, flow: FlowNow | None, copies: Iterable[PartitionFacts]
+) -> str:
     """Why a flow does not bring a topic to its target under its own name; empty where it does."""
     if settings is None or flow is None:
         return "no flow mirrors it"
@@ -126,7 +142,44 @@ def _why_lost(name: str, settings: FlowSettings | None, flow: FlowNow | None) ->
         return unmirrored
     if flow.remote(name) != name:
         return f"mirrored as {flow.remote(name)}"
-    return "" if name in flow.topics else "made a moment ago"
+    if name not in flow.topics:
+        return "made a moment ago"
+    return _first_loss([known for known in copies if known.source.topic == name], flow.clusters.target.alias)
+
+
+def _first_loss(copies: Iterable[PartitionFacts], cluster: str) -> str:
+    """Why the first partition that has lost its copy on ``cluster`` has none; empty where none has."""
+    return next((why for known in copies if (why := _why_copy_lost(known, cluster))), "")
+
+
+def _why_copy_lost(known: PartitionFacts, cluster: str) -> str:
+    """A mirror goes on behind what it has copied: what ``cluster`` has deleted of that does not come again."""
+    if known.problem:
+        return known.problem
+    copied_to = _copied_to(known)
+    if copied_to is None:
+        return ""
+    forget = "`mmtool flow forget` lets it be mirrored again"
+    if known.target_log is UNKNOWN:
+        return (
+            f"the copy of partition {known.source.partition} on {cluster} was deleted or made again; {forget}"
+        )
+    end = known.target_log.log_end
+    if copied_to <= end:
+        return ""
+    return (
+        f"the copy of partition {known.source.partition} on {cluster} ends at {end:,}, and was mirrored to"
+        f" {copied_to:,}; {forget}"
+    )
+
+
+def _copied_to(known: PartitionFacts) -> int | None:
+    """Behind the last record that is known to have been copied, on the target; None where none was yet."""
+    if known.map is not None:
+        return int(known.map.tail.downstream_end.position)
+    if known.synced is not None:
+        return known.synced.copies[-1].downstream + 1 if known.synced.copies else 0
+    return None
 
 
 def as_groups(goal: Mapping[TopicPartition, int], topics: Collection[str]) -> list[GroupFacts]:

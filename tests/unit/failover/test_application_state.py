@@ -1,10 +1,12 @@
 """The state of Kafka Streams applications on clusters in memory: it goes along, or the move is refused."""
 
 import base64
+import dataclasses
 import struct
 
 import pytest
 
+from mmtool.errors import UnreachableError
 from mmtool.failover import drill, emergency, failback, planned
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import rehearsed_row
@@ -148,6 +150,79 @@ def test_who_is_active_is_told_that_streams_members_stay_after_a_clean_close(sce
     assert "Kafka Streams members stay until session.timeout.ms after a clean close" in error.message
 
 
+# --- a copy that the target has lost -------------------------------------------------------------------------
+
+
+def copy_deleted(scene):
+    scene.target.forget_topic(CHANGELOG)
+
+
+def copy_made_again(scene):
+    scene.target.forget_topic(CHANGELOG)
+    scene.target.add_topic(CHANGELOG, "id-of-another", 9)
+
+
+def copy_cut(scene):
+    scene.target.logs[TopicPartition(CHANGELOG, 0)] = Bounds(0, 3)
+
+
+LOSSES = {
+    copy_deleted: "was deleted or made again",
+    copy_made_again: "was deleted or made again",
+    copy_cut: "ends at 3, and was mirrored to 9",
+}
+
+
+@pytest.fixture
+def copied(scene):
+    """The changelog's nine records are on west as well."""
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    return scene
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+@pytest.mark.parametrize("mode", REHEARSALS)
+def test_a_rehearsal_refuses_state_whose_copy_the_target_has_lost(copied, mode, lose):
+    lose(copied)
+    rehearsal = REHEARSALS[mode](copied.look(), APP)
+    assert (rehearsal.refusal.exit_code, rehearsal.refusal.code) == (3, "state_not_mirrored")
+    assert f"{CHANGELOG} (the copy of partition 0 on west {LOSSES[lose]}" in rehearsal.refusal.message
+    allowed = REHEARSALS[mode](copied.look(), APP, without_state=True)
+    assert allowed.refusal is None
+
+
+@pytest.mark.parametrize("lose", [copy_made_again, copy_cut])
+@pytest.mark.parametrize("service", [planned, drill], ids=["planned", "drill"])
+def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything_is_written(
+    copied, service, lose
+):
+    rehearsal = service.rehearse(copied.look(), APP)
+    assert rehearsal.refusal is None
+    lose(copied)
+    ways, journalist = copied.ways(rehearsal)
+    again = dataclasses.replace(rehearsal, flow=copied.look())
+    ended = service.execute(again, copied, ways, journalist)
+    assert (ended.operation.error.exit_code, ended.operation.error.code) == (3, "state_not_mirrored")
+    assert f"the state in {CHANGELOG}-0 is not on west" in ended.operation.error.message
+    assert copied.target.groups.committed == {}
+
+
+def test_state_that_mm2_copied_and_the_target_has_lost_is_refused(scene):
+    scene.mirrored_by_mm2(CHANGELOG, 0, 9, (0, 0), (8, 8))
+    assert planned.rehearse(scene.look(), APP).refusal is None
+    copy_cut(scene)
+    error = planned.rehearse(scene.look(), APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert LOSSES[copy_cut] in error.message
+
+
+def test_state_whose_copy_cannot_be_asked_is_refused_with_the_reason(copied):
+    copied.target.unanswered[TopicPartition(CHANGELOG, 0)] = UnreachableError("the partition has no leader")
+    error = planned.rehearse(copied.look(), APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert f"{CHANGELOG} (the partition has no leader)" in error.message
+
+
 # --- emergency --------------------------------------------------------------------------------------------
 
 
@@ -204,6 +279,16 @@ def test_an_emergency_refuses_an_application_of_whose_state_the_target_knows_not
     assert error.code == "state_not_mirrored"
     scene.told("app", "orders", (30, 30), metadata="host-1")
     assert emergency.rehearse(scene.side, APP).refusal is None
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_an_emergency_refuses_state_whose_copy_the_target_has_lost(lost, lose):
+    lost.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
+    lose(lost)
+    error = emergency.rehearse(lost.side, APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert LOSSES[lose] in error.message
+    assert emergency.rehearse(lost.side, APP, without_state=True).refusal is None
 
 
 def test_an_emergency_does_not_take_the_target_s_own_state_for_a_mirror(tmp_path):
