@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
+_UNKNOWN_SECONDS = 2.0
+"""How long a partition that metadata does not show is asked again: a broker may hear late of a new topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +142,20 @@ class _Lookup:
     def _is_led(self, place: TopicPartition, topic: TopicMetadata) -> bool:
         """Whether somebody can be asked; what metadata says of it already is noted."""
         if topic.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            del self._open[place]
+            self._await_metadata(place)
         elif topic.error_code != Code.NONE:
             self._note(place, topic.error_code)
         elif place.partition not in {partition.partition for partition in topic.partitions}:
-            del self._open[place]
+            self._await_metadata(place)
         elif self._wire.leader(*place) is None:
             error = unreachable(self._cluster.alias, f"asking about {place}", "the partition has no leader")
             self._waits[place] = _Wait(error, self._patience.leader)
         else:
             return True
         return False
+
+    def _await_metadata(self, place: TopicPartition) -> None:
+        self._waits[place] = _Wait(None, min(self._patience.leader, _UNKNOWN_SECONDS))
 
     async def _ask(self, node: int, places: list[TopicPartition], seconds: float) -> None:
         request = ListOffsetsRequest({place: self._open[place] for place in places}, self._committed)

@@ -181,3 +181,29 @@ def test_who_needs_all_of_them_is_told_why_one_is_missing(brokers):
     with pytest.raises(UnreachableError, match="other-0"):
         asked(brokers).complete()
     assert asked(brokers, ORDERS).complete() == {ORDERS: Bounds(3, 10)}
+
+
+@pytest.mark.parametrize("how", ["topic", "partition"])
+def test_one_that_a_late_broker_s_metadata_does_not_show_yet_is_asked_again(brokers, how):
+    refresh, calls = brokers.refresh, []
+    if how == "topic":
+        brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        del brokers.leaders[OTHER]
+
+    async def learn(topics):
+        calls.append(topics)
+        if len(calls) > 1:
+            brokers.topics.clear()
+            brokers.leaders[OTHER] = 2
+        return await refresh(topics)
+
+    brokers.refresh = learn
+    assert asked(brokers) == {ORDERS: Bounds(3, 10), OTHER: Bounds(3, 10)}
+
+
+def test_one_that_is_not_there_costs_a_few_seconds_and_not_all_the_patience(brokers):
+    brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
+    began = time.monotonic()
+    assert asked(brokers, within=Patience(answer=30, leader=30)) == {ORDERS: Bounds(3, 10)}
+    assert time.monotonic() - began < 10
