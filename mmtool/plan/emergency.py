@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import Commit, GroupFacts
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.plan.steps import Names
-    from mmtool.translation.answers import Answer, TargetLog
+    from mmtool.translation.answers import Answer
     from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 _RULES = Rules(allow_skip=True, source_lost=True)
@@ -166,25 +166,30 @@ def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> Grou
 def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknowns: Unknowns) -> Verdict:
     """What the rules of a living source leave open."""
     known = None if verdict.source is None else facts.partitions.get(verdict.source)
-    if known is None or verdict.source is None or known.target_log is UNKNOWN:
+    if known is None or verdict.source is None:
         return verdict
-    word = facts.words.get((group.group, verdict.source))
     if verdict.commit is None:
-        return _without_word(group, verdict, known, known.target_log, unknowns)
-    if word is None or not (facts.born_there or verdict.refusal is Reason.NEVER_RAN):
+        return _without_word(group, verdict, known, unknowns)
+    word = facts.words.get((group.group, verdict.source))
+    if known.target_log is UNKNOWN or word is None:
+        return verdict
+    if not (facts.born_there or verdict.refusal is Reason.NEVER_RAN):
         return verdict
     offset = min(max(word.downstream, known.target_log.log_start), known.target_log.log_end)
     answer = Bounded(offset, known.target_log.log_end - offset)
     return _answered(group, verdict, known, answer, Knowledge.CHECKPOINTS)
 
 
-def _without_word(
-    group: GroupFacts, verdict: Verdict, known: PartitionFacts, log: TargetLog, unknowns: Unknowns
-) -> Verdict:
-    """A commit that stands on the target already is better than a rule."""
-    before = group.before.get(known.other(_RULES.direction))
+def _without_word(group: GroupFacts, verdict: Verdict, known: PartitionFacts, unknowns: Unknowns) -> Verdict:
+    """A commit that stands on the target already is better than a rule; a rule needs the target's log."""
+    before, log = group.before.get(known.other(_RULES.direction)), known.target_log
     if unknowns is Unknowns.LEAVE or before is not None:
         return replace(verdict, refusal=Reason.SOURCE_UNREACHABLE, before=before)
+    if known.problems:
+        why = known.problems
+        return replace(verdict, refusal=Reason.PARTITION_MISSING, blocks=True, detail=why, is_unasked=True)
+    if log is UNKNOWN:
+        return verdict
     held = log.log_end - log.log_start
     answer = Bounded(log.log_start, held) if unknowns is Unknowns.EARLIEST else Skipping(log.log_end, held)
     return _answered(group, verdict, known, answer, None)

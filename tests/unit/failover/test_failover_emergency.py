@@ -402,3 +402,22 @@ def test_before_the_first_commit_all_that_will_be_written_is_on_record(scene, ra
     scene.target.groups.alter = alter
     ran()
     assert seen == [[({REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}, {REMOTE[0]: Commit(7)})]]
+
+
+@pytest.mark.parametrize("unknowns", [Unknowns.EARLIEST, Unknowns.LATEST])
+def test_a_partition_without_a_known_position_whose_log_cannot_be_asked_keeps_its_group_back(
+    scene, ran, unknowns
+):
+    scene.mirrored("orders", 2, [(0, 0, 5)], 5, source_end=5)
+    scene.target.unanswered[REMOTE[2]] = UnreachableError("the partition has no leader")
+    error = rehearse(scene.side, APP, unknowns).refusal
+    assert (error.exit_code, error.code) == (3, "partition_missing")
+    assert "orders-2: the partition has no leader" in error.message
+
+
+def test_left_without_a_position_it_needs_no_answer_of_its_log(scene):
+    scene.mirrored("orders", 2, [(0, 0, 5)], 5, source_end=5)
+    scene.target.unanswered[REMOTE[2]] = UnreachableError("the partition has no leader")
+    rehearsal = rehearse(scene.side, APP, Unknowns.LEAVE)
+    assert rehearsal.refusal is None
+    assert partitions(rehearsed_row(rehearsal))[2]["reason"] == "source_unreachable"
