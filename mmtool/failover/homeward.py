@@ -54,10 +54,16 @@ class HomeLook:
         return {facts.source.topic for at, facts in self.mirrored.items() if at.topic in names}
 
     def kept(self) -> dict[str, list[str]]:
-        """Topics that groups which were moved and stay away read as well, and which groups."""
+        """Topics that groups which were moved and stay away read as well, and which groups.
+
+        A group that cannot be asked may read any of them.
+        """
         flow, found = self._ways.flow, dict[str, list[str]]()
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
-        for name, commits in flow.clusters.target.groups.commits(staying).items():
+        told = flow.clusters.target.groups.commits_each(staying)
+        for topic in self.topics if told.failed else ():
+            found[topic] = [f"{name} (cannot be asked)" for name in sorted(told.failed)]
+        for name, commits in told.items():
             for topic in self._at_home({place.topic for place in commits}) & self.topics:
                 found.setdefault(topic, []).append(name)
         return found

@@ -154,6 +154,8 @@ def _group(
     passed: dict[TopicPartition, int],
     ahead: dict[TopicPartition, int],
 ) -> GroupPlan:
+    if group.problem:
+        return unknown_group(group.group, Direction.REVERSE, group.problem)
     verdicts = [
         _verdict(group, place, commit, facts, passed, ahead) for place, commit in group.commits.items()
     ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.errors import GateError, RefusedError, UsageError
+from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.failover.failback import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
@@ -264,3 +264,20 @@ def test_a_way_home_over_a_flow_that_nobody_ever_left_by_is_the_wrong_way_round(
     ) as refused:
         rehearse(scene.both, BOTH)
     assert "-s west -t east" in refused.value.remedy
+
+
+def test_a_group_that_cannot_be_asked_is_refused_and_not_taken_for_one_without_commits(tmp_path):
+    scene = ThereAndBack(tmp_path)
+    scene.target.groups.hidden["late"] = NotAuthorisedError("denied DESCRIBE on group late")
+    rehearsal = rehearse(scene.both, GroupSelection(("app", "late")))
+    assert rehearsal.refusal.code == "unknown_group"
+    assert "denied DESCRIBE on group late" in rehearsal.refusal.message
+
+
+def test_a_group_that_stays_away_and_cannot_be_asked_keeps_no_other_from_going_home(tmp_path):
+    scene = ThereAndBack(tmp_path)
+    scene.target.groups.hidden["late"] = NotAuthorisedError("denied DESCRIBE on group late")
+    rehearsal = rehearse(scene.both, GroupSelection(("app",)))
+    assert rehearsal.refusal is None
+    assert rehearsal.plan.released == ()
+    assert any("late" in told and "orders stays failed over" in told for told in rehearsal.warnings)
