@@ -142,7 +142,8 @@ def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) ->
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
     """Groups that this flow has nothing for: moving them is easy, and perhaps not what was meant."""
-    idle = [g.group for g in groups if not {place.topic for place in g.commits} & flow.topics.keys()]
+    asked = [g for g in groups if not g.problem]
+    idle = [g.group for g in asked if not {place.topic for place in g.commits} & flow.topics.keys()]
     name = flow.clusters.settings.name
     return [f"no commit on a topic of {name}, so nothing to move: {', '.join(idle)}"] if idle else []
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import refined_plans
 from mmtool.plan.group_facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.offsets import Direction, Rules
+from mmtool.plan.words import few
 from mmtool.translation.answers import Bounded, Exact, SourceLog
 from mmtool.translation.types import UpstreamOffset
 
@@ -22,9 +24,19 @@ _RULES = Rules(Direction.FORWARD)
 
 
 def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, SourceLog]:
-    """The source's logs of some topics of a flow; what is uncommitted is no record yet under read_committed."""
+    """The source's logs of some topics of a flow; what is uncommitted is no record yet under read_committed.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The source does not tell of one of their partitions.
+    """
     places = [place for place in flow.partitions if place.topic in topics]
     bounds = flow.clusters.source.bounds(places, committed=flow.clusters.settings.reads_committed)
+    missing = [place for place in places if place not in bounds]
+    if missing:
+        raise UnreachableError(
+            f"{flow.clusters.source.alias} does not say where {few(missing)} ends, which it listed a moment ago",
+            remedy="run again; if the topic was deleted, it is left out then",
+        )
     return {
         place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))
         for place, at in bounds.items()

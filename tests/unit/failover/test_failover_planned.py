@@ -14,6 +14,7 @@ from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearse
 from mmtool.failover.taking_up import as_it_stands
 from mmtool.plan.group_facts import Commit, GroupSelection, Member
 from mmtool.plan.steps import ORDER, Mode
+from mmtool.testing.scene import half_read
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
@@ -309,3 +310,23 @@ def test_a_group_that_has_nothing_in_this_flow_is_pointed_out(scene):
     scene.commits("elsewhere", "logs", 5)
     rehearsal = rehearse(scene.look(), GroupSelection(("elsewhere",)))
     assert (rehearsal.plan.executable, "nothing to move: elsewhere" in rehearsal.warnings[0]) == (True, True)
+
+
+def test_a_group_that_cannot_be_asked_is_not_said_to_have_nothing_to_move(tmp_path):
+    scene = half_read(tmp_path)
+    scene.commits("b", "orders", 5)
+    scene.source.groups.hidden["b"] = UnreachableError("coordinator away")
+    rehearsal = rehearse(scene.look(), GroupSelection(("app", "b")))
+    assert "coordinator away" in rehearsal.refusal.message
+    assert not any("nothing to move" in told for told in rehearsal.warnings)
+
+
+def test_a_source_log_that_metadata_does_not_show_is_not_left_out_of_the_drain(tmp_path):
+    scene = half_read(tmp_path)
+    rehearsal = rehearse(scene.look(), GroupSelection(("app",)))
+    del scene.source.logs[TopicPartition("orders", 1)]
+    ways, journalist = scene.ways(rehearsal)
+    ended = execute(rehearsal, scene, ways, journalist)
+    assert isinstance(ended.operation.error, UnreachableError)
+    assert "orders-1" in ended.operation.error.message
+    assert scene.target.groups.committed == {}
