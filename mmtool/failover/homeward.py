@@ -38,9 +38,9 @@ class HomeLook:
     def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:
         self._ways, self._groups, self._state = ways, groups, state
         self._going = {group.group for group in groups}
-        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, complete=True)
-        places = {place for group in groups for place in group.commits}
-        self.topics = self._at_home({place.topic for place in places} | set(state.moved))
+        self._read = {place.topic for group in groups for place in group.commits} | set(state.moved)
+        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, topics=self._read, complete=True)
+        self.topics = self._at_home(self._read)
 
     @property
     def taken(self) -> set[str]:
@@ -75,7 +75,9 @@ class HomeLook:
 
     def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
         back = self._ways.back
-        born = {} if back is None else partition_facts(back, Direction.FORWARD, complete=True)
+        born = (
+            {} if back is None else partition_facts(back, Direction.FORWARD, topics=self._read, complete=True)
+        )
         one_name = self._ways.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
         topics = tuple(sorted(self.topics))

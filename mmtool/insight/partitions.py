@@ -77,10 +77,27 @@ class _Asked(NamedTuple):
     ) -> Answers[TopicPartition, Bounds]:
         return Answers(cluster.bounds(places)) if self.complete else cluster.bounds_each(places)
 
+    def source_bounds(self, flow: FlowNow) -> Answers[TopicPartition, Bounds]:
+        """Of all that may be meant; where the target's names decide, `refuse_incomplete` raises later."""
+        places = list(filter(self.means, flow.partitions))
+        if self.direction is Direction.REVERSE and self.topics is not None:
+            return flow.clusters.source.bounds_each(places)
+        return self.bounds(flow.clusters.source, places)
+
+    def refuse_incomplete(
+        self,
+        source_logs: Answers[TopicPartition, Bounds],
+        targets: Mapping[TopicPartition, TopicPartition],
+    ) -> None:
+        """Raises for a source log that is meant and was not told, if all of these must be told."""
+        failed = [error for at, error in source_logs.failed.items() if self.means(at, targets[at])]
+        if self.complete and failed:
+            raise failed[0]
+
 
 def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionFacts]:
     sources, direction = flow.partitions, asked.direction
-    source_logs = asked.bounds(flow.clusters.source, list(filter(asked.means, sources)))
+    source_logs = asked.source_bounds(flow)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
@@ -92,6 +109,7 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
     target_logs = asked.bounds(
         flow.clusters.target, [targets[source] for source in sources if asked.means(source, targets[source])]
     )
+    asked.refuse_incomplete(source_logs, targets)
     unknown = [source for source in sources if known[source] is None and source not in synced]
     problems = {**_refused(flow, unknown, asked), **_problems(source_logs, target_logs, targets)}
     return [

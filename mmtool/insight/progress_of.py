@@ -54,7 +54,7 @@ def copied_by_mm2(
     """
     if flow.clusters.synced is None or not set(goal).difference(_frontiers(flow, goal)):
         return {}
-    partitions = partition_facts(flow, Direction.FORWARD)
+    partitions = partition_facts(flow, Direction.FORWARD, topics={place.topic for place in goal})
     if not any(facts.synced is not None and facts.map is None for facts in partitions.values()):
         return {}
     return {place: offset for place, offset in goal.items() if partitions[place].map is None}
@@ -93,7 +93,7 @@ def not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicP
     """
     if not goal:
         return {}
-    partitions = partition_facts(flow, Direction.FORWARD)
+    partitions = partition_facts(flow, Direction.FORWARD, topics={place.topic for place in goal})
     commits = {place: Commit(int(end)) for place, end in goal.items()}
     stands_there = [GroupFacts("goal", commits, {}, ABSENT, ABSENT)]
     _, (plan,) = refined_plans(flow, stands_there, partitions, _RULES, [])

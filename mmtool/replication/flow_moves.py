@@ -147,7 +147,8 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
         RefusedError: stored state that cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    facts = _facts(flow)
+    topics = {place.topic for place in to} if isinstance(to, Mapping) else None
+    facts = _facts(flow, topics)
     wanted = _positions(flow, facts, to)
 
     def judged(facts: Mapping[Place, PartitionFacts]) -> Moves:
@@ -155,7 +156,7 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
         return {place: plan_seek(of, wanted[of.source]) for place, of in chosen.items()}
 
     by_time = isinstance(to, datetime)
-    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow)), _owner(flow), by_time)
+    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), _owner(flow), by_time)
 
 
 def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
@@ -167,11 +168,15 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
         RefusedError: stored state that cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    begins = _positions(flow, _facts(flow), flow.clusters.settings.start)
+    of_these = topics or None
+    known = {
+        place: of for place, of in _facts(flow, of_these).items() if not topics or of.source.topic in topics
+    }
+    begins = _positions(flow, known, flow.clusters.settings.start)
 
     def judged() -> Moves:
         positions = read_control(flow.clusters.settings.target, flow.identity).positions
-        facts = _on_record(flow, positions)
+        facts = _on_record(flow, positions, of_these)
         return {
             place: plan_forget(of, begins.get(of.source, UNKNOWN), shown=place in positions)
             for place, of in facts.items()
@@ -185,17 +190,17 @@ def _owner(flow: FlowNow) -> FlowMember | None:
     return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
 
 
-def _facts(flow: FlowNow) -> dict[Place, PartitionFacts]:
-    """The flow's present partitions."""
-    facts = partition_facts(flow, Direction.FORWARD, complete=True)
+def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, PartitionFacts]:
+    """The flow's present partitions; the logs of ``topics`` must be told, and None means all."""
+    facts = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
     return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
 
 
 def _on_record(
-    flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord]
+    flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord], topics: Collection[str] | None
 ) -> dict[Place, PartitionFacts]:
     """The flow's present partitions, and those of the past that something is stored of."""
-    facts = _facts(flow)
+    facts = _facts(flow, topics)
     for place, known in flow.clusters.state.maps(flow.identity).items():
         about = known.about
         facts.setdefault(place, _past(about.source_topic, about.target_topic, about.partition, known))

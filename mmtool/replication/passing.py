@@ -55,9 +55,9 @@ class FlowPassing:
 
 def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
     """What was not passed yet, as the books say now: nothing is ever mirrored a second time."""
-    known = {
-        facts.source: facts.map for facts in partition_facts(flow, Direction.FORWARD, complete=True).values()
-    }
+    topics = {place.topic for place in to}
+    partitions = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
+    known = {facts.source: facts.map for facts in partitions.values()}
     return {
         place: offset
         for place, offset in to.items()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UsageError
+from mmtool.errors import GateError, NotAuthorisedError, RefusedError, UnreachableError, UsageError
 from mmtool.failover.failback import execute, rehearse
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
@@ -281,3 +281,32 @@ def test_a_group_that_stays_away_and_cannot_be_asked_keeps_no_other_from_going_h
     assert rehearsal.refusal is None
     assert rehearsal.plan.released == ()
     assert any("late" in told and "orders stays failed over" in told for told in rehearsal.warnings)
+
+
+@pytest.mark.parametrize("where", ["home", "away"])
+def test_a_partition_without_a_leader_of_a_topic_that_no_group_reads_keeps_no_group_from_going_home(
+    scene, where
+):
+    scene.has("orders-other", 5)
+    scene.mirrored("orders-other", 0, [(0, 0, 5)], 5, source_end=5)
+    at = {
+        "home": (scene.source, TopicPartition("orders-other", 0)),
+        "away": (scene.target, TopicPartition("east.orders-other", 0)),
+    }
+    cluster, place = at[where]
+    cluster.unanswered[place] = UnreachableError(f"{place} has no leader")
+    assert rehearse(scene.both, BOTH).refusal is None
+
+
+def test_topics_of_the_way_back_that_no_group_reads_need_no_leader(scene):
+    scene.target.add_topic("orders-new", "id-new", 5)
+    scene.target.unanswered[TopicPartition("orders-new", 0)] = UnreachableError("orders-new has no leader")
+    assert rehearse(scene.both, BOTH).refusal is None
+
+
+@pytest.mark.parametrize("where", ["home", "away"])
+def test_a_partition_without_a_leader_that_a_group_reads_ends_a_failback(scene, where):
+    cluster, place = (scene.source, ORDERS) if where == "home" else (scene.target, AWAY)
+    cluster.unanswered[place] = UnreachableError(f"{place} has no leader")
+    with pytest.raises(UnreachableError, match="no leader"):
+        rehearse(scene.both, BOTH)
