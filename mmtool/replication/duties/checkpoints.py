@@ -123,10 +123,13 @@ class Checkpoints:
             for place, commit in of_group.items()
             if place.topic in flow.topics
         }
-        self._rates.look(ours, looked_ms)
-        for gone in self.current.keys() - ours.keys():
+        untold = self._shown.denied
+        self._rates.look(ours, looked_ms, untold)
+        for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
             del self.current[gone]
-        self._settled = {key: commit for key, commit in self._settled.items() if key in ours}
+        self._settled = {
+            key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
+        }
         self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
 
     def _listed(self, flow: FlowNow) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from mmtool.plan.documents import CommitRatesRecord
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.plan.group_facts import Commit
     from mmtool.translation.types import TopicPartition
@@ -36,11 +36,13 @@ class CommitRates:
     _paces: dict[Key, CommitPace] = field(default_factory=dict)
     _written_ms: dict[str, int] = field(default_factory=dict)
     _now_ms: int = 0
+    _untold: frozenset[str] = frozenset()
 
-    def look(self, commits: Mapping[Key, Commit], at_ms: int) -> None:
-        """Take in what all groups have committed."""
-        self._now_ms = at_ms
-        self._paces = {
+    def look(self, commits: Mapping[Key, Commit], at_ms: int, untold: Collection[str] = ()) -> None:
+        """Take in what groups have committed; of those that are ``untold`` nobody knows, and nothing changes."""
+        self._now_ms, self._untold = at_ms, frozenset(untold)
+        kept = {key: pace for key, pace in self._paces.items() if key[0] in self._untold}
+        self._paces = kept | {
             key: observe(self._paces.get(key), Sample(at_ms, commit.offset))
             for key, commit in commits.items()
         }
@@ -58,7 +60,7 @@ class CommitRates:
 
     def gone(self) -> list[CommitRatesRecord]:
         """The records of groups that have no commit any more."""
-        there = {group for group, _ in self._paces}
+        there = {group for group, _ in self._paces} | self._untold
         return [record for group, record in self.written.items() if group not in there]
 
     def note(self, written: Iterable[CommitRatesRecord], struck_out: Iterable[CommitRatesRecord]) -> None:

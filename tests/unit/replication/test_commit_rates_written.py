@@ -83,3 +83,12 @@ def test_a_record_of_twenty_partitions_is_small():
     rates = CommitRates()
     run(rates, 10, 12_345)
     assert len(rates.written["g-0"].encode()) < 400
+
+
+def test_a_group_that_could_not_be_asked_keeps_its_rate():
+    rates = CommitRates()
+    run(rates, 300, 40)
+    rates.look({}, 305_000, untold=["g-0"])
+    assert (rates.gone(), rates.news()) == ([], [])
+    assert run(rates, 60, 40, since_ms=310_000, at=12_400) == 0
+    assert rates.written["g-0"].rate("orders", 0) == 40

@@ -11,6 +11,7 @@ import pytest
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
+from mmtool.plan.documents import CommitRatesRecord
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.marks import MovedGroupRecord
 from mmtool.replication.duties.checkpoints import Checkpoints
@@ -335,3 +336,19 @@ def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get
         turn(duty)
     assert {(group, place.partition) for group, place in duty.current} == {("app", 0), ("app", 1)}
     assert [topic for topic, _ in written] == ["east.checkpoints.internal"] * 2
+
+
+def test_a_group_whose_coordinator_is_away_for_one_look_keeps_its_checkpoints_and_its_commit_rate(tmp_path):
+    scene = half_read(tmp_path)
+    scene.commits("late", "orders", 15)
+    duty = Checkpoints(lambda: None, None, 5.0)
+    duty._look(look(scene.clusters))
+    duty._rates.take_over([CommitRatesRecord("late", {"orders": {"0": 40}})])
+    before = dict(duty.current)
+    scene.source.groups.hidden["late"] = UnreachableError("group late has no coordinator")
+    duty._look(look(scene.clusters))
+    assert (duty.current, duty._rates.gone()) == (before, [])
+    del scene.source.groups.hidden["late"], scene.source.groups.committed["late"]
+    duty._look(look(scene.clusters))
+    assert {group for group, _ in duty.current} == {"app"}
+    assert [record.group for record in duty._rates.gone()] == ["late"]
