@@ -36,9 +36,10 @@ class SlotFacts:
         wanted: The tasks that the round would have if Spark had a slot for each.
         planned: The tasks that it has.
         served: Those of them that have a slot, or have ended.
-        held: Spark's slots; None where Spark cannot be asked (Spark Connect).
+        held: Spark's slots; None where Spark cannot be asked (Spark Connect), or has not answered for some seconds.
         short_seconds: For how long fewer tasks were served than planned; 0 while all are.
         free_seconds: For how long a slot beside the round's tasks has been known to be free; None while none is.
+        tells_slots: Whether Spark can be asked for its slots at all.
     """
 
     wanted: int
@@ -47,6 +48,7 @@ class SlotFacts:
     held: int | None
     short_seconds: float = 0.0
     free_seconds: float | None = None
+    tells_slots: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ def decide_slots(facts: SlotFacts) -> SlotDecision:
     """
     if facts.served < facts.planned:
         return _when_short(facts)
+    if facts.held is None and facts.tells_slots:
+        return _keep(facts)
     most = facts.wanted if facts.held is None else min(facts.wanted, facts.held)
     settled = facts.free_seconds is not None and facts.free_seconds >= SETTLE_SECONDS
     if settled and most > facts.planned:

@@ -103,6 +103,7 @@ class SlotWatch:
                 held=slots,
                 short_seconds=now - self._short_since if self._short_since else 0.0,
                 free_seconds=self._free.seconds(now, is_wanted=self.held == len(self._tasks) < self.wanted),
+                tells_slots=self._spark.tells_slots,
             )
         )
         if decision.change is Change.KEEP:
@@ -208,6 +209,7 @@ class FreeSlot:
             return None
         if self._task is None and now >= self._again_at:
             self._task, self._counts = left_behind(self._spark.probe, "slot probe"), True
+            self._since = None  # while this one waits, the slot that an earlier one found is taken
         elif self._task is not None and self._task.done():
             failed = self._task.cancelled() or self._task.exception() is not None
             if self._counts and not failed:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from mmtool.plan.slots import SlotsRecord
 from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.slot_watch import SlotWatch
+from mmtool.replication.slot_watch import FreeSlot, SlotWatch
 from mmtool.replication.spark_slots import SparkSlots
 
 _SHARDS = 4
@@ -237,3 +238,20 @@ def test_no_round_has_more_tasks_than_the_limit(limit):
     assert driver.begin() == limit
     assert not driver.passes(30)
     assert driver.spark.probed == 0
+
+
+def test_a_slot_that_a_later_probe_waits_for_is_not_free_any_more():
+    spark, ends = Spark(2), threading.Event()
+
+    async def look():
+        free = FreeSlot(spark)
+        free.seconds(1000.0, is_wanted=True)
+        await asyncio.sleep(0.05)
+        found = [free.seconds(1001.0, is_wanted=True)]
+        spark.probe = ends.wait
+        found += [free.seconds(now, is_wanted=True) for now in (1002.0, 1011.0, 1012.0)]
+        ends.set()
+        await asyncio.sleep(0.05)
+        return found
+
+    assert asyncio.run(look()) == [0.0, 1.0, None, None]
