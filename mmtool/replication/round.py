@@ -133,7 +133,7 @@ class Round:
                 if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
                     self.replan.set()
                 if wanted is None and self.slots.ends_round(self.runs):
-                    self.replan.set()
+                    self._end_for_slots(job)
                 differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
                 if differs and wanted is None:
                     wanted = Command.REPLAN
@@ -168,6 +168,12 @@ class Round:
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
+
+    def _end_for_slots(self, job: asyncio.Task[list[ReportRow]]) -> None:
+        """A task that hangs does not hear the word, and all other partitions would stand still meanwhile."""
+        self.replan.set()
+        if self.slots.may_hang:
+            self._ends_within(_STOP_SECONDS, job)
 
     def _ends_within(self, seconds: float, job: asyncio.Task[list[ReportRow]]) -> None:
         asyncio.get_running_loop().call_later(seconds, self._abandon, job)

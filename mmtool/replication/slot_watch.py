@@ -114,6 +114,11 @@ class SlotWatch:
             self._tell_tasks(decision.tasks)
         return True
 
+    @property
+    def may_hang(self) -> bool:
+        """Whether a task is silent of which nobody can say that it only has no slot, as over Spark Connect."""
+        return not self._spark.tells_slots and self.held < len(self._tasks)
+
     def tell_none_yet(self, runs: Sequence[FlowRun]) -> bool:
         """Before the first round: says so if Spark has had no slot for long; whether it has none."""
         slots = self._slots()

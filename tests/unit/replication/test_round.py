@@ -64,7 +64,7 @@ class Deaf:
         raise MmtoolError("topic mmtool-control.east.internal is missing on cluster west")
 
 
-def ran(job, *, lasts=600.0, replan=False, stop=False, runs=()):
+def ran(job, *, lasts=600.0, replan=False, stop=False, silent=False, runs=()):
     """What a round gave, or failed with, and what it said."""
     said = []
 
@@ -82,7 +82,9 @@ def ran(job, *, lasts=600.0, replan=False, stop=False, runs=()):
             show=lambda: None,
             say=said.append,
             again=SimpleNamespace(due=lambda *_: False),
-            slots=SimpleNamespace(begin=lambda *_: None, end=lambda *_: None, ends_round=lambda _: False),
+            slots=SimpleNamespace(
+                begin=lambda *_: None, end=lambda *_: None, ends_round=lambda _: silent, may_hang=silent
+            ),
         )
         try:
             return await this.run([TaskAssignment(0, lasts, 1 << 20, ())])
@@ -108,8 +110,9 @@ def test_a_job_that_ends_is_left_to_its_end(monkeypatch):
         ("_HUNG_SECONDS", {"lasts": ROUND_SECONDS}),
         ("_HUNG_SECONDS", {"replan": True}),
         ("_STOP_SECONDS", {"stop": True}),
+        ("_STOP_SECONDS", {"silent": True}),
     ],
-    ids=["its time is up", "the plan has changed", "it is to stop"],
+    ids=["its time is up", "the plan has changed", "it is to stop", "a task is silent over Spark Connect"],
 )
 def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     monkeypatch.setattr(round_module, limit, 0.2)

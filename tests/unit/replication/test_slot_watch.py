@@ -92,7 +92,7 @@ def test_a_lost_slot_ends_the_round_and_all_shards_are_packed_into_the_slots_tha
     assert not driver.passes(30)
     driver.spark.held = driver.spark.waiting = 1
     assert driver.passes(5)
-    assert (driver.slots.wanted, driver.slots.held) == (2, 1)
+    assert (driver.slots.wanted, driver.slots.held, driver.slots.may_hang) == (2, 1, False)
     assert driver.begin() == 1
     assert driver.said == [
         "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
@@ -209,7 +209,9 @@ def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_
     driver = Driver(Spark(0, asked=2, tells_slots=False))
     assert driver.begin() == 2
     assert not driver.passes(14, 0)
+    assert not driver.slots.may_hang
     assert driver.passes(4, 0)
+    assert driver.slots.may_hang
     assert driver.begin() == 1
     assert driver.said == [
         "Spark has 1 of 2 slots; all partitions share one task until it has more. Check Spark at spark://h:1"
