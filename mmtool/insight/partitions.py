@@ -133,7 +133,12 @@ def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) 
     if not any(map(asked.means, unknown)):
         return {}
     refused = flow.clusters.state.control(flow.identity).refused_beside(flow.topics)
-    return {source: refused[source.topic] for source in unknown if source.topic in refused}
+    name = flow.clusters.settings.name
+    return {
+        source: f"{source.topic} of {name} is halted: {refused[source.topic]}"
+        for source in unknown
+        if source.topic in refused
+    }
 
 
 def _problems(
