@@ -5,9 +5,11 @@ The order of the questions matters; see `mmtool.insight.translation`.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.errors import RefusedError
 from mmtool.kafka.ports import Answers
 from mmtool.plan.offsets import Direction, PartitionFacts
 from mmtool.plan.words import counted, joined
@@ -132,7 +134,9 @@ def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) 
     """Why the flow's owner does not mirror a topic that it never mirrored, by partitions on the source."""
     if not any(map(asked.means, unknown)):
         return {}
-    refused = flow.clusters.state.control(flow.identity).refused_beside(flow.topics)
+    refused: dict[str, str] = {}
+    with suppress(RefusedError):  # an answer that needs no control topic is given without one
+        refused = flow.clusters.state.control(flow.identity).refused_beside(flow.topics)
     name = flow.clusters.settings.name
     return {
         source: f"{source.topic} of {name} is halted: {refused[source.topic]}"
