@@ -30,7 +30,7 @@ demo: .venv/.stamp
 REAL := (kafka or spark or java)
 
 unit: .venv/.stamp
-	$(PYTEST) -m "not chaos and not $(REAL)" -n 2 --hypothesis-profile=quick -q
+	$(PYTEST) -m "not chaos and not long and not $(REAL)" -n 2 --hypothesis-profile=quick -q
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting.

@@ -161,6 +161,7 @@ def test_an_entry_that_is_appended_again_is_there_once(side, operation_id):
     assert of(operation_id, journal) == [first]
 
 
+@pytest.mark.long
 def test_an_operation_of_a_thousand_groups_is_read_back_whole(side, operation_id, measured):
     names = [f"{operation_id}-{number:04}" for number in range(GROUPS)]
     plans = [plan_of(name, PARTITIONS) for name in names]
@@ -178,6 +179,7 @@ def test_an_operation_of_a_thousand_groups_is_read_back_whole(side, operation_id
     measured(f"{type(side).__name__}: intents of {GROUPS} x {PARTITIONS} on record in {took:.2f} s")
 
 
+@pytest.mark.long
 def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(side, operation_id):
     plan, risks = plan_of(f"{operation_id}-wide", 10_000)
     first, journal = began(operation_id, [plan.group]), side.journal()

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 
 def python(root, code):
     return subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=root)

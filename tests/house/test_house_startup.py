@@ -8,6 +8,8 @@ from statistics import median
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 HEAVY = [
     "aiokafka",
     "confluent_kafka",

@@ -8,6 +8,8 @@ import pytest
 
 from mmtool import __version__
 
+pytestmark = pytest.mark.long
+
 LINKS = ("mmtool/commands", "mmtool/translation")
 
 

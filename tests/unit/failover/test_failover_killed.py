@@ -26,6 +26,8 @@ from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.translation.types import TopicPartition
 
+pytestmark = pytest.mark.long
+
 GROUPS = GroupSelection(("app", "late"))
 REMOTE = TopicPartition("east.orders", 0)
 FENCED = "fenced"
