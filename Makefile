@@ -29,8 +29,9 @@ demo: .venv/.stamp
 # The markers of pyproject.toml make the tiers. What starts a JVM is real; of that, a promise is tested by `make test`.
 REAL := (kafka or spark or java)
 
+# Three workers on two cores: many of these tests wait for a time limit.
 unit: .venv/.stamp
-	$(PYTEST) -m "not chaos and not long and not $(REAL)" -n 2 --hypothesis-profile=quick -q
+	$(PYTEST) -m "not chaos and not long and not $(REAL)" -n 3 --dist worksteal --hypothesis-profile=quick -q
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting.

@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 _counter = itertools.count(1)
 
 
-settings.register_profile("quick", max_examples=8, deadline=None)
+settings.register_profile("quick", max_examples=5, deadline=None)
 settings.register_profile("standard", max_examples=60, deadline=None)
 settings.register_profile("deep", max_examples=500, deadline=None)
 settings.load_profile("standard")

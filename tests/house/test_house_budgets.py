@@ -2,6 +2,10 @@
 
 from statistics import median
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 FILE_LINES = 600
 TEST_LINES = 800
 FUNCTION_LINES = 60

@@ -24,6 +24,8 @@ from mmtool.testing.operations import KilledError
 from mmtool.testing.scene import all_mirrored
 from mmtool.translation.types import ClusterId, TopicPartition
 
+pytestmark = pytest.mark.long
+
 REMOTE = TopicPartition("east.orders", 0)
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 

@@ -25,6 +25,8 @@ from mmtool.testing.scene import Scene
 from mmtool.testing.there_and_back import ThereAndBack
 from mmtool.translation.types import ClusterId
 
+pytestmark = pytest.mark.long
+
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 WORDS = range(1, 40)
 

@@ -7,6 +7,7 @@ from collections import deque
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -18,6 +19,8 @@ from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.replication.pump.sent import Fate
 from mmtool.testing.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, marker
 from mmtool.testing.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+
+pytestmark = pytest.mark.long
 
 BEFORE_APPEND = (Code.NOT_LEADER_OR_FOLLOWER, Code.NOT_ENOUGH_REPLICAS, Code.REQUEST_TIMED_OUT)
 AFTER_APPEND = (

@@ -1,5 +1,6 @@
 """The way home of a flow that MirrorMaker 2 ran, against a model of how MM2 copies."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,6 +9,8 @@ from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, Targe
 from mmtool.translation.diverged import DivergedTail, Homeward, TailPart, go_home_by_syncs
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import OffsetPair, SyncMap
+
+pytestmark = pytest.mark.long
 
 MORE = st.integers(0, 5)
 
