@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.ports import Bounds, ClusterPort
+    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
@@ -136,13 +137,14 @@ def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) 
         return {}
     refused: dict[str, str] = {}
     with suppress(RefusedError):  # an answer that needs no control topic is given without one
-        refused = flow.clusters.state.control(flow.identity).refused_beside(flow.topics)
-    name = flow.clusters.settings.name
-    return {
-        source: f"{source.topic} of {name} is halted: {refused[source.topic]}"
-        for source in unknown
-        if source.topic in refused
-    }
+        refused = refused_topics(flow, flow.clusters.state.control(flow.identity))
+    return {source: refused[source.topic] for source in unknown if source.topic in refused}
+
+
+def refused_topics(flow: FlowNow, control: ControlView) -> dict[str, str]:
+    """Source topics that the flow's owner does not mirror at all, each with a sentence that says why."""
+    name, refused = flow.clusters.settings.name, control.refused_beside(flow.topics)
+    return {topic: f"{topic} of {name} is halted: {why}" for topic, why in sorted(refused.items())}
 
 
 def _problems(

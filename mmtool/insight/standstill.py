@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.insight.partitions import refused_topics
 from mmtool.plan.partition_rows import STILL
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
@@ -39,9 +40,7 @@ def _said(flow: FlowNow, places: Collection[TopicPartition]) -> Iterator[str]:
     with suppress(RefusedError):  # an answer that needs no control topic is given without one
         control, name = flow.clusters.state.control(flow.identity), flow.clusters.settings.name
         topics = {place.topic for place in places}
-        for topic, why in sorted(control.refused_beside(flow.topics).items()):
-            if topic in topics:
-                yield f"{topic} of {name} is halted: {why}"
+        yield from (said for topic, said in refused_topics(flow, control).items() if topic in topics)
         for _, at in sorted(control.positions.items(), key=lambda item: (item[1].topic, item[1].partition)):
             ends = {TopicPartition(at.topic, at.partition), TopicPartition(at.target_topic, at.partition)}
             if at.state in STILL and not ends.isdisjoint(places):
