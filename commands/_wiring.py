@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
+    from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.failback import BothWays
     from mmtool.insight.status import WatchedFlow
@@ -157,6 +158,36 @@ def watched_flows(
         )
         for flow in loaded(config).select(source, target)
     ]
+
+
+def examined(
+    config: Path | None, source: str | None, target: str | None, timeout: timedelta
+) -> tuple[list[ExaminedCluster], list[ExaminedFlow]]:
+    """Every cluster and flow that ``-c``, ``-s`` and ``-t`` mean, for `mmtool doctor`; nothing is asked yet.
+
+    Raises:
+        UsageError: The file cannot be used, or no flow is meant.
+    """
+    from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
+    from mmtool.kafka.cluster_facts import KafkaCluster
+    from mmtool.kafka.flow_watch import KafkaFlowWatch
+
+    settings, seconds = loaded(config), timeout.total_seconds()
+    chosen = settings.select(source, target)
+    clusters = {cluster.alias: cluster for flow in chosen for cluster in (flow.source, flow.target)}
+    return (
+        [ExaminedCluster(one, KafkaCluster(one, seconds), seconds, settings) for one in clusters.values()],
+        [
+            ExaminedFlow(
+                flow,
+                connect(flow, timeout, beside_mm2=True),
+                KafkaFlowWatch(flow, seconds),
+                seconds,
+                settings,
+            )
+            for flow in chosen
+        ],
+    )
 
 
 def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:

@@ -44,7 +44,14 @@ ABOVE = {
 }
 """A lower room, and those it does not know, beside every service and every command."""
 
-SERVICES = ("mmtool.commands", "mmtool.failover", "mmtool.insight", "mmtool.lab", "mmtool.replication")
+SERVICES = (
+    "mmtool.commands",
+    "mmtool.doctor",
+    "mmtool.failover",
+    "mmtool.insight",
+    "mmtool.lab",
+    "mmtool.replication",
+)
 
 
 def within(name, rooms):

@@ -1,0 +1,34 @@
+"""``mmtool doctor``: what would hurt, before it does."""
+
+from __future__ import annotations
+
+from mmtool.commands import _options as options
+from mmtool.output import Column, OutputFormat, Result, finish
+
+_COLUMNS = (
+    Column("check"),
+    Column("cluster"),
+    Column("subject"),
+    Column("severity"),
+    Column("message"),
+    Column("remedy", essential=False),
+)
+
+
+def doctor(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
+    from mmtool.commands._wiring import examined
+    from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
+    from mmtool.doctor.examination import examine
+
+    clusters, flows = examined(config, source, target, timeout)
+    found = examine(clusters, flows, CLUSTER_CHECKS, FLOW_CHECKS)
+    rows = [finding._asdict() for finding in found.findings]
+    finish(Result("doctor", rows, _COLUMNS), output, found.error)

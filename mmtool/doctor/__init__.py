@@ -1,0 +1,1 @@
+"""``mmtool doctor``: find what would hurt a flow before it does. Every check reads; none writes."""

@@ -1,0 +1,14 @@
+"""The tables of checks, in the order of `Check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.doctor.examination import CheckOf, ExaminedCluster, ExaminedFlow
+
+CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = ()
+"""Made once for each cluster."""
+
+FLOW_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = ()
+"""Made once for each flow."""

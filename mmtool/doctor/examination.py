@@ -1,0 +1,183 @@
+"""Run the checks: clusters first, then flows whose clusters answer. One failed check costs its own row.
+
+A  every check of `CLUSTER_CHECKS` has at least one row for each cluster, and every check of `FLOW_CHECKS` for each
+   flow, unless a cluster that it asks is away: then that cluster's ``reachability`` row stands for them
+B  a check that cannot be made is a warning that says why, never ``ok``
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
+from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from mmtool.config import ClusterSettings, FlowSettings, Settings
+    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.kafka.ports import ClusterPort, FlowWatchPort
+
+_AT_ONCE = 8
+X = TypeVar("X")
+
+
+@dataclass(frozen=True)
+class ExaminedCluster:
+    """A cluster to check.
+
+    Attributes:
+        settings: As the properties file has it.
+        port: The connection to it.
+        seconds: How long one request may take.
+        settings_of_file: The whole file, for checks of what it says.
+    """
+
+    settings: ClusterSettings
+    port: ClusterPort
+    seconds: float
+    settings_of_file: Settings
+
+    @property
+    def alias(self) -> str:
+        return self.settings.alias
+
+
+@dataclass(frozen=True)
+class ExaminedFlow:
+    """A flow to check.
+
+    Attributes:
+        settings: As the properties file has it.
+        clusters: The connections to its clusters.
+        watch: Its stored state.
+        seconds: How long one request may take.
+        settings_of_file: The whole file, for checks of what it says.
+    """
+
+    settings: FlowSettings
+    clusters: FlowClusters
+    watch: FlowWatchPort
+    seconds: float
+    settings_of_file: Settings
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @cached_property
+    def now(self) -> FlowNow:
+        """What both clusters say of the flow's topics, asked once.
+
+        Raises:
+            MmtoolError: As `mmtool.insight.translation.look`.
+        """
+        from mmtool.insight.translation import look
+
+        return look(self.clusters, past=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOf(Generic[X]):
+    """One line of a table of checks.
+
+    Attributes:
+        check: Its word.
+        examine: Yields what it finds; nothing where all is well. `MmtoolError` becomes a warning.
+        fine: What the ``ok`` row says where it finds nothing.
+        asks: The sides that have to answer (``source``, ``target``); empty where nobody is asked.
+    """
+
+    check: Check
+    examine: Callable[[X], Iterable[Finding]]
+    fine: str
+    asks: frozenset[str] = frozenset({"source", "target"})
+
+    def findings(self, examined: X, cluster: str, subject: str) -> list[Finding]:
+        """What it finds, at least one row (A, B)."""
+        try:
+            found = list(self.examine(examined))
+        except MmtoolError as error:
+            return [
+                warning(self.check, cluster, subject, f"could not be checked: {error.message}", error.remedy)
+            ]
+        return found or [ok(self.check, cluster, self.fine, subject)]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found.
+
+    Attributes:
+        findings: Problems first.
+    """
+
+    findings: tuple[Finding, ...] = field(default=())
+
+    @property
+    def error(self) -> GateError | None:
+        """What ends the command with 4; None where there is no problem."""
+        found = [finding for finding in self.findings if finding.severity == "problem"]
+        if not found:
+            return None
+        return GateError(
+            f"{counted(len(found), 'problem')}, the first: {found[0].message}",
+            remedy=found[0].remedy or "see each row's remedy",
+            code="problems_found",
+        )
+
+
+def examine(
+    clusters: Sequence[ExaminedCluster],
+    flows: Sequence[ExaminedFlow],
+    cluster_checks: Sequence[CheckOf[ExaminedCluster]],
+    flow_checks: Sequence[CheckOf[ExaminedFlow]],
+) -> Examination:
+    """Make every check that can be made.
+
+    Args:
+        clusters: Each once.
+        flows: Those between them.
+        cluster_checks: Made for each cluster that answers; those that ask nobody for the others, too.
+        flow_checks: Made for each flow whose sides answer.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        reached = dict(zip([c.alias for c in clusters], pool.map(_reach, clusters), strict=True))
+        away = {alias for alias, finding in reached.items() if finding.severity == "problem"}
+        jobs = [
+            pool.submit(line.findings, cluster, cluster.alias, "")
+            for cluster in clusters
+            for line in cluster_checks
+            if cluster.alias not in away or not line.asks
+        ]
+        jobs += [
+            pool.submit(line.findings, flow, "", flow.name)
+            for flow in flows
+            for line in flow_checks
+            if not _asked(flow, line) & away
+        ]
+        found = [*reached.values(), *(finding for job in jobs for finding in job.result())]
+    return Examination(tuple(sorted(found, key=by_severity)))
+
+
+def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
+    sides = {"source": flow.settings.source.alias, "target": flow.settings.target.alias}
+    return {sides[side] for side in line.asks}
+
+
+def _reach(cluster: ExaminedCluster) -> Finding:
+    """The ``reachability`` row, or the row of what keeps us out."""
+    try:
+        found = cluster.port.probe()
+    except NotAuthorisedError as error:
+        return problem(Check.AUTHENTICATION, cluster.alias, "", error.message, error.remedy)
+    except UnreachableError as error:
+        return problem(Check.REACHABILITY, cluster.alias, "", error.message, error.remedy)
+    except MmtoolError as error:
+        return problem(Check.CLUSTER_ID, cluster.alias, "", error.message, error.remedy)
+    return ok(Check.REACHABILITY, cluster.alias, f"cluster {found} answers")

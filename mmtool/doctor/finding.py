@@ -1,0 +1,94 @@
+"""What a check found: the rows of ``mmtool doctor``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Check(StrEnum):
+    """What is checked (the contract's words)."""
+
+    REACHABILITY = "reachability"
+    LISTENERS = "listeners"
+    VERSIONS = "versions"
+    CLUSTER_ID = "cluster_id"
+    AUTHENTICATION = "authentication"
+    CERTIFICATE = "certificate"
+    RIGHT = "right"
+    MESSAGE_SIZE = "message_size"
+    TIMESTAMPS = "timestamps"
+    REPLICATION_FACTOR = "replication_factor"
+    RETENTION = "retention"
+    COMPACTION = "compaction"
+    PARTITIONS = "partitions"
+    NAMES = "names"
+    LOOP = "loop"
+    ASSIGN_GROUP = "assign_group"
+    STREAMS_GROUP = "streams_group"
+    SHARE_GROUP = "share_group"
+    CONNECT_GROUP = "connect_group"
+    SCHEMA_REGISTRY = "schema_registry"
+    HANGING_TRANSACTION = "hanging_transaction"
+    DISK = "disk"
+    SPARK = "spark"
+    MM2_OFFSET_LAG = "mm2_offset_lag"
+    MM2_FILTERS = "mm2_filters"
+    MM2_CHECKPOINTS = "mm2_checkpoints"
+    MM2_SCOPE = "mm2_scope"
+
+
+class Severity(StrEnum):
+    """How much a finding matters; problems make the command end with 4."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+class Finding(NamedTuple):
+    """One row.
+
+    Attributes:
+        check: Which check found it.
+        cluster: The alias that it is about; empty where it is about a flow or this host.
+        subject: What it is about: a topic, a group, a listener, a flow (``A->B``); empty for the whole cluster.
+        severity: How much it matters.
+        message: State and cause in one sentence.
+        remedy: What to do, with the command or the key; empty for ``ok``.
+    """
+
+    check: Check
+    cluster: str
+    subject: str
+    severity: Severity
+    message: str
+    remedy: str = ""
+
+
+def ok(check: Check, cluster: str, message: str, subject: str = "") -> Finding:
+    """A check that found nothing wrong."""
+    return Finding(check, cluster, subject, Severity.OK, message)
+
+
+def warning(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
+    """Something that may hurt, or that could not be checked."""
+    return Finding(check, cluster, subject, Severity.WARNING, message, remedy)
+
+
+def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
+    """Something that hurts now, or will at the next failover."""
+    return Finding(check, cluster, subject, Severity.PROBLEM, message, remedy)
+
+
+_ORDER = (Severity.PROBLEM, Severity.WARNING, Severity.OK)
+
+
+def by_severity(finding: Finding) -> tuple[int, int, str, str]:
+    """A sort key: problems first, then the order of `Check`."""
+    return (
+        _ORDER.index(finding.severity),
+        list(Check).index(finding.check),
+        finding.cluster,
+        finding.subject,
+    )
