@@ -17,6 +17,7 @@ from mmtool.failover.emergency import rehearse as rehearse_emergency
 from mmtool.failover.landing import Landing
 from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove, state_end_guards
+from mmtool.failover.recorded_names import refuse_changed_names
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.report import ended_row
 from mmtool.failover.rows import reread_of
@@ -110,7 +111,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
     """The plan for shadows of the selected groups; nothing is changed. ``without_state`` as in a planned failover.
 
     Raises:
-        RefusedError: No group is selected, or stored state cannot be read.
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
     selected = selected_groups(flow, selection, Direction.FORWARD)
@@ -120,6 +121,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
         )
     operation_id = new_operation_id()
     groups = read_groups(flow, selected.known, Direction.FORWARD)
+    refuse_changed_names(flow, topics_of(groups))
     shadows = _shadows(groups, operation_id)
     plans = plan_groups(flow, shadows, _RULES)
     plans += [unknown_group(name, Direction.FORWARD) for name in selected.unknown]

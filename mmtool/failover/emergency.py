@@ -16,6 +16,7 @@ from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking
 from mmtool.failover.planned import Ended
+from mmtool.failover.recorded_names import names_warnings, refuse_changed_on_target
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.seen import seen_of_target
 from mmtool.failover.states import START
@@ -82,10 +83,11 @@ def rehearse(
         without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
-        RefusedError: No group is selected, or stored state cannot be read.
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     now = look_at_target(side, selection, int(time.time() * 1000))
+    refuse_changed_on_target(now, operation_id)
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
         raise RefusedError(
             f"no group matches: {side.target.alias} has no checkpoint of one",
@@ -99,6 +101,7 @@ def rehearse(
     maps = position_map_warnings(now.facts.groups, names.source, names.target)
     warnings = (
         *now.warnings,
+        *names_warnings(now),
         *maps,
         *state_warnings(state, names.target),
         *(lag.sentence(names) for lag in lags),

@@ -19,6 +19,7 @@ from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking, release
 from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove, state_end_guards
+from mmtool.failover.recorded_names import refuse_changed_names
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.salvaging import Salvage, refuse_topic
@@ -136,13 +137,14 @@ def rehearse(
         without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
-        RefusedError: No group is selected, the topic for the tail cannot take it, or stored state cannot be read.
+        RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
     selected = _selected(ways.flow, selection)
     groups = read_groups(ways.flow, selected.known, Direction.REVERSE)
     state = app_state_back(ways.flow, ways.back, selected.known, without=without_state)
     looked = HomeLook(ways, groups, state)
+    _refuse_changed_names(ways, looked)
     control = ways.flow.clusters.state.control(ways.flow.identity)
     if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
         raise _never_left(ways.flow.clusters.settings)
@@ -186,6 +188,13 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
             "no group matches: there is nothing to bring home", remedy="see -g, --groups and groups.exclude"
         )
     return selected
+
+
+def _refuse_changed_names(ways: BothWays, looked: HomeLook) -> None:
+    """Of the flow and of its way back, as far as the engine runs each of them."""
+    for flow, read in ((ways.flow, looked.topics), (ways.back, looked.read)):
+        if flow is not None:
+            refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
 
 
 def _never_left(settings: FlowSettings) -> RefusedError:

@@ -32,15 +32,16 @@ class HomeLook:
 
     Attributes:
         mirrored: As in `HomeFacts`.
+        read: The topics that the groups read, by their names where the groups are.
         topics: At home, of those that the groups read.
     """
 
     def __init__(self, ways: BothWays, groups: list[GroupFacts], state: AppState) -> None:
         self._ways, self._groups, self._state = ways, groups, state
         self._going = {group.group for group in groups}
-        self._read = {place.topic for group in groups for place in group.commits} | set(state.moved)
-        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, topics=self._read, complete=True)
-        self.topics = self._at_home(self._read)
+        self.read = {place.topic for group in groups for place in group.commits} | set(state.moved)
+        self.mirrored = partition_facts(ways.flow, Direction.REVERSE, topics=self.read, complete=True)
+        self.topics = self._at_home(self.read)
 
     @property
     def taken(self) -> set[str]:
@@ -76,7 +77,7 @@ class HomeLook:
     def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
         back = self._ways.back
         born = (
-            {} if back is None else partition_facts(back, Direction.FORWARD, topics=self._read, complete=True)
+            {} if back is None else partition_facts(back, Direction.FORWARD, topics=self.read, complete=True)
         )
         one_name = self._ways.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}

@@ -17,6 +17,7 @@ from mmtool.failover.fence_steps import TRANSACTION_SECONDS, FenceSteps, came_si
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.proving import prove, state_end_guards
+from mmtool.failover.recorded_names import refuse_changed_names
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.rows import reread_of
 from mmtool.failover.seen import seen_of_flow
@@ -103,7 +104,7 @@ def rehearse(
         without_state: Kafka Streams applications go also where their state does not.
 
     Raises:
-        RefusedError: No group is selected, or stored state cannot be read.
+        RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
     selected = selected_groups(flow, selection, Direction.FORWARD)
@@ -112,6 +113,7 @@ def rehearse(
             "no group matches: there is nothing to move", remedy="see -g, --groups and groups.exclude"
         )
     groups = read_groups(flow, selected.known, Direction.FORWARD)
+    refuse_changed_names(flow, topics_of(groups))
     plans = [
         *plan_groups(flow, groups, _RULES),
         *(unknown_group(name, Direction.FORWARD) for name in selected.unknown),

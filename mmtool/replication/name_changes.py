@@ -9,7 +9,7 @@ from mmtool.plan.words import few
 from mmtool.translation.naming import topic_part
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.plan.documents import PositionRecord
@@ -30,28 +30,51 @@ def refuse_changed_names(
     Raises:
         RefusedError: both names of the first ones are in the message.
     """
+    changed = {topic: name for topic, name in changed_names(flow, positions).items() if topic not in spared}
+    if changed:
+        forget = (
+            f"mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {next(iter(changed))}"
+        )
+        raise names_refusal(flow, changed, f"; or mirror a topic again under its new name: {forget}")
+
+
+def changed_names(flow: FlowSettings, positions: Iterable[PositionRecord]) -> dict[str, str]:
+    """The names that mirrors have on the target, by topics to which the file gives other names.
+
+    Args:
+        flow: Its settings now.
+        positions: What the flow has mirrored.
+    """
     on_record = {position.topic: position.target_topic for position in positions}
-    changed = {
+    return {
         topic: remote
         for topic, remote in sorted(on_record.items())
-        if topic not in spared and flow.mirrors_topic(topic) and flow.remote_topic(topic) != remote
+        if flow.mirrors_topic(topic) and flow.remote_topic(topic) != remote
     }
-    if not changed:
-        return
-    renamed = [
-        f"{topic} is mirrored to {remote} and would now be called {flow.remote_topic(topic)}"
-        for topic, remote in changed.items()
-    ]
-    raise RefusedError(
-        f"{flow.name}: topics on {flow.target.alias} would change their names: {few(renamed, _NAMED)};"
-        " nothing was copied",
-        remedy=f"keep the names: {_how_to_keep(flow, changed)}; or mirror a topic again under its new name:"
-        f" mmtool flow forget -s {flow.source.alias} -t {flow.target.alias} --topic {next(iter(changed))}",
+
+
+def names_refusal(flow: FlowSettings, changed: Mapping[str, str], otherwise: str = "") -> RefusedError:
+    """The error with both names of the first topics, and with how to keep the ones on record.
+
+    Args:
+        flow: Its settings now.
+        changed: As `changed_names` returns it; not empty.
+        otherwise: What can be done instead, as the end of the remedy.
+    """
+    renamed = few([renamed_to(flow, topic, remote) for topic, remote in changed.items()], _NAMED)
+    return RefusedError(
+        f"{flow.name}: topics on {flow.target.alias} would change their names: {renamed}; nothing was copied",
+        remedy=f"keep the names: {_how_to_keep(flow, changed)}{otherwise}",
         code="names_changed",
     )
 
 
-def _how_to_keep(flow: FlowSettings, changed: dict[str, str]) -> str:
+def renamed_to(flow: FlowSettings, topic: str, remote: str) -> str:
+    """One topic with both names."""
+    return f"{topic} is mirrored to {remote} and would now be called {flow.remote_topic(topic)}"
+
+
+def _how_to_keep(flow: FlowSettings, changed: Mapping[str, str]) -> str:
     """The line that gives the names on record, where the file's own alias does; else what the file must say."""
     alias = topic_part(flow.source.alias)
     if all(flow.policy.format_remote_topic(alias, topic) == remote for topic, remote in changed.items()):

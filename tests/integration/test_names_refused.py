@@ -69,6 +69,37 @@ def test_a_flow_whose_topics_would_get_other_names_is_refused_with_both(clusters
     assert end_offsets(clusters["us"].bootstrap, "east.orders") == {0: RECORDS}
 
 
+def test_no_operation_begins_while_topics_would_get_other_names(clusters, write, tmp_path):
+    fill(clusters["us.east"], "moves")
+    group, place = "movers", TopicPartition("moves", 0)
+    assert groups_of(clusters["us.east"].bootstrap).alter(group, {place: Commit(12)}) == {}
+    aliases, flows = {"us.east": "us.east", "hub": "hub"}, ["us.east->hub"]
+    written = []
+
+    def run(*command, names=()):
+        path = write(aliases, flows, ["topics = moves", *names])
+        written.append(command)
+        return run_mmtool(tmp_path / f"run-{len(written)}", *command, "-c", str(path))
+
+    assert run("replicate", "--until-caught-up").code == 0
+    before = topics_of(clusters["hub"].bootstrap)
+    modes = ("planned", "drill", "failback", "emergency")
+    commands = [
+        ("failover", mode, "-g", group, *more) for mode in modes for more in ((), ("--execute", "--yes"))
+    ]
+    for command in commands:
+        refused = run(*command, names=["source.cluster.alias = site"])
+        assert refused.code == 3, refused
+        assert "moves is mirrored to us.east.moves and would now be called site.moves" in refused.stderr
+        assert "us.east->hub.source.cluster.alias = us.east" in refused.stderr
+    assert topics_of(clusters["hub"].bootstrap) == before
+    assert groups_of(clusters["hub"].bootstrap).commits([group])[group] == {}
+    kept = ["source.cluster.alias = site", "us.east->hub.source.cluster.alias = us.east"]
+    moved = run("failover", "planned", "-g", group, "--execute", "--yes", "-o", "json", names=kept)
+    (row,) = moved.rows[0]["groups"][0]["partitions"]
+    assert (row["target_topic"], row["downstream_offset"]) == ("us.east.moves", 12)
+
+
 def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(clusters, write, tmp_path):
     fill(clusters["us"], "east.meet", "plain")
     fill(clusters["us.east"], "meet")

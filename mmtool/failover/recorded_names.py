@@ -1,0 +1,70 @@
+"""Whether mirrors have the names on record that the file gives them: groups are moved to no other ones.
+
+`replicate` refuses such a flow; so does every operation, before it fences or writes anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.replication.name_changes import changed_names, names_refusal, renamed_to
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.translation import FlowNow
+
+
+def refuse_changed_names(flow: FlowNow, read: Collection[str], run: FlowSettings | None = None) -> None:
+    """Refuses an operation on a flow of which a mirrored topic would get another name.
+
+    Topics that have failed over are skipped, as `replicate` skips them, unless the groups read them.
+
+    Args:
+        flow: Which flow.
+        read: The topics that the groups read, by their names on the flow's source.
+        run: The flow as the engine would run it, if not as it is configured.
+
+    Raises:
+        RefusedError: Both names of the first ones are in the message; or stored state cannot be read.
+        UnreachableError, NotAuthorisedError: The target does not answer, or does not show its control topic.
+    """
+    settings, control = run or flow.clusters.settings, flow.clusters.state.control(flow.identity)
+    skipped = control.failed_over.keys() - set(read)
+    changed = changed_names(settings, control.positions.values())
+    if counting := {topic: name for topic, name in changed.items() if topic not in skipped}:
+        raise names_refusal(settings, counting)
+
+
+def refuse_changed_on_target(now: TargetNow, operation_id: str | None) -> None:
+    """Likewise for an emergency, which finds commits by the names that the file gives the mirrors.
+
+    Topics that another operation has failed over are skipped: `names_warnings` tells of them.
+
+    Args:
+        now: What the target has answered.
+        operation_id: Of an operation that has its name already, and may have marked topics.
+
+    Raises:
+        RefusedError: Both names of the first ones are in the message.
+    """
+    settings, left = now.side.settings, _left_before(now, operation_id)
+    changed = changed_names(settings, now.control.positions.values())
+    if counting := {topic: name for topic, name in changed.items() if topic not in left}:
+        raise names_refusal(settings, counting)
+
+
+def names_warnings(now: TargetNow) -> Iterator[str]:
+    """A sentence for each topic that has failed over and would have another name by now."""
+    settings = now.side.settings
+    for topic, remote in changed_names(settings, now.control.positions.values()).items():
+        yield (
+            f"{renamed_to(settings, topic, remote)}: an emergency finds no commits of its groups under the new name"
+        )
+
+
+def _left_before(now: TargetNow, operation_id: str | None) -> set[str]:
+    """Topics that other operations have marked as failed over."""
+    return {topic for topic, mark in now.control.failed_over.items() if mark.operation_id != operation_id}
