@@ -24,8 +24,6 @@ from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
-pytestmark = pytest.mark.long
-
 SIDES = st.sampled_from([HERE, THERE])
 FEW = st.integers(1, 5)
 
@@ -95,7 +93,11 @@ class PairMachine(RuleBasedStateMachine):
     @rule(side=SIDES, data=st.data())
     def retention_deletes(self, side, data):
         log = self.logs[side]
-        start = data.draw(st.integers(log.start, min(log.start + 4, log.end)))
+        self.delete(side, data.draw(st.integers(log.start, min(log.start + 4, log.end))))
+
+    def delete(self, side, start):
+        """Nothing below ``start`` is left."""
+        log = self.logs[side]
         deleted = {log.history[at] for at in log.records if at < start}
         self.gone |= {record for record in deleted if record[0] == side}
         log.trim(start)
@@ -206,10 +208,15 @@ class PairMachine(RuleBasedStateMachine):
             self.flows[HERE].stop()
 
     def _miss_what_is_deleted(self, side):
-        """Deleted before the group came, with no copy elsewhere: one that arrives later is not missed by our doing."""
-        log = self.logs[side]
+        """Deleted where it was born before the group came, with no copy on record: not missed by our doing.
+
+        No copy may be there, or an owner has appended it and has not stored that. Where one is on record the move is
+        refused.
+        """
+        log, runs = self.logs[side], self.flows[side].map().runs
+        recorded = {(side, run.upstream_start + step) for run in runs for step in range(run.count)}
         deleted = {record for at, record in log.history.items() if at < log.start and record[0] == side}
-        self.read |= deleted - set(self._came(side))
+        self.read |= deleted - recorded
 
     def _is_lost(self, side, answer):
         """What a planned move refuses: retention has taken what is unread, or the mirror never had it."""
@@ -320,5 +327,42 @@ class PairMachine(RuleBasedStateMachine):
 
 
 EFFORT = settings(stateful_step_count=60, deadline=None, suppress_health_check=list(HealthCheck))
-TestPair = PairMachine.TestCase
+TestPair = pytest.mark.long(PairMachine.TestCase)
 TestPair.settings = EFFORT
+
+
+def assert_promises(machine):
+    machine.what_is_mirrored_comes_once_in_order_and_without_what_was_aborted()
+    machine.what_is_below_a_stored_frontier_is_on_the_other_side()
+    machine.nobody_gives_up_while_both_logs_are_whole()
+    machine.every_stored_run_names_equal_records()
+    machine.nothing_unread_lies_behind_the_group()
+
+
+@pytest.fixture
+def bereft():
+    """THERE has deleted four of its records, of which an owner has appended copies HERE and stored nothing."""
+    machine = PairMachine()
+    machine.the_owner_works(THERE, 3)
+    machine.delete(THERE, 4)
+    machine.an_older_owner_wakes_up(HERE)
+    copies = [machine.logs[HERE].history[at] for at in range(5, 9)]
+    assert (copies, list(machine.flows[THERE].map().runs)) == ([(THERE, at) for at in range(4)], [])
+    return machine
+
+
+def test_copies_that_were_not_on_record_when_the_group_left_are_passed_over_when_it_comes_home(bereft):
+    """Its commit says that it has read all below: whether that was deleted before it came, no offset tells."""
+    bereft.the_group_goes_away_in_an_emergency_and_comes_home(unseen=1, away=1, reads=6)
+    assert (bereft.at, bereft.place) == (HERE, 11)
+    assert bereft.exported == {(HERE, 10)}
+    assert_promises(bereft)
+
+
+def test_copies_that_are_on_record_keep_the_group_where_it_can_read_them(bereft):
+    assert bereft.flows[THERE].catch_up()
+    for emergency in (False, True):
+        bereft.the_group_moves(emergency=emergency)
+    assert bereft._translated(HERE, 0) == Refused(Reason.TARGET_LOG_START_PASSED)
+    assert (bereft.at, bereft.place) == (HERE, 0)
+    assert_promises(bereft)
