@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort, Told
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.group_facts import GroupSelection, SelectedGroups
@@ -242,13 +242,14 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: Held) -> tuple[Gro
 def _words(
     selected: SelectedGroups, held: Held, control: ControlView
 ) -> dict[tuple[str, TopicPartition], LastWord]:
-    """A flow that mmtool runs says when it last looked at the groups; of MM2 only its checkpoints' own times tell."""
-    looked_ms = 0 if control.looked_ms is UNKNOWN else control.looked_ms
+    """A flow that mmtool runs says when it last asked for a group; of MM2 only its checkpoints' own times tell."""
+
+    def known_ms(name: str, told: Told) -> int:
+        asked_ms = control.asked_ms(name) if told.is_ours else UNKNOWN
+        return told.pair.timestamp_ms if asked_ms is UNKNOWN else max(told.pair.timestamp_ms, asked_ms)
+
     return {
-        (name, at): LastWord(
-            told.pair.downstream,
-            max(told.pair.timestamp_ms, looked_ms) if told.is_ours else told.pair.timestamp_ms,
-        )
+        (name, at): LastWord(told.pair.downstream, known_ms(name, told))
         for name in selected.known
         for at, told in held.checkpoints[name].items()
     }

@@ -59,7 +59,7 @@ class ControlView:
         refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
         moved: Groups whose place is the target now; only marks in force.
         rates: How fast each group was last seen to commit on the source, by the key of its record.
-        looked_ms: When the owner last read the source's commits and had written what followed from them.
+        look: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
     """
 
@@ -71,7 +71,7 @@ class ControlView:
     refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
     rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
-    looked_ms: int | Unknown = UNKNOWN
+    look: LookRecord | Unknown = UNKNOWN
     end: int = 0
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
     _slots: SlotsRecord | None = None
@@ -126,6 +126,15 @@ class ControlView:
         """Topics that have failed over, by their names on the source; only marks in force."""
         return self.holds.failed_over
 
+    @property
+    def looked_ms(self) -> int | Unknown:
+        """When the owner last read the commits of groups that could be asked."""
+        return UNKNOWN if self.look is UNKNOWN else self.look.looked_ms
+
+    def asked_ms(self, group: str) -> int | Unknown:
+        """When it last read those of this group."""
+        return UNKNOWN if self.look is UNKNOWN else self.look.asked_ms(group)
+
     def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
         """Takes one record in.
 
@@ -165,7 +174,7 @@ class ControlView:
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
         elif isinstance(document, LookRecord):
-            self.looked_ms = document.looked_ms
+            self.look = document
 
 
 def read_control(

@@ -106,7 +106,7 @@ class Document:
         body = decode(value)
         known = fields(cls)  # type: ignore[arg-type]  # a dataclass
         for field in known:
-            if field.name not in body and field.default is MISSING:
+            if field.name not in body and field.default is MISSING is field.default_factory:
                 raise UnreadableDocumentError(f"{cls.__name__} lacks {field.name!r}")
         return cls(**{field.name: body[field.name] for field in known if field.name in body})
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mmtool.plan.documents import Document
 from mmtool.plan.words import moment
+from mmtool.translation.known import UNKNOWN, Unknown
 
 FAILED_OVER_REMEDY = (
     "bring it home with `mmtool failover failback`, or mirror again what comes with `mmtool failover release`"
@@ -88,12 +89,20 @@ class LookRecord(Document):
     Attributes:
         looked_ms: The owner of the flow read the source's commits after this moment of its clock, and has written
             every checkpoint that followed from them.
+        untold: Groups that could not be asked in that look, and the ``looked_ms`` of the last look in which they could
+            be; None where they never were.
     """
 
     PREFIX = "looked"
 
     looked_ms: int
+    untold: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def key(self) -> bytes:
         return b"looked"
+
+    def asked_ms(self, group: str) -> int | Unknown:
+        """When the group's commits were last read; UNKNOWN where they never were."""
+        last = self.untold.get(group, self.looked_ms)
+        return UNKNOWN if last is None else last

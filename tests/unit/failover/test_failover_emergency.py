@@ -151,7 +151,7 @@ def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
 def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_what_came_since(
     scene, silent
 ):
-    scene.state.view.looked_ms = int(time.time() * 1000) - silent * 1000
+    scene.state.marked(LookRecord(int(time.time() * 1000) - silent * 1000))
     told = [warning for warning in rehearse(scene.side, APP).warnings if "last heard from east" in warning]
     assert bool(told) == (silent > 10)
     assert all("151 s ago: what came there since is lost" in warning for warning in told)
@@ -189,14 +189,14 @@ def test_where_a_mirror_was_halted_or_paused_or_left_behind_nobody_saw_how_far_t
 
 def test_a_second_emergency_tells_what_the_first_one_told_while_the_source_is_silent(scene, ran):
     scene.told("late", "orders", (60, 60), (100, 100))
-    scene.state.view.looked_ms = 0  # when its ends were seen last
+    scene.state.marked(LookRecord(0))  # when its ends were seen last
     ran()
     rehearsal = rehearse(scene.side, GroupSelection(("late",)))
     assert [partition["lost_max"] for partition in partitions(rehearsed_row(rehearsal))] == [40, 0]
 
 
 def test_the_mark_that_an_emergency_has_just_set_leaves_its_loss_known(scene, ran):
-    scene.state.view.looked_ms = int(time.time() * 1000)
+    scene.state.marked(LookRecord(int(time.time() * 1000)))
     assert ended_row(ran())["rpo_records"] == 40
 
 
@@ -205,7 +205,7 @@ def test_one_that_is_taken_up_again_does_not_know_how_far_a_source_went_on_behin
     ways, journalist = scene.ways(rehearsal)
     with pytest.raises(KilledError):
         execute(rehearsal, ways, Both(journalist, Killing(6)))
-    scene.state.view.looked_ms = int(time.time() * 1000)
+    scene.state.marked(LookRecord(int(time.time() * 1000)))
     (found,) = recorded(scene.journal.entries())
     again = rehearse(scene.side, APP, operation_id=found.operation_id)
     ways, journalist = scene.ways(again, since=found)
@@ -348,12 +348,23 @@ def test_a_partition_that_is_left_keeps_nobody_from_moving(half_known, ran):
 
 
 def test_knowledge_is_as_young_as_the_last_look_of_the_flows_owner(scene):
-    scene.state.view.looked_ms = int(time.time() * 1000) - 1_000
+    scene.state.marked(LookRecord(int(time.time() * 1000) - 1_000))
     assert partitions(rehearsed_row(rehearse(scene.side, APP)))[0]["knowledge_age_seconds"] < 2
 
 
+def test_a_group_that_could_not_be_asked_is_known_as_of_its_own_last_look_and_no_other_one_is(scene):
+    """`app` was asked 30 s ago, `never` not since its checkpoint of 3 s ago was written."""
+    now = int(time.time() * 1000)
+    for group, ago in {"app": 63, "never": 3, "other": 63}.items():
+        scene.told(group, "orders", (50, 50), at_ms=now - ago * 1000)
+    scene.state.marked(LookRecord(now, {"app": now - 30_000, "never": None}))
+    row = rehearsed_row(rehearse(scene.side, GroupSelection(("app", "never", "other"))))
+    ages = {of["group"]: of["partitions"][0]["knowledge_age_seconds"] for of in row["groups"]}
+    assert {group: int(age) // 3 for group, age in ages.items()} == {"app": 10, "never": 1, "other": 0}
+
+
 def test_of_mirror_makers_checkpoints_their_own_time_counts(scene):
-    scene.state.view.looked_ms = int(time.time() * 1000)
+    scene.state.marked(LookRecord(int(time.time() * 1000)))
     scene.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000) - 60_000, by_mm2=True)
     assert partitions(rehearsed_row(rehearse(scene.side, APP)))[0]["knowledge_age_seconds"] >= 60
 

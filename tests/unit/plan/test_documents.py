@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from zlib import crc32
 
 import pytest
@@ -16,6 +16,7 @@ from mmtool.plan.documents import (
     Command,
     CommitRatesRecord,
     ControlRecord,
+    Document,
     FlowRecord,
     OwnerRecord,
     PauseRecord,
@@ -68,7 +69,7 @@ def position(partition=0, frontier=5, end=9, **changes):
 PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")
 FAILED_OVER = FailedOverRecord("orders", failed_over=True, operation_id="fo-1", by="ann@east", since_ms=1)
 MOVED = MovedGroupRecord("app \u00e9", moved=True, operation_id="fo-1", by="ann@east", since_ms=1)
-LOOK = LookRecord(1_750_000_000_000)
+LOOK = LookRecord(1_750_000_000_000, {"app \u00e9": 1_740_000_000_000, "never": None})
 RATES = CommitRatesRecord("app \u00e9", {"orders": {"0": 12_500, "1": 0}})
 REFUSED = RefusedRecord("me", "orders", "target topic A.orders cannot be created")
 ALL = [
@@ -230,6 +231,22 @@ def test_the_view_holds_the_marks_that_are_in_force():
 
 def test_when_the_commits_were_last_looked_at_is_unknown_until_somebody_says_so():
     assert (view_of(FLOW).looked_ms, view_of(LOOK, replace(LOOK, looked_ms=7)).looked_ms) == (UNKNOWN, 7)
+
+
+def test_a_group_that_could_not_be_asked_in_the_last_look_is_known_as_of_the_one_before():
+    groups = ("app \u00e9", "never", "other")
+    assert [view_of(FLOW).asked_ms(group) for group in groups] == [UNKNOWN] * 3
+    assert [view_of(LOOK).asked_ms(group) for group in groups] == [1_740_000_000_000, UNKNOWN, LOOK.looked_ms]
+    assert [view_of(LOOK, LookRecord(7)).asked_ms(group) for group in groups] == [7, 7, 7]
+
+
+def test_a_look_is_read_by_older_and_newer_versions_that_know_nothing_of_such_groups():
+    @dataclass(frozen=True)
+    class OlderLook(Document):
+        looked_ms: int
+
+    assert LookRecord.decode(encode({"looked_ms": 7})) == LookRecord(7, {})
+    assert OlderLook.decode(LOOK.encode()) == OlderLook(LOOK.looked_ms)
 
 
 def test_how_fast_groups_commit_is_known_until_it_is_cleared_away():
