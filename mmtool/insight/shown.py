@@ -1,7 +1,7 @@
-"""Commits of groups of which some may not be shown to us: those keep no other one from being followed.
+"""Commits of groups of which some cannot be asked: those keep no other one from being followed.
 
 A broker lists every group to whoever may describe the cluster, and tells the commits of those alone that he may
-describe.
+describe. A group without a coordinator is answered for by nobody, however long one waits.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.threads import LookUps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
 
-    from mmtool.errors import MmtoolError
-    from mmtool.kafka.ports import ClusterPort
+    from mmtool.kafka.ports import Answers, ClusterPort
     from mmtool.plan.group_facts import Commit
     from mmtool.translation.types import TopicPartition
 
@@ -29,6 +30,9 @@ _AGAIN_SECONDS = 60.0
 class ShownCommits:
     """Reads turn after turn; a group that is denied is asked about again in a minute.
 
+    One that nobody answers for costs the turn that finds it the time of an answer, and no later turn: it is asked
+    apart then, at most once a minute, and together with all others again when it has answered.
+
     Attributes:
         now: Seconds.
         denied: Groups that were not shown, or whose coordinator did not answer, and why.
@@ -37,6 +41,8 @@ class ShownCommits:
     now: Callable[[], float] = time.monotonic
     denied: dict[str, MmtoolError] = field(default_factory=dict)
     _again_at: float = 0.0
+    _apart: Future[Answers[str, dict[TopicPartition, Commit]]] | None = None
+    _apart_at: float = 0.0
 
     def of(self, cluster: ClusterPort, groups: Sequence[str]) -> Commits:
         """The commits of those that are shown.
@@ -44,16 +50,47 @@ class ShownCommits:
         Raises:
             UnreachableError, NotAuthorisedError: The cluster does not answer, or shows us none of them.
         """
-        if self.now() >= self._again_at:
-            self.denied, self._again_at = {}, self.now() + _AGAIN_SECONDS
-        asked = set(groups)
-        self.denied = {
-            group: error
-            for group, error in self.denied.items()
-            if group in asked and isinstance(error, NotAuthorisedError)
-        }
+        again = self._answered_apart() | self._denied_long_ago()
+        left_out = set(groups) - again
+        self.denied = {group: error for group, error in self.denied.items() if group in left_out}
         found = cluster.groups.commits_each([group for group in groups if group not in self.denied])
         self.denied |= found.failed
         if self.denied and not found:
-            raise next(iter(self.denied.values()))
+            raise self._nothing_shown()
+        self._ask_apart(cluster)
         return dict(found)
+
+    def _denied_long_ago(self) -> set[str]:
+        if self.now() < self._again_at:
+            return set()
+        self._again_at = self.now() + _AGAIN_SECONDS
+        return self.denied.keys() - self._unanswered().keys()
+
+    def _answered_apart(self) -> set[str]:
+        if self._apart is None or not self._apart.done():
+            return set()
+        done, self._apart = self._apart, None
+        error = done.exception()
+        if isinstance(error, MmtoolError):
+            return set()
+        answers = done.result()
+        self.denied |= {group: why for group, why in answers.failed.items() if group in self.denied}
+        return set(answers)
+
+    def _nothing_shown(self) -> MmtoolError:
+        """Where no group is answered for, the cluster is away: the next turn asks for all of them."""
+        error = next(iter(self.denied.values()))
+        for group in self._unanswered():
+            del self.denied[group]
+        return error
+
+    def _ask_apart(self, cluster: ClusterPort) -> None:
+        groups = list(self._unanswered())
+        if groups and self._apart is None and self.now() >= self._apart_at:
+            self._apart_at = self.now() + _AGAIN_SECONDS
+            self._apart = LookUps().submit(cluster.groups.commits_each, groups)
+
+    def _unanswered(self) -> dict[str, MmtoolError]:
+        return {
+            group: error for group, error in self.denied.items() if not isinstance(error, NotAuthorisedError)
+        }

@@ -10,24 +10,25 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.shown import ShownCommits
-from mmtool.insight.translation import FlowNow, selected_groups
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.plan.checkpoints import checkpoint_of, is_news, is_settled
-from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.marks import LookRecord
 from mmtool.plan.offsets import Direction
 from mmtool.replication.duties.commit_rates import CommitRates
+from mmtool.replication.duties.group_list import GroupList
 from mmtool.replication.stateful import mm2_topic
 from mmtool.threads import in_thread
 from mmtool.translation.answers import Refused
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from mmtool.insight.translation import FlowNow
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import CommitRatesRecord
     from mmtool.plan.group_facts import Commit
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
 class Checkpoints:
     """Reads the groups' commits on the source, and writes where they lead, as often as that changes.
 
-    When it did is written in each turn, behind the checkpoints: while none of them is new, only that tells how old the
-    knowledge is. How fast each group commits is written when that has changed.
+    When it did is written in each turn, behind the checkpoints, with the groups that could not be asked: while no
+    checkpoint is new, only that tells how old the knowledge is. How fast each group commits is written when that has
+    changed.
 
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
@@ -60,10 +62,10 @@ class Checkpoints:
     current: dict[Key, Checkpoint] = field(default_factory=dict)
     _settled: dict[Key, Commit] = field(default_factory=dict)
     _written: dict[Key, Checkpoint] = field(default_factory=dict)
-    _groups: tuple[str, ...] = ()
-    _list_at: float = 0.0
     _is_there: bool = False
+    _groups: GroupList = field(default_factory=GroupList)
     _shown: ShownCommits = field(default_factory=ShownCommits)
+    _last: LookRecord | Unknown = UNKNOWN
     _rates: CommitRates = field(default_factory=CommitRates)
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
@@ -71,7 +73,7 @@ class Checkpoints:
         """One turn.
 
         Raises:
-            MmtoolError: it could not be done; or some groups are not shown to us, and all others were looked at.
+            MmtoolError: it could not be done; or some groups could not be asked, and all others were looked at.
         """
         flow = self.flow()
         topic = flow.clusters.settings.checkpoints_topic
@@ -79,22 +81,25 @@ class Checkpoints:
             if not self._is_there:
                 await in_thread(self._prepare, flow, topic)
                 await self.target.refresh([topic])
-            looked = LookRecord(int(time.time() * 1000))
+            looked_ms = int(time.time() * 1000)
             await in_thread(self._look, flow)
+            untold = dict(self._shown.denied)
             await self._write(topic)
             await self._write_rates(flow.identity.control_topic)
-            denied = list(self._shown.denied.values())
-            if not denied:  # else what is known of a group would look younger than it is
-                await append_records(
-                    self.target, flow.identity.control_topic, [(looked.key, looked.encode())]
-                )
+            await self._write_look(flow.identity.control_topic, looked_ms, untold)
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
         self._is_there = True
-        if denied:
-            more = f" (and {len(denied) - 1} groups more)" if len(denied) > 1 else ""
-            raise MmtoolError(f"{denied[0].message}{more}", remedy=denied[0].remedy)
+        problem = self._problem(list(untold.values()))
+        if problem is not None:
+            raise problem
+
+    def _problem(self, untold: list[MmtoolError]) -> MmtoolError | None:
+        if self._groups.problem is not None or not untold:
+            return self._groups.problem
+        more = f" (and {len(untold) - 1} groups more)" if len(untold) > 1 else ""
+        return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:
         """Makes the topic as MM2 does, and reads what was written before: nothing is said twice (KAFKA-15905)."""
@@ -108,6 +113,7 @@ class Checkpoints:
                 self._written[found.group, found.topic_partition] = found
         control = flow.clusters.state.control(flow.identity)
         self._rates.take_over(control.rates.values())
+        self._last = control.look
 
     def _look(self, flow: FlowNow) -> None:
         """One at a time: a look that nobody waits for any more has read older commits."""
@@ -116,7 +122,7 @@ class Checkpoints:
 
     def _take_in(self, flow: FlowNow) -> None:
         looked_ms = int(time.time() * 1000)
-        commits = self._shown.of(flow.clusters.source, self._listed(flow))
+        commits = self._shown.of(flow.clusters.source, self._groups.names(flow))
         ours = {
             (group, place): commit
             for group, of_group in commits.items()
@@ -131,13 +137,6 @@ class Checkpoints:
             key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
         }
         self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
-
-    def _listed(self, flow: FlowNow) -> tuple[str, ...]:
-        settings = flow.clusters.settings
-        if time.monotonic() >= self._list_at and (settings.refresh_groups or not self._list_at):
-            self._groups = selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD).known
-            self._list_at = time.monotonic() + settings.refresh_groups_interval_seconds
-        return self._groups
 
     def _translate(self, flow: FlowNow, commits: Mapping[Key, Commit]) -> None:
         if not commits:
@@ -159,6 +158,14 @@ class Checkpoints:
         ]
         await append_records(self.target, topic, [(c.key(), c.value()) for c in news], MARK)
         self._written |= {(c.group, c.topic_partition): c for c in news}
+
+    async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
+        """What is known of a group that could not be asked does not look younger by it."""
+        before = self._last
+        asked = {group: UNKNOWN if before is UNKNOWN else before.asked_ms(group) for group in untold}
+        look = LookRecord(looked_ms, {group: None if ms is UNKNOWN else ms for group, ms in asked.items()})
+        await append_records(self.target, topic, [(look.key, look.encode())])
+        self._last = look
 
     async def _write_rates(self, topic: str) -> None:
         news, gone, records = await in_thread(self._rates_to_write)

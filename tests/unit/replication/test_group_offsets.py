@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import wait
 from types import SimpleNamespace
 
 import pytest
@@ -13,12 +14,13 @@ from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.documents import CommitRatesRecord
 from mmtool.plan.group_facts import Commit, Member
-from mmtool.plan.marks import MovedGroupRecord
+from mmtool.plan.marks import LookRecord, MovedGroupRecord
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.scene import half_read
 from mmtool.threads import in_thread
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -317,31 +319,108 @@ def test_a_look_that_was_cut_off_does_not_put_older_commits_into_place_of_those_
     assert sorted(checkpoint.upstream for checkpoint in duty.current.values()) == [10, 15]
 
 
-def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get_their_checkpoints(
-    tmp_path, monkeypatch
-):
-    """And nobody is told that all was looked at: what is known of that group would look younger than it is."""
-    scene, written = half_read(tmp_path), []
+@pytest.fixture
+def looking(tmp_path, monkeypatch):
+    """A duty over ``app`` and ``secret``, and the looks that it has written."""
+    scene, looks = half_read(tmp_path), []
     scene.commits("secret", "orders", 15)
-    why = "cluster east denies reading the commits of group secret"
-    scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
 
-    async def append(_, topic, records, *__):
-        written.extend((topic, key) for key, _ in records)
+    async def append(_, __, records, *___):
+        looks.extend(LookRecord.decode(value) for key, value in records if key == b"looked")
 
     monkeypatch.setattr("mmtool.replication.duties.checkpoints.append_records", append)
     duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
     duty._is_there = True
+    return scene, duty, looks
+
+
+def hides_secret(scene):
+    why = "cluster east denies reading the commits of group secret"
+    scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
+
+
+def test_a_group_that_the_source_does_not_show_to_us_is_named_and_all_others_get_their_checkpoints(looking):
+    scene, duty, _ = looking
+    hides_secret(scene)
     with pytest.raises(MmtoolError, match="denies reading the commits of group secret"):
         turn(duty)
     assert {(group, place.partition) for group, place in duty.current} == {("app", 0), ("app", 1)}
-    assert [topic for topic, _ in written] == ["east.checkpoints.internal"] * 2
+
+
+def test_each_look_is_written_and_says_when_a_group_that_could_not_be_asked_was_asked_last(looking):
+    scene, duty, looks = looking
+    turn(duty)
+    hides_secret(scene)
+    for _ in range(2):
+        with pytest.raises(MmtoolError):
+            turn(duty)
+    first = looks[0].looked_ms
+    assert [look.untold for look in looks] == [{}, {"secret": first}, {"secret": first}]
+    scene.source.groups.hidden.clear()
+    duty._shown._again_at = 0.0  # a minute later
+    turn(duty)
+    assert looks[-1].untold == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "asked"),
+    [
+        (UNKNOWN, None),
+        (LookRecord(7), 7),
+        (LookRecord(7, {"secret": 3}), 3),
+        (LookRecord(7, {"secret": None}), None),
+    ],
+)
+def test_a_new_owner_goes_on_from_what_the_last_one_has_written(looking, before, asked):
+    scene, duty, looks = looking
+    duty._last = before
+    hides_secret(scene)
+    with pytest.raises(MmtoolError):
+        turn(duty)
+    assert looks[0].untold == {"secret": asked}
+
+
+def test_while_the_groups_cannot_be_listed_those_of_the_last_list_are_looked_at(looking, monkeypatch):
+    """As on a source where a partition of commits has no leader; asked for again in a minute."""
+    scene, duty, looks = looking
+    asked = []
+
+    def listing():
+        asked.append(1)
+        raise UnreachableError("nobody leads")
+
+    turn(duty)
+    monkeypatch.setattr(scene.source.groups, "listing", listing)
+    duty._groups._due_at = 0.0
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match="nobody leads"):
+            turn(duty)
+    assert (len(asked), [look.untold for look in looks]) == (1, [{}] * 4)
+
+
+def test_a_list_that_is_long_in_coming_is_a_later_look_s(looking, monkeypatch):
+    scene, duty, looks = looking
+    monkeypatch.setattr("mmtool.replication.duties.group_list._PATIENCE_SECONDS", 0.05)
+    turn(duty)
+    scene.commits("new", "orders", 15)
+    slow = Slow(scene.source.groups.listing, before=True)
+    monkeypatch.setattr(scene.source.groups, "listing", slow)
+    duty._groups._due_at = 0.0
+    for _ in range(2):
+        turn(duty)
+    assert {group for group, _ in duty.current} == {"app", "secret"}
+    slow.goes_on.set()
+    duty._groups._asked.result(10)
+    turn(duty)
+    assert ({group for group, _ in duty.current}, len(looks)) == ({"app", "secret", "new"}, 4)
 
 
 def test_a_group_whose_coordinator_is_away_for_one_look_keeps_its_checkpoints_and_its_commit_rate(tmp_path):
     scene = half_read(tmp_path)
     scene.commits("late", "orders", 15)
     duty = Checkpoints(lambda: None, None, 5.0)
+    clock = [1000.0]
+    duty._shown.now = lambda: clock[0]
     duty._look(look(scene.clusters))
     duty._rates.take_over([CommitRatesRecord("late", {"orders": {"0": 40}})])
     before = dict(duty.current)
@@ -349,6 +428,10 @@ def test_a_group_whose_coordinator_is_away_for_one_look_keeps_its_checkpoints_an
     duty._look(look(scene.clusters))
     assert (duty.current, duty._rates.gone()) == (before, [])
     del scene.source.groups.hidden["late"], scene.source.groups.committed["late"]
+    clock[0] += 60
+    for _ in range(2):  # asked apart behind the first one
+        duty._look(look(scene.clusters))
+        wait([duty._shown._apart] if duty._shown._apart else [], 10)
     duty._look(look(scene.clusters))
     assert {group for group, _ in duty.current} == {"app"}
     assert [record.group for record in duty._rates.gone()] == ["late"]

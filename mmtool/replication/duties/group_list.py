@@ -1,0 +1,75 @@
+"""Which groups of the source a flow follows: listed now and then, and known meanwhile."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.insight.translation import selected_groups
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.offsets import Direction
+from mmtool.threads import LookUps
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.group_facts import SelectedGroups
+
+_AGAIN_SECONDS = 60.0
+_PATIENCE_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class GroupList:
+    """A list that cannot be had, as while a partition of commits has no leader, costs no look its time.
+
+    Only the first one is waited for. Later ones are asked for apart, and where one fails the last one holds: it is
+    asked for again in a minute.
+
+    Attributes:
+        problem: Why there is no newer list; None where there is one.
+    """
+
+    problem: MmtoolError | None = None
+    _names: tuple[str, ...] | None = None
+    _due_at: float = 0.0
+    _asked: Future[SelectedGroups] | None = None
+
+    def names(self, flow: FlowNow) -> tuple[str, ...]:
+        """The groups by the newest list.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: There is no list yet, and cannot be.
+        """
+        settings = flow.clusters.settings
+        if self._names is None:
+            self._take(_list(flow), float(settings.refresh_groups_interval_seconds))
+        elif self._asked is not None or (settings.refresh_groups and time.monotonic() >= self._due_at):
+            self._ask_apart(flow)
+        return self._names or ()
+
+    def _ask_apart(self, flow: FlowNow) -> None:
+        """A list that comes at once is this look's; any other one is a later look's."""
+        asked = self._asked
+        if asked is None:
+            asked = self._asked = LookUps().submit(_list, flow)
+            wait([asked], _PATIENCE_SECONDS)
+        if not asked.done():
+            return
+        self._asked = None
+        try:
+            self._take(asked.result(), float(flow.clusters.settings.refresh_groups_interval_seconds))
+        except MmtoolError as error:
+            self.problem, self._due_at = error, time.monotonic() + _AGAIN_SECONDS
+
+    def _take(self, listed: SelectedGroups, seconds: float) -> None:
+        self._names, self.problem = listed.known, None
+        self._due_at = time.monotonic() + seconds
+
+
+def _list(flow: FlowNow) -> SelectedGroups:
+    return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD)
