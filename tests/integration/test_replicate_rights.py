@@ -24,6 +24,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import patience, wait_until
 from mmtool.plan.group_facts import Commit
+from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.replicating import Bench
 from mmtool.translation.types import TopicPartition
@@ -322,3 +323,50 @@ def test_a_group_that_the_target_does_not_show_costs_its_own_row(bench, deny, tw
     alone = mmtool("translate-offsets", "-g", f"{opened}-both", *asked)
     assert alone.code == 9
     assert f"group {opened}-both" in alone.stderr
+
+
+UNASKED_SECONDS = 8
+
+
+def test_a_group_that_the_source_denies_is_known_as_of_its_last_look_and_all_others_as_of_now(
+    bench, deny, mmtool, measured
+):
+    """The cluster that asks for rights is the source here; then it is lost."""
+    topic = f"rights-{time.monotonic_ns()}-untold"
+    shown, secret = f"{topic}-shown", f"{topic}-secret"
+    source, place = bench.fleet["target"].bootstrap, TopicPartition(topic, 0)
+    create_topic(source, topic, 1)
+    produce(source, Load(topic, 30, 1, 200))
+    for group in (shown, secret):
+        assert groups_of(source).alter(group, {place: Commit(7)}) == {}
+
+    def properties(name, **more):
+        settings = {
+            "topics": topic,
+            "groups": f"{topic}-.*",
+            "emit.checkpoints.interval.seconds": "1",
+            **more,
+        }
+        text = bench.fleet.properties([("target", "source")], **settings)
+        file = bench.directory / f"untold-{name}.properties"
+        file.write_text(text.replace("source", "open").replace("target", "guarded"))
+        return file
+
+    def ages(file):
+        answer = mmtool("failover", "emergency", "-g", shown, "-g", secret, "-c", file, "-o", "json")
+        groups = answer.rows[0]["groups"] if answer.code == 0 else ()
+        return {of["group"]: of["partitions"][0]["knowledge_age_seconds"] for of in groups}
+
+    with BlackHole() as hole, bench.start(properties("there")) as process:
+        lost = properties("lost", **{"target.bootstrap.servers": hole.bootstrap})
+        wait_until(lambda: ages(lost).keys() == {shown, secret}, "both groups' checkpoints", 60, poll=1)
+        deny(ResourceType.GROUP, secret, AclOperation.DESCRIBE)
+        process.wait_line(f"denies reading the commits of group {secret}", 30)
+        time.sleep(UNASKED_SECONDS)
+        process.freeze()
+        known = ages(lost)
+    measured(
+        f"a denied group was known as of {known[secret]:.0f} s ago, the other one of {known[shown]:.0f} s"
+    )
+    assert known[secret] - known[shown] > UNASKED_SECONDS - 2
+    assert known[shown] < patience(UNASKED_SECONDS)
