@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.translation.answers import Bounded, Refused, Skipping
+from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
+from mmtool.translation.translate import deleted_below
 
 if TYPE_CHECKING:
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
 def clamp_ahead(partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog) -> Bounded | Refused:
@@ -51,3 +53,50 @@ def clamp_skipping(
     gap = partition.gap_at(commit)
     never = 0 if gap is None else gap.end - commit
     return Skipping(clamped, max(0, deleted) + max(0, partition.known_from - commit) + never)
+
+
+def clamp_checkpoint(
+    partition: PartitionMap | None,
+    commit: UpstreamOffset,
+    checkpoint: DownstreamOffset,
+    *,
+    target: TargetLog,
+) -> Bounded | Skipping:
+    """For a group whose place on the target only its checkpoint tells: there, or at the first record there is.
+
+    What the target has deleted behind the checkpoint is skipped, but for mirrored records below the commit: the group
+    has read those. The rest was mirrored and unread, or was born on the target; the map does not tell which of the
+    latter the group has read on the source, so each of their offsets counts.
+
+    Args:
+        partition: The partition's map; None when the flow has stored nothing for it.
+        commit: Next offset to read on the source, as the checkpoint has it.
+        checkpoint: Where that led on the target when the checkpoint was written.
+        target: The target log's bounds, asked for *after* the map was read.
+
+    Returns:
+        A downstream offset: `Skipping` with an upper bound of the records that are passed over, or `Bounded` where
+        there are none.
+    """
+    offset = min(max(checkpoint, target.log_start), target.log_end)
+    skipped = max(0, target.log_start - checkpoint)
+    if partition is not None:
+        skipped += _passed_over(partition, commit) - _read(partition, commit, checkpoint, target.log_start)
+    return Skipping(offset, skipped) if skipped else Bounded(offset, target.log_end - offset)
+
+
+def _read(
+    partition: PartitionMap, commit: UpstreamOffset, start: DownstreamOffset, end: DownstreamOffset
+) -> int:
+    """How many mirrored records between two offsets of the target are below the commit."""
+    runs = partition.runs
+    below = min(runs.records_below(commit), runs.records_below_downstream(end))
+    return max(0, below - runs.records_below_downstream(start))
+
+
+def _passed_over(partition: PartitionMap, commit: UpstreamOffset) -> int:
+    """How many offsets from the commit on were never mirrored, by choice, although the source held them."""
+    gap = partition.gap_at(commit)
+    if gap is None or deleted_below(gap.end, partition, UNKNOWN):
+        return 0
+    return gap.end - commit

@@ -67,7 +67,7 @@ def _refusal(
     if commit > partition.upstream_frontier:
         return Refused(Reason.BEYOND_MIRROR)
     gap = partition.gap_at(commit)
-    if gap is not None and not _deleted_below(gap.end, partition, source):
+    if gap is not None and not deleted_below(gap.end, partition, source):
         return Refused(Reason.NOT_MIRRORED)
     if commit >= partition.known_from:
         return None
@@ -82,10 +82,10 @@ def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLo
     What the target holds there may be copies that somebody else made (MirrorMaker 2, before it was taken over from).
     """
     below_is_gone = target.log_start >= partition.mirror_start.downstream
-    return below_is_gone and _deleted_below(partition.mirror_start.upstream, partition, source)
+    return below_is_gone and deleted_below(partition.mirror_start.upstream, partition, source)
 
 
-def _deleted_below(offset: int, partition: PartitionMap, source: SourceLog | Unknown) -> bool:
+def deleted_below(offset: int, partition: PartitionMap, source: SourceLog | Unknown) -> bool:
     """Whether the source has nothing to read below ``offset``."""
     seen = partition.tail.source_log_start
     starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
@@ -135,7 +135,7 @@ def translate_back(
     if record is None:
         return _at_frontier(partition, commit, source)
     gap = partition.gap_around(commit)
-    if gap is not None and not _deleted_below(gap.end, partition, source):
+    if gap is not None and not deleted_below(gap.end, partition, source):
         return _back_at_gap(gap, source)
     return _back_at_record(record, source)
 
@@ -148,7 +148,7 @@ def _refusal_back(
     if not partition.complete and commit < partition.runs.first.downstream_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
     start = partition.mirror_start
-    if commit < start.downstream and not _deleted_below(start.upstream, partition, source):
+    if commit < start.downstream and not deleted_below(start.upstream, partition, source):
         return Refused(Reason.NOT_MIRRORED)
     return None
 
@@ -241,7 +241,7 @@ def _hits(
         yield Reason.BEYOND_SOURCE_END, commits > source.log_end
     yield Reason.BEYOND_MIRROR, commits > partition.upstream_frontier
     for gap in partition.gaps:
-        if not _deleted_below(gap.end, partition, source):
+        if not deleted_below(gap.end, partition, source):
             yield Reason.NOT_MIRRORED, (commits >= gap.start) & (commits < gap.end)
     before = commits < partition.known_from
     if not partition.complete:

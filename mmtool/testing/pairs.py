@@ -14,6 +14,8 @@ from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.translation.blocks import Block, BlockKey
 
 HERE, THERE = 0, 1
@@ -104,11 +106,24 @@ _STEPS = (
 )
 
 
+Step = tuple["Callable[[ModelPair, int, int], None]", int, int]
+
+
+def lives() -> st.SearchStrategy[list[Step]]:
+    """What happens to a pair: which step, on which side, how many offsets."""
+    sides = st.sampled_from([HERE, THERE])
+    return st.lists(st.tuples(st.sampled_from(_STEPS), sides, st.integers(1, 5)), max_size=30)
+
+
+def live(pair: ModelPair, life: list[Step]) -> None:
+    """Let it happen."""
+    for step, side, count in life:
+        step(pair, side, count)
+
+
 @st.composite
 def pairs(draw: st.DrawFn) -> ModelPair:
     """Pairs at some point of their life."""
     pair = ModelPair()
-    steps = st.tuples(st.sampled_from(_STEPS), st.sampled_from([HERE, THERE]), st.integers(1, 5))
-    for step, side, count in draw(st.lists(steps, max_size=30)):
-        step(pair, side, count)
+    live(pair, draw(lives()))
     return pair

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.testing.runs import ModelMirror, Slot, mirrors
+from mmtool.testing.maps import map_of
+from mmtool.testing.pairs import HERE, live, lives, pairs
+from mmtool.testing.runs import ORDERS, ModelMirror, Slot, mirrors
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping, TargetLog
-from mmtool.translation.blocks import MirrorStart
-from mmtool.translation.clamp import clamp_ahead, clamp_skipping
+from mmtool.translation.blocks import MirrorStart, SeenOffset
+from mmtool.translation.clamp import clamp_ahead, clamp_checkpoint, clamp_skipping
+from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -73,3 +76,75 @@ def test_where_there_is_an_exact_answer_nothing_is_skipped(mirror: ModelMirror):
         exact = translate(known, UpstreamOffset(commit), target=log)
         assert isinstance(exact, Exact)
         assert clamp_skipping(known, UpstreamOffset(commit), target=log) == Skipping(exact.offset, 0)
+
+
+# --- a checkpoint where records are born on both sides ----------------------------------------------------
+
+
+def at_checkpoint(known, upstream, downstream, log_start, log_end=60):
+    log = TargetLog(DownstreamOffset(log_start), DownstreamOffset(log_end))
+    return clamp_checkpoint(known, UpstreamOffset(upstream), DownstreamOffset(downstream), target=log)
+
+
+@pytest.mark.parametrize(
+    ("runs", "upstream", "skipped"),
+    [
+        pytest.param([(0, 0, 60)], 5, 15, id="all of them mirrored, none of them read"),
+        pytest.param([(0, 0, 10), (10, 30, 30)], 5, 15, id="ten of them born on the target"),
+        pytest.param([(0, 6, 54)], 9, 6, id="nine of them mirrored and read"),
+        pytest.param([(0, 6, 54)], 50, 1, id="all that was mirrored is read"),
+    ],
+)
+def test_deleted_records_behind_a_checkpoint_are_skipped_unless_the_map_tells_that_they_were_read(
+    runs, upstream, skipped
+):
+    assert at_checkpoint(map_of(ORDERS, runs, 60), upstream, 5, 20) == Skipping(20, skipped)
+
+
+def test_without_a_map_all_that_was_deleted_behind_a_checkpoint_counts():
+    assert at_checkpoint(None, 50, 5, 20) == Skipping(20, 15)
+
+
+def test_a_checkpoint_that_the_target_still_holds_skips_nothing():
+    assert at_checkpoint(map_of(ORDERS, [(0, 0, 60)], 60), 25, 25, 20) == Bounded(25, 35)
+
+
+def test_a_checkpoint_past_the_targets_end_leads_to_the_end():
+    assert at_checkpoint(map_of(ORDERS, [(0, 0, 60)], 60), 60, 70, 20) == Bounded(60, 0)
+
+
+def in_a_gap(*, source_start):
+    """Records 10 to 19 were passed over by choice; the checkpoint is of the twelfth."""
+    mirror = mirrored()
+    mirror.recorder.skip_to(UpstreamOffset(20))
+    seen = SeenOffset(UpstreamOffset(20), 0), SeenOffset(UpstreamOffset(source_start), 0)
+    mirror.recorder.saw_source(*seen)
+    return at_checkpoint(mirror.partition_map(), 12, 10, 0, 10)
+
+
+def test_records_that_were_passed_over_by_choice_are_skipped_from_a_checkpoint_as_well():
+    assert in_a_gap(source_start=0) == Skipping(10, 8)
+
+
+def test_what_the_source_had_deleted_by_then_is_not_skipped():
+    assert in_a_gap(source_start=20) == Bounded(10, 0)
+
+
+@given(pairs(), lives(), st.data())
+def test_of_what_a_group_has_not_read_no_more_is_deleted_behind_its_checkpoint_than_is_said(
+    pair, later, data
+):
+    """However the pair lives on after the checkpoint was written, by the map of one direction alone."""
+    commit = UpstreamOffset(data.draw(st.integers(0, len(pair.logs[HERE]))))
+    maps, bounds = (pair.map(HERE), pair.map(1 - HERE)), (pair.target_log(), pair.source_log())
+    written = translate_in_pair(*maps, commit, target=bounds[0], source=bounds[1])
+    if isinstance(written, Refused):
+        return
+    live(pair, later)
+    log_end = pair.target_log().log_end
+    log_start = data.draw(st.integers(0, log_end))
+    answer = at_checkpoint(pair.map(HERE), commit, written.offset, log_start, log_end)
+    unread = pair.at_or_after(0) - pair.read(commit)
+    deleted = unread - pair.at_or_after(log_start)
+    assert unread - deleted <= pair.at_or_after(answer.offset)
+    assert len(deleted) <= (answer.skip_max if isinstance(answer, Skipping) else 0)
