@@ -2,7 +2,7 @@
 
 K  nothing is asked of the source, so nothing here is about it but what the target was told while it lived
 L  a partition's loss is never told smaller than what was seen: from the mirror's frontier to the source's last seen
-   end, or to where some group had read there
+   end, or to where some group had read there; and what the target has deleted that a group has not read
 R  a group reads again at most what the target holds behind its answer, wherever it had got to since it was last seen
 U  a partition that nobody knows a position of is left without one, unless the operator says where to begin
 """
@@ -21,8 +21,10 @@ from mmtool.plan.risks import Risk
 from mmtool.plan.steps import Mode, steps_of
 from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
+from mmtool.translation.clamp import clamp_checkpoint
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason, Sides
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.plan.steps import Names
     from mmtool.translation.answers import Answer
-    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 _RULES = Rules(allow_skip=True, source_lost=True)
 _SHORT_SECONDS = 10.0
@@ -175,8 +177,8 @@ def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknown
         return verdict
     if not (facts.born_there or verdict.refusal is Reason.NEVER_RAN):
         return verdict
-    offset = min(max(word.downstream, known.target_log.log_start), known.target_log.log_end)
-    answer = Bounded(offset, known.target_log.log_end - offset)
+    commit = UpstreamOffset(verdict.commit.offset)
+    answer = clamp_checkpoint(known.map, commit, word.downstream, target=known.target_log)
     return _answered(group, verdict, known, answer, Knowledge.CHECKPOINTS)
 
 
@@ -278,9 +280,10 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         yield f"nobody on {names.target} has seen where {names.source} ended, so what is lost is not known: {few(at)}"
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
+        skips = f" does not, or these groups skip {them}" if _skips(plan) else " does not"
         yield (
             f"{counted(costs.lost, 'record')} at the most {are} lost: {names.source} was seen to hold {them}, and"
-            f" {names.target} does not ({few(at)})"
+            f" {names.target}{skips} ({few(at)})"
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
@@ -289,6 +292,11 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield f"positions are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
+
+
+def _skips(plan: FailoverPlan) -> bool:
+    answers = [verdict.answer for group in plan.groups for verdict in group.verdicts]
+    return any(isinstance(answer, Skipping) and answer.skip_max for answer in answers)
 
 
 def _read_again(costs: Costs, names: Names) -> str:
