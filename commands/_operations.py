@@ -159,9 +159,18 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
 
 
 def to_be_executed(
-    command: str, rehearsal: Rehearsal, output: OutputFormat, *, execute: bool, yes: bool
+    command: str,
+    rehearsal: Rehearsal,
+    output: OutputFormat,
+    *,
+    execute: bool,
+    yes: bool,
+    gate: Callable[[Row], MmtoolError | None] = lambda _: None,
 ) -> bool:
-    """Shows the plan; whether it is to be executed, is possible, and is agreed to."""
+    """Shows the plan; whether it is to be executed, is possible, and is agreed to.
+
+    A plan that is only shown ends with the error of its ``gate``, if nothing else is wrong.
+    """
     from mmtool.failover.report import rehearsed_row
     from mmtool.plan.words import few
 
@@ -171,7 +180,8 @@ def to_be_executed(
     for number, step in enumerate(rehearsal.plan.steps, 1):
         talk(f"{number}. {step.name}: {step.sentence}")
     if not execute or not rehearsal.plan.executable:
-        finish(replace(shown(), errors=rehearsal.further_refusals), output, rehearsal.refusal)
+        error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
+        finish(replace(shown(), errors=rehearsal.further_refusals), output, error)
         if rehearsal.moves:
             talk("nothing was changed; add --execute to do it")
         return False
@@ -369,14 +379,20 @@ class Teller:
         """The summary says it."""
 
 
-def show_end(command: str, ended: Ended, output: OutputFormat, row: Row | None = None) -> None:
-    """The row of what was done, and what a human does next; or the error that it ended with."""
+def show_end(
+    command: str,
+    ended: Ended,
+    output: OutputFormat,
+    row: Row | None = None,
+    gate: MmtoolError | None = None,
+) -> None:
+    """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
     from mmtool.failover.report import ended_row, next_steps, reverse_lines, summary, ways_on
 
     error = ended.operation.error
     done = result(command, row or ended_row(ended), ended.rehearsal.warnings, applied=True)
     try:
-        finish(replace(done, summary=summary(ended)), output, error)
+        finish(replace(done, summary=summary(ended)), output, error or gate)
     finally:  # groups that have moved are to be started, wherever the rows went
         if error is None:
             for number, sentence in enumerate(next_steps(ended), 1):

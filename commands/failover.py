@@ -61,6 +61,26 @@ Report = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write what was measured as Markdown.", show_default=False),
 ]
+MaxRto = Annotated[
+    timedelta | None,
+    typer.Option(
+        "--max-rto",
+        metavar="DURATION",
+        parser=options.duration,
+        help="End with 4 unless the drill is known to have recovered within this time.",
+        show_default=False,
+    ),
+]
+MaxReread = Annotated[
+    int | None,
+    typer.Option(
+        "--max-reread",
+        metavar="N",
+        min=0,
+        help="End with 4 unless the groups are known to read no more records again than this.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -256,6 +276,8 @@ def drill(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     report: Report = None,
+    max_rto: MaxRto = None,
+    max_reread: MaxReread = None,
     without_state: options.WithoutState = False,
     reason: operations.Why = "",
     execute: options.Execute = False,
@@ -266,14 +288,17 @@ def drill(
     """Rehearse for real: a planned failover of shadow groups, measured and cleaned up, beside production."""
     from mmtool.failover import drill as service
     from mmtool.insight.translation import look
+    from mmtool.plan.drill_gate import Limits
 
+    limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
+    gate = partial(service.gate, limits=limits)
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
     flow = look(connect(settings, patience, beside_mm2=True))
     rehearsal = service.rehearse(flow, chosen, without_state=without_state)
     asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
-    if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes):
+    if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes, gate=gate):
         return
     costs = service.emergency_now(operations.target_side(settings, patience), chosen)
     seconds = None if timeout is None else timeout.total_seconds()
@@ -287,7 +312,7 @@ def drill(
     row = service.drilled_row(ended, costs)
     if report is not None:
         service.write_report(report, row)
-    operations.show_end(asked.command, ended, output, row=row)
+    operations.show_end(asked.command, ended, output, row=row, gate=gate(row))
 
 
 app.command("list")(ways.list_)

@@ -38,6 +38,7 @@ from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
 from mmtool.plan.applications import state_warnings, with_lost_state
 from mmtool.plan.drill import plan_drill, shadow_of, shadowed
+from mmtool.plan.drill_gate import missed
 from mmtool.plan.drill_report import markdown
 from mmtool.plan.emergency import costs_of
 from mmtool.plan.failover import drain_goal, name_guards
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from mmtool.failover.rows import Row
     from mmtool.insight.target_alone import TargetSide
     from mmtool.insight.translation import FlowNow
+    from mmtool.plan.drill_gate import Limits
     from mmtool.plan.emergency import Costs
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
     from mmtool.plan.offsets import PartitionFacts
@@ -302,6 +304,26 @@ def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:
         RefusedError, UnreachableError, NotAuthorisedError: As `mmtool.failover.emergency.rehearse`.
     """
     return costs_of(rehearse_emergency(side, selection).plan)
+
+
+def gate(row: Row, limits: Limits) -> GateError | None:
+    """The error of a drill that missed its limits; None when it met them.
+
+    Args:
+        row: The operation's row; what a rehearsal has not measured misses its limit.
+        limits: ``--max-rto`` and ``--max-reread``.
+    """
+    message = missed(row, limits)
+    if not message:
+        return None
+    if row["state"] == "planned":
+        return GateError(
+            f"nothing was measured: {message}", remedy="add --execute --yes: a rehearsal measures nothing"
+        )
+    return GateError(
+        message,
+        remedy="see what takes the time with --report FILE, and where records are read again with -o json",
+    )
 
 
 def write_report(path: Path, row: Row) -> None:
