@@ -94,6 +94,7 @@ NOT_OURS = frozenset(
         "enabled",
         "alias_keys",
         "way_back",
+        "mirrors_canary",
         "hooks",
         "units",
         "mm2_exactly_once",

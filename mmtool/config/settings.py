@@ -16,6 +16,7 @@ from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
+from mmtool.plan.identity import CANARY_TOPIC
 from mmtool.translation.naming import (
     DEAD_LETTER_SUFFIX,
     DefaultPolicy,
@@ -25,7 +26,7 @@ from mmtool.translation.naming import (
 )
 
 OWN_TOPIC_PREFIX = "mmtool-"
-"""mmtool's own topics on the target start with it; they are never mirrored."""
+"""mmtool's own topics start with it; they are never mirrored, but for the canary (`CANARY_TOPIC`)."""
 
 Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
@@ -147,6 +148,7 @@ class FlowSettings(_Frozen):
 
     Attributes:
         topic_aliases: What topics are named by: the aliases of source and target, unless the file overrides them.
+        mirrors_canary: Whether `mmtool smoke`'s topic is mirrored, which no filter names.
         alias_keys: The keys with which the file gives each of the two another value: the flow's own where it is set.
         way_back: ``mmtool.origins`` of the way back, where the file enables it as well.
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
@@ -158,6 +160,7 @@ class FlowSettings(_Frozen):
     target: ClusterSettings
     enabled: bool
     way_back: Literal["all", "local"] | None = None
+    mirrors_canary: bool = True
     policy: AnyPolicy
     topic_aliases: TopicAliases
     alias_keys: TopicAliases
@@ -256,12 +259,14 @@ class FlowSettings(_Frozen):
     def for_topics(self, names: Iterable[str]) -> FlowSettings:
         """The same flow for these topics of the source alone; their names have no sign of a pattern but the dot."""
         topics = NameFilter(tuple(name.replace(".", r"\.") for name in sorted(names)))
-        return self.model_copy(update={"topics": topics, "heartbeats_replication": False})
+        narrowed = {"topics": topics, "heartbeats_replication": False, "mirrors_canary": False}
+        return self.model_copy(update=narrowed)
 
     def mirrors_topic(self, name: str) -> bool:
         """Whether a topic of the source is mirrored.
 
-        MM2's decision (filter or heartbeats, not internal, not a cycle), and never mmtool's own topics.
+        MM2's decision (filter or heartbeats, not internal, not a cycle), and of mmtool's own topics the canary alone,
+        whatever the filter says.
         """
         return self._wants(name) and not self.policy.is_cycle(self.topic_aliases.target, name)
 
@@ -291,6 +296,8 @@ class FlowSettings(_Frozen):
         return own or self.policy.is_internal_topic(name)
 
     def _wants(self, name: str) -> bool:
+        if name == CANARY_TOPIC:
+            return self.mirrors_canary
         if self._is_internal(name):
             return False
         return self.topics.accepts(name) or (

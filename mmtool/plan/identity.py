@@ -15,6 +15,8 @@ RUNS_PARTITIONS = 8
 _RUNS = ("mmtool-offset-runs.", ".internal")
 PRODUCERS_TOPIC = "mmtool-producers.internal"
 JOURNAL_TOPIC = "mmtool-journal.internal"
+CANARY_TOPIC = "mmtool-canary"
+"""The one topic of mmtool's own that flows mirror: `mmtool smoke` writes it on the source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,7 @@ async def _read(
             producer_id = view.header.producer_id
             if view.header.is_control or (ours is not None and producer_id not in ours):
                 continue
-            if origins is None or not await origins.leaves_out(producer_id):
+            if origins is None or not await origins.leaves_out(place.topic, producer_id):
                 log.take(view)
     except BatchError as error:
         raise ConnectionLostError(f"{place} of {cluster.alias}: {error.message}") from error

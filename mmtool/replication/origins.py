@@ -20,10 +20,11 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.plan.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Container
     from collections.abc import Set as AbstractSet
 
     from mmtool.config import FlowSettings
@@ -34,12 +35,21 @@ if TYPE_CHECKING:
 _REGISTER = TopicPartition(PRODUCERS_TOPIC, 0)
 
 
+class _Numbered:
+    """Every producer id: `mmtool smoke` writes without one, so whatever has one was mirrored in."""
+
+    def __contains__(self, producer_id: object) -> bool:
+        return producer_id != NO_PRODUCER_ID
+
+
 class Origins:
     """Tells which of a source's batches a flow leaves out.
 
     A. A producer id is judged only by a register that was read after its batch was fetched: it was registered before
        that batch was appended, or is nobody's of mmtool.
     B. A verdict stands: an id that was handed out to somebody else never becomes one of mmtool's.
+    C. Canaries are carried from the cluster where they were written, and no further: they are mirrored by every flow,
+       also around rings in which no other topic goes all the way.
 
     Args:
         source: Whose batches; its register is read.
@@ -105,14 +115,18 @@ class Origins:
             await self._read_on()
         self._known.update(producer_ids)
 
-    async def leaves_out(self, producer_id: int) -> bool:
-        """The verdict on one batch.
+    def left_out_of(self, topic: str) -> Container[int]:
+        """Producer ids whose batches of one topic are left out; grows as `left_out`."""
+        return _Numbered() if topic == CANARY_TOPIC else self.left_out
+
+    async def leaves_out(self, topic: str, producer_id: int) -> bool:
+        """The verdict on one batch of a topic of the source.
 
         Raises:
             As `learn`.
         """
         await self.learn({producer_id})
-        return producer_id in self.left_out
+        return producer_id in self.left_out_of(topic)
 
     async def _read_on(self) -> None:
         there = (await self._source.refresh([PRODUCERS_TOPIC]))[PRODUCERS_TOPIC]

@@ -309,7 +309,8 @@ async def surviving(
     async for view in reading:
         if not source.read_committed and view.header.is_control:
             continue
-        if source.origins is not None and await source.origins.leaves_out(view.header.producer_id):
+        origins, producer_id = source.origins, view.header.producer_id
+        if origins is not None and await origins.leaves_out(about.source_topic, producer_id):
             continue
         views.append(view)
         held += view.header.record_count - max(start - view.header.base_offset, 0)

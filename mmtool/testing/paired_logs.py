@@ -225,7 +225,8 @@ class Brought:
 
     left_out: frozenset[int]
 
-    async def leaves_out(self, producer_id: int) -> bool:
+    async def leaves_out(self, topic: str, producer_id: int) -> bool:
+        del topic
         return producer_id in self.left_out
 
 

@@ -92,14 +92,13 @@ class FlowPump:
         self.source = wire_cluster(settings.source, "pump", role="consumer")
         self.round_trips = RoundTrips()
         origins = Origins.of(settings, flow.identity, self.source, was_seen=flow.shows_register)
-        left_out = origins.left_out if origins is not None else ()
         self.mirrors = [
             PartitionMirror(
                 p,
                 shards[p.shard],
                 read_committed=committed,
                 syncs=_emitter(flow, p),
-                left_out=left_out,
+                left_out=origins.left_out_of(p.topic) if origins is not None else (),
                 round_trips=self.round_trips,
                 with_letters=settings.on_oversize == "dead-letter",
                 foreign=None if settings.keeps_names else Foreign.of(p),

@@ -255,6 +255,27 @@ def test_own_topics_are_never_mirrored_whatever_the_exclude_says(load):
     assert [flow.mirrors_topic(name) for name in names] == [False, True, True, True, False]
 
 
+@pytest.mark.parametrize(
+    "lines", ["topics = orders\n", "topics.exclude = .*\n", "topics.exclude = mmtool-.*\n"], ids=str.strip
+)
+def test_of_mmtools_own_topics_the_canary_alone_is_mirrored_whatever_the_filters_say(lines, load):
+    flow = only_flow(load(lines))
+    assert flow.mirrors_topic("mmtool-canary")
+    assert [name for name in ("mmtool-canary-2", "mmtool-canary.internal") if flow.mirrors_topic(name)] == []
+
+
+def test_the_canary_is_named_by_the_policy_and_does_not_come_back(load):
+    flow = only_flow(load())
+    assert flow.remote_topic("mmtool-canary") == "A.mmtool-canary"
+    assert not flow.mirrors_topic("B.mmtool-canary")
+    policy = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    assert only_flow(load(policy)).remote_topic("mmtool-canary") == "mmtool-canary"
+
+
+def test_a_flow_that_is_narrowed_to_some_topics_leaves_the_canary_alone(load):
+    assert not only_flow(load()).for_topics(["orders"]).mirrors_topic("mmtool-canary")
+
+
 def test_heartbeats_are_mirrored_although_the_filter_says_no(load):
     flow = only_flow(load("topics = orders\n"))
     assert [flow.mirrors_topic(name) for name in ("heartbeats", "orders", "other")] == [True, True, False]

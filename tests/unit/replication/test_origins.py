@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.batches import NO_PRODUCER_ID
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.replication.origins import Origins
@@ -53,3 +54,15 @@ def test_a_source_without_a_register_is_one_that_nobody_mirrors_to_unless_it_has
     with pytest.raises(UnreachableError, match=r"mmtool-producers\.internal is not there any more on east"):
         asyncio.run(origins.learn({7}))
     assert (never.knows({7}), origins.knows({7})) == (True, False)
+
+
+def test_of_the_canary_topic_only_what_was_written_without_a_producer_id_is_carried_on():
+    """`mmtool smoke` has none and every mirror has one: around no ring does a canary come home, register or none."""
+    blind = Origins.of(ONE_WAY, None, Source())
+    batches = {"mmtool-canary": (NO_PRODUCER_ID, 7), "orders": (NO_PRODUCER_ID, 7)}
+    asyncio.run(blind.learn({7}))
+    left_out = {
+        topic: [one for one in ids if one in blind.left_out_of(topic)] for topic, ids in batches.items()
+    }
+    assert left_out == {"mmtool-canary": [7], "orders": []}
+    assert asyncio.run(blind.leaves_out("mmtool-canary", 7))
