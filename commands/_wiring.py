@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.failback import BothWays
+    from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.units import ChosenUnit
     from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+_SMOKE_REQUEST = timedelta(seconds=20)
+"""For one request of a smoke test, which is to say what is wrong before its time is up."""
 
 
 def loaded(config: Path | None) -> Settings:
@@ -187,6 +192,37 @@ def examined(
             )
             for flow in chosen
         ],
+    )
+
+
+def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> SmokeFlow:
+    """A flow for a smoke test that is over within ``timeout``; nothing is asked yet.
+
+    Args:
+        flow: Which flow.
+        timeout: For the whole test.
+        start_command: How an operator starts mmtool on the flow.
+    """
+    from mmtool.insight.smoke_flow import Deadline, SmokeFlow
+    from mmtool.kafka.canary import KafkaCanary
+    from mmtool.kafka.flow_state import FollowedFlowState
+    from mmtool.kafka.flow_watch import KafkaFlowWatch
+
+    patience = min(timeout, _SMOKE_REQUEST)
+    seconds = patience.total_seconds()
+
+    def mirror_maker() -> str:
+        from mmtool.replication.mirror_maker_guard import sign_now
+
+        return sign_now(flow, seconds)
+
+    return SmokeFlow(
+        replace(connect(flow, patience, beside_mm2=True), state=FollowedFlowState(flow.target)),
+        KafkaFlowWatch(flow, seconds),
+        KafkaCanary(flow, seconds),
+        mirror_maker,
+        start_command,
+        Deadline(timeout.total_seconds()),
     )
 
 

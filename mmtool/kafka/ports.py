@@ -430,3 +430,39 @@ class FlowWatchPort(FlowStatePort, Protocol):
 
     def checkpointed_groups(self) -> int:
         """How many groups of the source have checkpoints on the target."""
+
+
+class CanaryRecord(NamedTuple):
+    """A record of the canary topic, on either side.
+
+    Attributes:
+        timestamp_ms: Milliseconds since 1970, as the log has it.
+        offset: Where it is; None before it was written.
+    """
+
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+    offset: int | None = None
+
+
+class CanaryPort(Protocol):
+    """The canary topic of a flow: written on the source, read on the target. Errors as in `GroupsPort`."""
+
+    def create(self) -> None:
+        """Makes it on the source, if it is not there: one partition, and nothing is kept for longer than a day.
+
+        Raises:
+            RefusedError: The source refuses it.
+        """
+
+    def produce(self, records: Sequence[CanaryRecord]) -> list[CanaryRecord]:
+        """The records as they are in the first partition on the source, acknowledged by all in-sync replicas.
+
+        Raises:
+            RefusedError: The source does not take them.
+        """
+
+    def read(self, topic: str, start: int) -> list[CanaryRecord]:
+        """What a consumer of the target finds in the topic's first partition, from an offset to the end."""

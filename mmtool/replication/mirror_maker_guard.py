@@ -19,7 +19,9 @@ from mmtool.kafka.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.replication.context import connect
 from mmtool.replication.looking import Sayings
+from mmtool.threads import run_loop
 from mmtool.translation.mm2_records import (
     Heartbeat,
     OffsetSync,
@@ -238,6 +240,31 @@ def writes_same_topics(flow: FlowSettings) -> bool:
         return True
     named = {probe, policy.base.format_remote_topic(flow.topic_aliases.source, probe)}
     return flow.remote_topic(probe) in named
+
+
+def sign_now(flow: FlowSettings, seconds: float) -> str:
+    """What shows that MM2 runs a flow now, in words; empty when nothing does. For callers without an event loop.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: a cluster does not answer within so many seconds, or answers no.
+    """
+    return run_loop(_sign(flow, seconds))
+
+
+async def _sign(flow: FlowSettings, seconds: float) -> str:
+    try:
+        async with asyncio.timeout(seconds):
+            context = await connect(flow)
+            try:
+                sign = await MirrorMakerGuard(context, []).look()
+            finally:
+                await context.close()
+    except TimeoutError:
+        raise UnreachableError(
+            f"nobody can tell whether MirrorMaker 2 runs {flow.name}: no answer within {seconds:g} s",
+            remedy="check that both clusters answer",
+        ) from None
+    return "" if sign is None else sign.sentence
 
 
 def _at_work(group: DescribedGroup, alias: str) -> str:

@@ -1,0 +1,102 @@
+"""``mmtool smoke``: a canary through a running flow, for CI."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.errors import CheckFailedError
+from mmtool.output import Column, OutputFormat, Result, finish, human
+from mmtool.output.console import switches
+
+if TYPE_CHECKING:
+    from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
+    from mmtool.insight.smoke import Smoked
+
+Junit = Annotated[
+    Path | None,
+    typer.Option(
+        "--junit", metavar="FILE", help="Write a JUnit report, a case for each step.", show_default=False
+    ),
+]
+ReadOnly = Annotated[
+    bool,
+    typer.Option(
+        "--read-only",
+        help="Write nothing to the source: follow the newest record of a mirrored topic. As with"
+        " emit.heartbeats.enabled = false.",
+    ),
+]
+SmokeTimeout = Annotated[
+    timedelta,
+    typer.Option(
+        "--timeout",
+        metavar="DURATION",
+        parser=options.duration,
+        help="How long the whole test may take (2m): 500ms, 8s, 2m.",
+        show_default=False,
+        rich_help_panel=options.COMMON,
+    ),
+]
+
+
+def _seconds(value: object) -> str:
+    return human.duration(value if isinstance(value, (int, float)) else None)
+
+
+_COLUMNS = (Column("step"), Column("result"), Column("seconds", human=_seconds), Column("message"))
+
+
+def smoke(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    read_only: ReadOnly = False,
+    junit: Junit = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: SmokeTimeout = timedelta(minutes=2),
+) -> None:
+    """Send a canary record through a running flow, translate a group's offset, and read on from there."""
+    from mmtool.commands._wiring import one_flow, smoke_flow
+    from mmtool.insight import smoke as service
+    from mmtool.output.junit import refuse_unwritable
+    from mmtool.signals import ended_by_signals
+
+    flow = one_flow(config, source, target)
+    if junit is not None:
+        refuse_unwritable(junit)
+    with ended_by_signals():
+        tried = smoke_flow(flow, timeout, _start_command(config, flow))
+        ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)
+    unwritten = None if junit is None else _report(junit, ended)
+    rows = [result.row() for result in ended.results]
+    others = (unwritten,) if ended.error is not None and unwritten is not None else ()
+    shown = Result("smoke", rows, _COLUMNS, warnings=ended.warnings, errors=others)
+    finish(shown, output, ended.error or unwritten)
+
+
+def _start_command(config: Path | None, flow: FlowSettings) -> str:
+    return f"mmtool replicate -c {quote(str(config))} -s {flow.source.alias} -t {flow.target.alias}"
+
+
+def _report(path: Path, ended: Smoked) -> MmtoolError | None:
+    """The JUnit report is written; why it could not be."""
+    from mmtool.output.junit import Case, junit_xml, write_report
+
+    cases = [
+        Case(result.step, result.seconds, result.message, result.passed, not result.tried)
+        for result in ended.results
+    ]
+    document = junit_xml(f"mmtool smoke {ended.flow}", cases, datetime.now(UTC), switches.secrets)
+    try:
+        write_report(path, document)
+    except CheckFailedError as error:
+        return error
+    return None

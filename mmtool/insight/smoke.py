@@ -1,0 +1,150 @@
+"""``mmtool smoke``: whether a running flow mirrors a record, translates an offset, and lets a consumer go on there."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import GateError, MmtoolError, StoppedError
+from mmtool.insight.smoke_canary import Canary, NotSoonError
+from mmtool.insight.smoke_newest import Newest
+from mmtool.plan.identity import CANARY_TOPIC
+from mmtool.plan.smoke import CANARY_STEPS, FIRST_STEPS, NEWEST_STEPS, Step, StepResult, not_tried
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from mmtool.insight.smoke_flow import SmokeFlow
+
+
+@dataclass(frozen=True, slots=True)
+class Smoked:
+    """How a smoke test ended.
+
+    Attributes:
+        flow: ``A->B``.
+        results: Of each step, in order.
+        warnings: Sentences for the operator.
+    """
+
+    flow: str
+    results: tuple[StepResult, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def error(self) -> GateError | None:
+        """The step that failed; None when all have passed."""
+        failed = next((result for result in self.results if not result.passed), None)
+        if failed is None:
+            return None
+        return GateError(f"smoke test of {self.flow}: {failed.step} failed: {failed.message}")
+
+
+class _FailedError(Exception):
+    """A step failed: it is on record, and no other is tried."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """The steps as they are done.
+
+    Attributes:
+        ahead: Those that are to come.
+    """
+
+    ahead: list[Step]
+    results: list[StepResult] = field(default_factory=list)
+
+    def go_on(self, steps: Sequence[Step]) -> None:
+        """From here on these come."""
+        self.ahead = list(steps)
+
+    def do(self, step: Step, action: Callable[[], str]) -> None:
+        """One step.
+
+        Raises:
+            _FailedError: It failed.
+            NotSoonError: It has an answer, and the steps behind it make no sense.
+        """
+        began = time.monotonic()
+        self.ahead.remove(step)
+        try:
+            message, passed = action(), True
+        except StoppedError:
+            raise
+        except NotSoonError as later:
+            seconds = time.monotonic() - began
+            self.results.append(StepResult(step, True, seconds, later.message))
+            raise
+        except MmtoolError as error:
+            message, passed = _with_remedy(error), False
+        self.results.append(StepResult(step, passed, time.monotonic() - began, message))
+        if not passed:
+            self.results += not_tried(self.ahead, step)
+            raise _FailedError
+
+    def do_all(self, actions: dict[Step, Callable[[], str]]) -> None:
+        """Steps one after the other; raises as `do`."""
+        for step, action in actions.items():
+            self.do(step, action)
+
+
+def _with_remedy(error: MmtoolError) -> str:
+    return f"{error.message}: {error.remedy}" if error.remedy else error.message
+
+
+def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
+    """Try a flow from end to end, within its deadline.
+
+    Args:
+        flow: Which flow.
+        read_only: Write nothing to the source, and follow the newest record of a mirrored topic.
+    """
+    run = _Run([*FIRST_STEPS, *(NEWEST_STEPS if read_only else CANARY_STEPS)])
+    try:
+        run.do(Step.CLUSTERS, flow.probe)
+        run.do(Step.OWNER, flow.find_owner)
+        if read_only or _leaves_canary_out(flow):
+            _follow_newest(flow, run)
+        else:
+            _follow_canary(flow, run)
+    except _FailedError:
+        pass
+    return Smoked(flow.name, tuple(run.results), tuple(dict.fromkeys(flow.warnings)))
+
+
+def _leaves_canary_out(flow: SmokeFlow) -> bool:
+    """MirrorMaker 2 knows nothing of a canary: its filter may leave it out."""
+    left_out = bool(flow.by_mm2) and not flow.clusters.settings.topics.accepts(CANARY_TOPIC)
+    if left_out:
+        flow.warnings.append(
+            f"MirrorMaker 2 does not mirror {CANARY_TOPIC} by its `topics`: the newest record of a mirrored topic is"
+            " followed"
+        )
+    return left_out
+
+
+def _follow_newest(flow: SmokeFlow, run: _Run) -> None:
+    run.go_on(NEWEST_STEPS)
+    run.do_all(Newest(flow).actions())
+
+
+def _follow_canary(flow: SmokeFlow, run: _Run) -> None:
+    canary = Canary(flow)
+    run.go_on(CANARY_STEPS)
+    try:
+        run.do_all(canary.actions())
+    except NotSoonError as later:
+        flow.warnings.append(f"{later.message}: the newest record of a mirrored topic is followed")
+        _follow_newest(flow, run)
+    finally:
+        _clean_up(canary)
+
+
+def _clean_up(canary: Canary) -> None:
+    """What cannot be cleaned up fails no test that has passed."""
+    try:
+        canary.clean_up()
+    except MmtoolError as error:
+        canary.flow.warnings.append(f"the canary group may be left, and expires by itself: {error.message}")

@@ -1,0 +1,255 @@
+"""The flow that a smoke test looks at: who runs it, what keeps it from mirroring, and where an offset leads."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import ConfigError, GateError, RefusedError
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import look, refined_plans
+from mmtool.plan.documents import State
+from mmtool.plan.group_facts import Commit, GroupFacts
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.offsets import Direction, Rules
+from mmtool.plan.smoke import CANARY_GROUP
+from mmtool.plan.status import client_words
+from mmtool.translation.answers import Exact
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import DownstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.kafka.ports import CanaryPort, FlowWatchPort
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.offsets import GroupPlan, Verdict
+    from mmtool.plan.status import FlowMember
+    from mmtool.translation.types import TopicId, TopicPartition
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.5
+_RULES = Rules(Direction.FORWARD)
+_COMES_YET = frozenset({Reason.BEYOND_MIRROR, Reason.NEVER_RAN, Reason.PARTITION_MISSING})
+"""What is said of an offset until its record is mirrored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Where an offset of the source leads, exactly."""
+
+    place: TopicPartition
+    offset: DownstreamOffset
+
+
+class Deadline:
+    """When the whole test has to be over.
+
+    Args:
+        seconds: From now on.
+        clock: Seconds that only grow.
+        pause: Sleeps.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.seconds, self.clock, self._pause = seconds, clock, pause
+        self._until = clock() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until then."""
+        return self._until - self.clock()
+
+    def wait(self, look: Callable[[], T | None], missing: Callable[[], GateError]) -> T:
+        """What ``look`` finds, asked again until it finds anything.
+
+        Raises:
+            GateError: ``missing``, once time is up.
+        """
+        while (found := look()) is None:
+            if self.left <= 0:
+                raise missing()
+            self._pause(_POLL_SECONDS)
+        return found
+
+
+@dataclass(slots=True)
+class SmokeFlow:
+    """One flow under test, with the ways to look at it.
+
+    Attributes:
+        clusters: The ways to its clusters and stored state.
+        watch: Who runs it, and what its control topic says.
+        canary: The canary topic.
+        mirror_maker: What shows that MirrorMaker 2 runs the flow now; empty when nothing does.
+        start_command: How an operator starts mmtool on it.
+        deadline: When the test has to be over.
+        identity: Who the clusters are, once they have answered.
+        by_mm2: What shows that MirrorMaker 2 runs it; empty where mmtool does.
+        warnings: Sentences for the operator.
+    """
+
+    clusters: FlowClusters
+    watch: FlowWatchPort
+    canary: CanaryPort
+    mirror_maker: Callable[[], str]
+    start_command: str
+    deadline: Deadline
+    identity: FlowIdentity | None = None
+    by_mm2: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.clusters.settings.name
+
+    @property
+    def runner(self) -> str:
+        """Who runs the flow, as the start of a sentence."""
+        return "MirrorMaker 2" if self.by_mm2 else "the running replicate"
+
+    def probe(self) -> str:
+        """Both clusters answer, and are two.
+
+        Raises:
+            UnreachableError, NotAuthorisedError, RefusedError: As `look`.
+            ConfigError: They are one cluster.
+        """
+        source, target = self.clusters.source, self.clusters.target
+        with ThreadPoolExecutor(2) as pool:
+            source_id, target_id = pool.map(lambda cluster: cluster.probe(), (source, target))
+        if source_id == target_id:
+            raise ConfigError(
+                f"{source.alias} and {target.alias} are the same cluster, {source_id}",
+                remedy="give each alias the bootstrap servers of its own cluster",
+            )
+        self.identity = FlowIdentity(source_id, target_id, source.alias, target.alias)
+        return f"{source.alias} ({source_id}) and {target.alias} ({target_id}) answer"
+
+    def find_owner(self) -> str:
+        """Who runs the flow, in words.
+
+        Raises:
+            GateError: Nobody does, as far as anything shows.
+        """
+        if self._members():
+            return self._by_mmtool()
+        self.by_mm2 = self.mirror_maker()
+        if self.by_mm2:
+            return f"MirrorMaker 2 runs {self.name}: {self.by_mm2}"
+        raise GateError(
+            f"no replicate runs {self.name}, and MirrorMaker 2 does not either", remedy=self._start_it()
+        )
+
+    def _by_mmtool(self) -> str:
+        """While members come and go the group names no holder for some seconds."""
+        holder = self.deadline.wait(self._holder, self._no_holder)
+        return f"mmtool runs {self.name}: {client_words(holder)}"
+
+    def _holder(self) -> FlowMember | None:
+        members = self._members()
+        if not members:
+            raise self._no_holder()
+        return next((member for member in members if member.holds), None)
+
+    def _no_holder(self) -> GateError:
+        return GateError(f"a replicate waits for {self.name} and does not own it", remedy=self._start_it())
+
+    def _start_it(self) -> str:
+        return f"start it: {self.start_command}"
+
+    def _members(self) -> tuple[FlowMember, ...]:
+        return self.watch.members(self.known_identity)
+
+    @property
+    def known_identity(self) -> FlowIdentity:
+        """Once `probe` has passed."""
+        assert self.identity is not None
+        return self.identity
+
+    # --- mirroring ----------------------------------------------------------------------------------------
+
+    def control(self) -> ControlView:
+        """What the owner and its pumps say now."""
+        return self.watch.control(self.known_identity)
+
+    def refuse_held(self, control: ControlView, place: TopicPartition, topic_id: TopicId) -> None:
+        """Waiting does not help what is held, halted or refused.
+
+        Raises:
+            RefusedError: The partition is.
+        """
+        hold = control.holds.of(topic_id, place.topic)
+        if hold is not None:
+            raise RefusedError(f"{hold.what} is not mirrored: {hold.reason}", remedy=hold.remedy)
+        position = control.positions.get((topic_id, place.partition))
+        if position is not None and position.state == State.HALTED:
+            raise RefusedError(
+                f"{place} is halted: {position.reason}", remedy=f"see `mmtool status`: {place}"
+            )
+        why = control.refused_beside(()).get(place.topic)
+        if why is not None:
+            raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy="see `mmtool status`")
+
+    def watch_for(self, place: TopicPartition, topic_id: TopicId) -> None:
+        """As `refuse_held` by what is said now; of a flow that MirrorMaker 2 runs nothing is said."""
+        if not self.by_mm2:
+            self.refuse_held(self.control(), place, topic_id)
+
+    # --- offsets ------------------------------------------------------------------------------------------
+
+    def look(self, topic: str) -> FlowNow:
+        """The flow as far as one of its topics goes, with what the target has now."""
+        return look(self.clusters, (topic,))
+
+    def verdict(self, flow: FlowNow, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, Verdict]:
+        """What `translate-offsets --refine` says of a commit, asked now."""
+        group = GroupFacts(CANARY_GROUP, {place: commit})
+        facts = partition_facts(flow, Direction.FORWARD, self.warnings, topics={place.topic})
+        _, (plan,) = refined_plans(flow, [group], facts, _RULES, self.warnings)
+        return plan, next(verdict for verdict in plan.verdicts if verdict.source == place)
+
+    def translate(self, place: TopicPartition, commit: Callable[[], Commit]) -> Landed:
+        """Where a commit leads, once that can be told exactly.
+
+        Args:
+            place: The partition on the source.
+            commit: Reads the commit; asked each time before both logs are.
+
+        Raises:
+            GateError: It cannot be told exactly in time.
+            RefusedError: It leads nowhere, and waiting does not help.
+        """
+        said = ""
+
+        def attempt() -> Landed | None:
+            nonlocal said
+            plan, verdict = self.verdict(self.look(place.topic), place, commit())
+            said = plan.why(verdict) or ("" if verdict.answer is None else f"its answer is {verdict.answer}")
+            if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
+                raise RefusedError(f"the offset of {place} does not translate: {said}", code=verdict.refusal)
+            if verdict.refusal is None and isinstance(verdict.answer, Exact) and verdict.target is not None:
+                return Landed(verdict.target, DownstreamOffset(verdict.answer.offset))
+            return None
+
+        return self.deadline.wait(
+            attempt,
+            lambda: GateError(
+                f"the offset of {place} did not translate exactly within {self.deadline.seconds:g} s: {said}",
+                remedy=f"see `mmtool translate-offsets` and `mmtool status --topic {place.topic}`",
+            ),
+        )
+
+    def is_mirrored(self, place: TopicPartition, offset: int) -> bool:
+        """Whether the record at an offset of the source has passed, as far as offsets tell."""
+        _, verdict = self.verdict(self.look(place.topic), place, Commit(offset + 1))
+        return verdict.refusal not in _COMES_YET

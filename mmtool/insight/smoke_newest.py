@@ -1,0 +1,191 @@
+"""A smoke test that writes nothing: the newest record of the mirrored topics, followed to the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import CheckFailedError, GateError
+from mmtool.insight.translation import look
+from mmtool.kafka.ports import FirstMissing, LogPart
+from mmtool.plan.group_facts import Commit
+from mmtool.plan.smoke import Step
+from mmtool.plan.words import moment
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.insight.smoke_flow import Landed, SmokeFlow
+    from mmtool.insight.translation import FlowNow
+    from mmtool.kafka.ports import Bounds, ClusterPort
+    from mmtool.translation.lockstep import Seen
+    from mmtool.translation.types import TopicId
+
+_BEFORE_END = (1, 2)
+"""The last offset of a log may be the marker of a transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Picked:
+    """A record of the source."""
+
+    place: TopicPartition
+    topic_id: TopicId
+    seen: Seen
+
+
+@dataclass(slots=True)
+class Newest:
+    """The steps behind `owner`, in order, and what each leaves for the next."""
+
+    flow: SmokeFlow
+    picked: _Picked | None = None
+    landed: Landed | None = None
+
+    def actions(self) -> dict[Step, Callable[[], str]]:
+        """What each step does; it returns what was found."""
+        return {
+            Step.NEWEST: self.newest,
+            Step.MIRRORED: self.mirrored,
+            Step.TRANSLATED: self.translated,
+            Step.READ: self.read,
+        }
+
+    def newest(self) -> str:
+        """The newest record of all topics that the flow mirrors now.
+
+        Raises:
+            GateError: No such topic has a record.
+            UsageError: The flow matches no topic.
+        """
+        now = look(self.flow.clusters)
+        topics = self._mirrored_now(now)
+        places = [place for place in now.partitions if place.topic in topics]
+        committed = self.flow.clusters.settings.reads_committed
+        source = self.flow.clusters.source
+        bounds = source.bounds_each(places, committed=committed)
+        for first in self._by_time(now, bounds):
+            part = LogPart(
+                _place(first), first.topic_id, range(first.offset, bounds[_place(first)].log_end), 1
+            )
+            seen = next(iter(source.records([part], committed=committed)[part]), None)
+            if seen is not None:
+                self.picked = _Picked(part.place, part.topic_id, seen)
+                return f"offset {seen.offset} of {part.place} of {source.alias}{_written_at(seen)}"
+        raise GateError(
+            f"no topic that {self.flow.name} mirrors has a record that can be read on {source.alias}",
+            remedy="produce a record to one of them",
+        )
+
+    def _mirrored_now(self, now: FlowNow) -> set[str]:
+        """Without what an operator has paused, or has failed over."""
+        if self.flow.by_mm2:
+            return set(now.topics)
+        holds = self.flow.control().holds
+        return {name for name, topic in now.topics.items() if holds.of(topic.topic_id, name) is None}
+
+    def _by_time(self, now: FlowNow, bounds: Mapping[TopicPartition, Bounds]) -> list[FirstMissing]:
+        """Each log's last record, the newest first; MM2's heartbeats, which are newer than any other, at the end."""
+        times: dict[FirstMissing, int] = {}
+        open_ones = {place for place, log in bounds.items() if log.log_end > log.log_start}
+        for before in _BEFORE_END:
+            wanted = _last_offsets(now, {place: bounds[place] for place in open_ones}, before)
+            found = self.flow.watch.first_missing_times(wanted)
+            times |= found
+            open_ones -= {_place(one) for one in found}
+        is_beat = self.flow.clusters.settings.policy.is_heartbeats_topic
+        return sorted(times, key=lambda one: (is_beat(one.topic), -times[one]))
+
+    def mirrored(self) -> str:
+        """It has passed.
+
+        Raises:
+            GateError: Not in time.
+            RefusedError: Its partition is held, halted or refused.
+        """
+        picked = self._known()
+        self.flow.deadline.wait(self._has_passed, self._missing)
+        return f"the mirror has passed offset {picked.seen.offset} of {picked.place}"
+
+    def _has_passed(self) -> bool | None:
+        picked = self._known()
+        if self.flow.is_mirrored(picked.place, picked.seen.offset):
+            return True
+        self.flow.watch_for(picked.place, picked.topic_id)
+        return None
+
+    def _missing(self) -> GateError:
+        picked = self._known()
+        return GateError(
+            f"offset {picked.seen.offset} of {picked.place} was not mirrored within {self.flow.deadline.seconds:g} s",
+            remedy=f"see `mmtool status --topic {picked.place.topic}`, and the log of {self.flow.runner}",
+        )
+
+    def translated(self) -> str:
+        """Its offset leads to one offset of the target, exactly; raises as `SmokeFlow.translate`."""
+        picked = self._known()
+        self.landed = self.flow.translate(picked.place, lambda: Commit(picked.seen.offset))
+        source, target = self.flow.clusters.source.alias, self.flow.clusters.target.alias
+        return f"offset {picked.seen.offset} on {source} is {self.landed.offset} on {target}, exact"
+
+    def read(self) -> str:
+        """A reader of the target that starts there gets the same record first.
+
+        Raises:
+            CheckFailedError: It gets another one.
+        """
+        picked, landed = self._known(), self.landed
+        assert landed is not None
+        target = self.flow.clusters.target
+        found = _first(target, landed, target.topics()[landed.place.topic].topic_id)
+        problem = _difference(picked.seen, found)
+        if problem:
+            raise CheckFailedError(
+                f"offset {landed.offset} of {landed.place} of {target.alias} {problem} offset {picked.seen.offset} of"
+                f" {picked.place} of {self.flow.clusters.source.alias}",
+                remedy="see who else writes there, and `mmtool flow rebuild`",
+            )
+        return (
+            f"{landed.place} of {target.alias} has the same record there: key, value, headers and timestamp"
+        )
+
+    def _known(self) -> _Picked:
+        assert self.picked is not None
+        return self.picked
+
+
+def _place(one: FirstMissing) -> TopicPartition:
+    return TopicPartition(one.topic, one.partition)
+
+
+def _last_offsets(now: FlowNow, bounds: Mapping[TopicPartition, Bounds], before: int) -> list[FirstMissing]:
+    return [
+        FirstMissing(place.topic, now.topics[place.topic].topic_id, place.partition, log.log_end - before)
+        for place, log in bounds.items()
+        if log.log_end - before >= log.log_start
+    ]
+
+
+def _first(target: ClusterPort, landed: Landed, topic_id: TopicId) -> Iterable[Seen]:
+    """The first record from there on."""
+    end = target.bounds([landed.place])[landed.place].log_end
+    part = LogPart(landed.place, topic_id, range(landed.offset, max(end, landed.offset)), 1)
+    return target.records([part], committed=True)[part]
+
+
+def _difference(sent: Seen, found: Iterable[Seen]) -> str:
+    """What is wrong with the record, before the words ``offset N of T``; empty when nothing is."""
+    other = next(iter(found), None)
+    if other is None:
+        return "has no record, which should be a copy of"
+    if other.digest != sent.digest:
+        return "has another key, value or headers than"
+    if UNKNOWN not in {sent.timestamp_ms, other.timestamp_ms} and sent.timestamp_ms != other.timestamp_ms:
+        return "has another timestamp than"
+    return ""
+
+
+def _written_at(seen: Seen) -> str:
+    return "" if seen.timestamp_ms is UNKNOWN else f", written at {moment(seen.timestamp_ms)}"

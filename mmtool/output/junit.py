@@ -1,0 +1,97 @@
+"""A JUnit report, as CI systems read it: a suite with a case for each step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree import ElementTree as ET
+
+from mmtool.errors import CheckFailedError, UsageError
+from mmtool.output.redaction import redacted
+from mmtool.output.values import iso, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+
+class Case(NamedTuple):
+    """One test case.
+
+    Attributes:
+        message: What was found, or what is wrong.
+        passed: Whether it did.
+        skipped: It was not tried, because another one failed.
+    """
+
+    name: str
+    seconds: float
+    message: str
+    passed: bool
+    skipped: bool = False
+
+
+def junit_xml(suite: str, cases: Sequence[Case], now: datetime, secrets: Collection[str] = ()) -> bytes:
+    """The document.
+
+    Args:
+        suite: Its name, which is the class of each case as well.
+        cases: In order.
+        now: When it was written.
+        secrets: Values that no message may show.
+    """
+    failures = sum(not case.passed and not case.skipped for case in cases)
+    counts = {
+        "tests": str(len(cases)),
+        "failures": str(failures),
+        "errors": "0",
+        "skipped": str(sum(case.skipped for case in cases)),
+        "time": f"{sum(case.seconds for case in cases):.3f}",
+    }
+    root = ET.Element("testsuites", counts)
+    of_suite = ET.SubElement(root, "testsuite", {"name": suite, **counts, "timestamp": iso(now)})
+    for case in cases:
+        _add(of_suite, suite, case, printable(redacted(case.message, secrets)))
+    ET.indent(root)
+    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return document + b"\n"
+
+
+def _add(parent: ET.Element, suite: str, case: Case, message: str) -> None:
+    about = {"classname": suite, "name": case.name, "time": f"{case.seconds:.3f}"}
+    element = ET.SubElement(parent, "testcase", about)
+    if case.skipped:
+        ET.SubElement(element, "skipped", {"message": message})
+    elif case.passed:
+        ET.SubElement(element, "system-out").text = message
+    else:
+        ET.SubElement(element, "failure", {"message": message, "type": "failed"}).text = message
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Before anything is done that a report is to be written of: an empty file is there.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_bytes(b"")
+    except OSError as error:
+        raise UsageError(
+            f"--junit {path}: {error.strerror or error}", remedy="name a file in a folder that can be written"
+        ) from error
+
+
+def write_report(path: Path, document: bytes) -> None:
+    """The report, whole.
+
+    Raises:
+        CheckFailedError: It cannot be written any more; what it is about is over.
+    """
+    try:
+        path.write_bytes(document)
+    except OSError as error:
+        raise CheckFailedError(
+            f"the JUnit report cannot be written to {path}: {error.strerror or error}; the test itself is over",
+            remedy="make room there, and run the command again",
+        ) from error

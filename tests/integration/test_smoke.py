@@ -1,0 +1,181 @@
+"""``mmtool smoke`` on real brokers: flows that mmtool runs, that MirrorMaker 2 runs, and that nobody runs."""
+
+from __future__ import annotations
+
+import time
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.topics import configs_of, create_topic, end_offsets, topics_of
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.processes import MmtoolProcess, run_mmtool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+CANARY = "mmtool-canary"
+CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
+NEWEST_STEPS = ["clusters", "owner", "newest", "mirrored", "translated", "read"]
+NAMES = ("source", "target", "third")
+_COMMON = {"refresh.topics.interval.seconds": "1", "heartbeats.replication.enabled": "false"}
+_PATIENCE_SECONDS = 90.0
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory):
+    """Clusters of their own: once a canary is there, every flow from its cluster mirrors it."""
+    fleet = Fleet.of(tmp_path_factory.mktemp("smoke"), *NAMES)
+    with fleet:
+        for name in NAMES:
+            create_topic(fleet[name].bootstrap, f"orders-{name}", 1, 1)
+            produce(fleet[name].bootstrap, Load(f"orders-{name}", 100, 1, 100))
+        yield fleet
+    fleet.remove_data()
+
+
+@pytest.fixture
+def made(clusters, tmp_path):
+    """``made(flow, ...)`` is a properties file; orders are mirrored, and the canary is in no filter."""
+
+    def write(*flows, **extra):
+        path = tmp_path / "mm2.properties"
+        path.write_text(clusters.properties(flows, **{"topics": "orders-.*", **_COMMON, **extra}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def smoke(tmp_path):
+    def run(properties, *options, source="source", target="target"):
+        words = ("smoke", "-c", str(properties), "-s", source, "-t", target, "-o", "json", *options)
+        return run_mmtool(tmp_path / f"smoke-{time.monotonic_ns()}", *words)
+
+    return run
+
+
+def replicating(tmp_path, properties):
+    return MmtoolProcess(tmp_path / "replicate", "replicate", "-c", str(properties), "--every", "1")
+
+
+def results(answer):
+    return {row["step"]: row["result"] for row in answer.rows}
+
+
+def suite_of(report):
+    return ET.fromstring(report.read_text()).find("testsuite")  # noqa: S314  our own
+
+
+def failed(answer):
+    """The step that failed, and its message."""
+    row = next(row for row in answer.rows if row["result"] == "failed")
+    return row["step"], row["message"]
+
+
+def ends(clusters, *names):
+    """How long each cluster's canary topics are, by name."""
+    return {
+        (name, topic): sum(end_offsets(clusters[name].bootstrap, topic).values())
+        for name in names
+        for topic in topics_of(clusters[name].bootstrap)
+        if topic.endswith(CANARY)
+    }
+
+
+@pytest.mark.promise
+def test_a_canary_goes_through_a_running_flow_and_leaves_nothing_that_grows(
+    clusters, made, smoke, tmp_path, measured
+):
+    properties, report = made(("source", "target")), tmp_path / "smoke.xml"
+    nobody = smoke(properties, "--junit", str(report))
+    step, message = failed(nobody)
+    assert (nobody.code, step) == (4, "owner"), nobody.stderr
+    assert message.startswith("no replicate runs source->target")
+    assert f"start it: mmtool replicate -c {properties}" in message
+    assert nobody.seconds < 15
+    suite = suite_of(report)
+    assert (suite.get("failures"), suite.get("skipped"), len(suite)) == ("1", "6", 8)
+
+    with replicating(tmp_path, properties) as process:
+        process.wait_line("caught_up", _PATIENCE_SECONDS)
+        first = smoke(properties, "--junit", str(report))
+        assert (first.code, list(results(first))) == (0, CANARY_STEPS), first.stdout + first.stderr
+        second = smoke(properties)
+        assert (second.code, set(results(second).values())) == (0, {"passed"}), second.stdout
+        measured(f"smoke: {first.seconds:.1f} s with a new canary topic, {second.seconds:.1f} s after")
+    suite = suite_of(report)
+    assert [case.get("name") for case in suite] == CANARY_STEPS
+    assert ends(clusters, "source", "target") == {("source", CANARY): 4, ("target", f"source.{CANARY}"): 4}
+    assert not any(
+        "canary" in group for name in NAMES for group in groups_of(clusters[name].bootstrap).list_groups()
+    )
+    configs = configs_of(clusters["target"].bootstrap, [f"source.{CANARY}"])[f"source.{CANARY}"]
+    assert (configs["retention.ms"], configs["cleanup.policy"]) == (str(24 * 3600 * 1000), "delete")
+
+
+def test_a_paused_canary_fails_at_once_and_says_who_paused_it(clusters, made, smoke, tmp_path):
+    properties = made(("source", "target"))
+    with replicating(tmp_path, properties) as process:
+        process.wait_line("caught_up", _PATIENCE_SECONDS)
+        assert smoke(properties).code == 0
+        flow = ("-c", str(properties), "--topic", CANARY)
+        assert run_mmtool(tmp_path / "pause", "flow", "pause", *flow, "--reason", "disk full").code == 0
+        held = smoke(properties)
+        assert run_mmtool(tmp_path / "resume", "flow", "resume", *flow).code == 0
+        assert smoke(properties).code == 0
+    step, message = failed(held)
+    assert (held.code, step) == (4, "topic")
+    assert "disk full" in message
+    assert "flow resume" in message
+    assert held.seconds < 15
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [(("--read-only",), {}), ((), {"emit.heartbeats.enabled": "false"})],
+    ids=["option", "no heartbeats"],
+)
+def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_written(
+    clusters, made, smoke, tmp_path, options, lines
+):
+    properties = made(("third", "target"), **lines, **{"offset-syncs.topic.location": "target"})
+    third = clusters["third"].bootstrap
+
+    def stored():
+        names = [name for name in topics_of(third) if name != "heartbeats"]
+        return {name: end_offsets(third, name) for name in names}, set(groups_of(third).list_groups())
+
+    before = stored()
+    with replicating(tmp_path, properties) as process:
+        process.wait_line("caught_up", _PATIENCE_SECONDS)
+        answer = smoke(properties, *options, source="third")
+    assert (answer.code, list(results(answer))) == (0, NEWEST_STEPS), answer.stdout
+    (picked,) = [row["message"] for row in answer.rows if row["step"] == "newest"]
+    assert picked.startswith("offset 99 of orders-third-0 of third")
+    assert stored() == before
+
+
+@pytest.mark.promise
+def test_a_flow_that_mirror_maker_2_runs_passes_too(clusters, made, smoke, tmp_path):
+    """With the canary where its filter lets it pass, and with the newest record of another topic where not."""
+    properties = made(
+        ("source", "third"),
+        ("third", "source"),
+        topics="orders-(source|third)",
+        **{"source->third.topics": f"orders-source,{CANARY}", "tasks.max": "2"},
+    )
+    third = clusters["third"].bootstrap
+    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
+        there = "third.orders-third"
+        mm2.wait_until(lambda: there in topics_of(clusters["source"].bootstrap), there)
+        mm2.wait_until(lambda: "source.orders-source" in topics_of(third), "source.orders-source")
+        canary = smoke(properties, target="third")
+        newest = smoke(properties, source="third", target="source")
+        mm2.stop()
+    assert (canary.code, list(results(canary))) == (0, CANARY_STEPS), canary.stdout + canary.stderr
+    assert (newest.code, list(results(newest))) == (0, NEWEST_STEPS), newest.stdout + newest.stderr
+    assert all("MirrorMaker 2 runs" in answer.rows[1]["message"] for answer in (canary, newest))
+    assert "MirrorMaker 2 does not mirror mmtool-canary" in newest.stderr
