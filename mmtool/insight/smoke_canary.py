@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.insight.smoke_flow import status_of
 from mmtool.kafka.ports import CanaryRecord
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import CANARY_TOPIC
 from mmtool.plan.smoke import CANARY_GROUP, Step
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Canary:
         within = f"within {self.flow.deadline.seconds:g} s"
         return GateError(
             f"{self.flow.runner} did not begin to mirror {CANARY_TOPIC} {within}: {self._looks()}",
-            remedy=f"see `mmtool status --topic {CANARY_TOPIC}`, and give --timeout more",
+            remedy=f"{status_of(CANARY_TOPIC)}, and give --timeout more",
         )
 
     # --- records ------------------------------------------------------------------------------------------
@@ -179,7 +180,7 @@ class Canary:
         there = len(self._ours(self._start))
         return GateError(
             f"{there} of {_RECORDS} records came to {self._remote} within {self.flow.deadline.seconds:g} s",
-            remedy=f"see `mmtool status --topic {CANARY_TOPIC}`, and the log of {self.flow.runner}",
+            remedy=f"{status_of(CANARY_TOPIC)}, and the log of {self.flow.runner}",
         )
 
     # --- the group ----------------------------------------------------------------------------------------
@@ -228,7 +229,7 @@ class Canary:
             raise CheckFailedError(
                 f"a consumer that starts at offset {self.landed.offset} of {self._remote} does not go on where the"
                 f" group was: {problem}",
-                remedy=f"see `mmtool translate-offsets --refine` and `mmtool status --topic {CANARY_TOPIC}`",
+                remedy=f"{status_of(CANARY_TOPIC)} and `mmtool translate-offsets --refine`",
             )
         return f"a consumer that starts at offset {self.landed.offset} of {self._remote} reads the next record first"
 
@@ -261,7 +262,7 @@ def difference(sent: list[CanaryRecord], found: list[CanaryRecord]) -> str:
     for one, other in zip(sent, found, strict=True):
         for part in ("key", "value", "headers", "timestamp_ms"):
             if getattr(one, part) != getattr(other, part):
-                return f"record {_number(one)} has another {part.removesuffix('_ms')} than on the source"
+                return f"record {_number(one)} differs from the source in its {part.removesuffix('_ms')}"
     return ""
 
 
@@ -273,4 +274,4 @@ def _number(record: CanaryRecord) -> str:
 
 
 def _listed(numbers: list[str]) -> str:
-    return ", ".join(numbers) or "none"
+    return few(numbers) or "none"

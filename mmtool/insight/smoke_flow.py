@@ -146,9 +146,7 @@ class SmokeFlow:
         self.by_mm2 = self.mirror_maker()
         if self.by_mm2:
             return f"MirrorMaker 2 runs {self.name}: {self.by_mm2}"
-        raise GateError(
-            f"no replicate runs {self.name}, and MirrorMaker 2 does not either", remedy=self._start_it()
-        )
+        raise self._nobody()
 
     def _by_mmtool(self) -> str:
         """While members come and go the group names no holder for some seconds."""
@@ -158,14 +156,20 @@ class SmokeFlow:
     def _holder(self) -> FlowMember | None:
         members = self._members()
         if not members:
-            raise self._no_holder()
+            raise self._nobody()
         return next((member for member in members if member.holds), None)
 
     def _no_holder(self) -> GateError:
-        return GateError(f"a replicate waits for {self.name} and does not own it", remedy=self._start_it())
+        return GateError(
+            f"a replicate waits for {self.name} and does not own it yet",
+            remedy="see the log of that replicate",
+        )
 
-    def _start_it(self) -> str:
-        return f"start it: {self.start_command}"
+    def _nobody(self) -> GateError:
+        return GateError(
+            f"no replicate runs {self.name}, and MirrorMaker 2 does not either",
+            remedy=f"start it: {self.start_command}",
+        )
 
     def _members(self) -> tuple[FlowMember, ...]:
         return self.watch.members(self.known_identity)
@@ -193,12 +197,10 @@ class SmokeFlow:
             raise RefusedError(f"{hold.what} is not mirrored: {hold.reason}", remedy=hold.remedy)
         position = control.positions.get((topic_id, place.partition))
         if position is not None and position.state == State.HALTED:
-            raise RefusedError(
-                f"{place} is halted: {position.reason}", remedy=f"see `mmtool status`: {place}"
-            )
-        why = control.refused_beside(()).get(place.topic)
+            raise RefusedError(f"{place} is halted: {position.reason}", remedy=status_of(place.topic))
+        why = control.refused_beside({place.topic}).get(place.topic)
         if why is not None:
-            raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy="see `mmtool status`")
+            raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy=status_of(place.topic))
 
     def watch_for(self, place: TopicPartition, topic_id: TopicId) -> None:
         """As `refuse_held` by what is said now; of a flow that MirrorMaker 2 runs nothing is said."""
@@ -245,7 +247,7 @@ class SmokeFlow:
             attempt,
             lambda: GateError(
                 f"the offset of {place} did not translate exactly within {self.deadline.seconds:g} s: {said}",
-                remedy=f"see `mmtool translate-offsets` and `mmtool status --topic {place.topic}`",
+                remedy=f"{status_of(place.topic)} and `mmtool translate-offsets`",
             ),
         )
 
@@ -253,3 +255,8 @@ class SmokeFlow:
         """Whether the record at an offset of the source has passed, as far as offsets tell."""
         _, verdict = self.verdict(self.look(place.topic), place, Commit(offset + 1))
         return verdict.refusal not in _COMES_YET
+
+
+def status_of(topic: str) -> str:
+    """Where to look on, as a remedy."""
+    return f"see `mmtool status --topic {topic}`"

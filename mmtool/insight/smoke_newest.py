@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
+from mmtool.insight.smoke_flow import status_of
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing, LogPart
 from mmtool.plan.group_facts import Commit
@@ -120,7 +121,7 @@ class Newest:
         picked = self._known()
         return GateError(
             f"offset {picked.seen.offset} of {picked.place} was not mirrored within {self.flow.deadline.seconds:g} s",
-            remedy=f"see `mmtool status --topic {picked.place.topic}`, and the log of {self.flow.runner}",
+            remedy=f"{status_of(picked.place.topic)}, and the log of {self.flow.runner}",
         )
 
     def translated(self) -> str:

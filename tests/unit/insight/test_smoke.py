@@ -1,0 +1,312 @@
+"""A smoke test on clusters in memory: each step, what fails it, and what it says then."""
+
+import pytest
+
+from mmtool.errors import RefusedError, UnreachableError
+from mmtool.insight.smoke import smoke
+from mmtool.insight.smoke_canary import difference
+from mmtool.kafka.ports import Bounds, CanaryRecord
+from mmtool.plan.documents import PauseRecord, State
+from mmtool.plan.group_facts import Commit, GroupSelection, select_groups
+from mmtool.plan.smoke import CANARY_GROUP
+from mmtool.plan.status import FlowMember
+from mmtool.testing.smoke import SmokeScene
+from mmtool.translation.types import TopicPartition
+
+CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
+NEWEST_STEPS = ["clusters", "owner", "newest", "mirrored", "translated", "read"]
+CANARY = TopicPartition("mmtool-canary", 0)
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """mmtool runs east->west; the canary topic is there, and mirrored."""
+    made = SmokeScene(tmp_path)
+    made.carries_canary()
+    return made
+
+
+def with_orders(scene, contents="abc"):
+    scene.has("orders", len(contents))
+    scene.mirrored("orders", 0, [(0, 0, len(contents))], len(contents))
+    scene.holds(scene.source, "orders", enumerate(contents))
+    scene.holds(scene.target, "east.orders", enumerate(contents))
+    scene.watch.times["orders", 0, len(contents) - 1] = 2_000
+    scene.stands("orders")
+    return scene
+
+
+def run(scene, *, seconds=60.0, read_only=False):
+    return smoke(scene.smoke_flow(seconds), read_only=read_only)
+
+
+def steps(smoked):
+    return [result.step.value for result in smoked.results]
+
+
+def failed(smoked):
+    """The step that failed, and its message."""
+    result = next(result for result in smoked.results if not result.passed)
+    return result.step.value, result.message
+
+
+def test_a_running_flow_passes_each_step_in_order(scene):
+    smoked = run(scene)
+    assert (steps(smoked), smoked.error) == (CANARY_STEPS, None)
+    rows = {result.step: result.row() for result in smoked.results}
+    assert rows["owner"]["message"] == "mmtool runs east->west: host-1, pid 4711"
+    assert rows["translated"]["message"] == "offset 1 on east is 1 on west, exact"
+    assert list(rows["read"]) == ["step", "result", "seconds", "message"]
+
+
+def test_a_canary_topic_that_is_not_there_is_made_once(tmp_path):
+    scene = SmokeScene(tmp_path)
+    scene.watch.heard = lambda: scene.carries_canary() if scene.canary.created else None
+    assert (run(scene).error, run(scene).error, scene.canary.created) == (None, None, 1)
+
+
+def test_the_canary_group_is_gone_afterwards_and_no_selector_matches_it(scene):
+    seen = []
+    alter = scene.source.groups.alter
+    scene.source.groups.alter = lambda group, offsets: seen.append(group) or alter(group, offsets)
+    assert run(scene).error is None
+    assert (seen, scene.source.groups.committed) == ([CANARY_GROUP], {})
+    assert select_groups(GroupSelection(everything=True), [*seen, "app"], lambda _: True).known == ("app",)
+
+
+def test_a_group_that_another_test_moved_is_put_back(scene):
+    groups = scene.source.groups
+    commits, looks = groups.commits, iter(range(100))
+
+    def moved(names, **stable):
+        if next(looks) == 2:  # after our commit was made and read back
+            groups.committed[CANARY_GROUP] = {CANARY: Commit(99)}
+        return commits(names, **stable)
+
+    groups.commits = moved
+    assert run(scene).error is None
+
+
+# --- nobody, or not now ---------------------------------------------------------------------------------------
+
+
+def test_a_flow_that_nobody_runs_fails_at_once_with_the_command_that_starts_it(scene):
+    scene.watch.present = ()
+    smoked = run(scene)
+    step, message = failed(smoked)
+    assert (step, scene.waited, scene.canary.here) == ("owner", 0, [])
+    assert message == (
+        "no replicate runs east->west, and MirrorMaker 2 does not either: start it: mmtool replicate -c mm2.properties"
+    )
+    assert smoked.error.exit_code == 4
+    assert steps(smoked) == CANARY_STEPS
+    assert [result.message for result in smoked.results[2:]] == ["not tried: owner failed"] * 6
+
+
+def test_a_replicate_that_waits_for_a_flow_does_not_run_it(scene):
+    scene.watch.present = (FlowMember("mmtool/0.1-owner-host-2-pid-1", "/10.0.0.2", holds=False),)
+    step, message = failed(run(scene))
+    assert (step, scene.waited >= 60) == ("owner", True)
+    assert message.startswith("a replicate waits for east->west and does not own it yet: see the log")
+
+
+def test_a_cluster_that_is_away_is_a_step_that_failed(scene):
+    scene.target.go_away(UnreachableError("west does not answer", remedy="start it"))
+    smoked = run(scene)
+    assert failed(smoked) == ("clusters", "west does not answer: start it")
+    assert smoked.error.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        ("refresh.topics.interval.seconds = 600\n", "looks for topics every 600 s"),
+        ("refresh.topics.enabled = false\n", "looks for topics at its start only"),
+    ],
+    ids=["seldom", "never"],
+)
+def test_a_new_canary_that_would_be_mirrored_too_late_gives_way_to_the_newest_record(tmp_path, extra, why):
+    scene = with_orders(SmokeScene(tmp_path, extra))
+    smoked = run(scene)
+    assert (smoked.error, steps(smoked)) == (None, [*CANARY_STEPS[:3], *NEWEST_STEPS[2:]])
+    assert why in smoked.results[2].message
+    assert why in smoked.warnings[0]
+    assert (scene.canary.created, scene.canary.here, scene.waited) == (1, [], 0)
+
+
+def test_an_owner_whose_pumps_have_told_of_nothing_yet_is_waited_for_however_seldom_it_looks(tmp_path):
+    scene = SmokeScene(tmp_path, "refresh.topics.interval.seconds = 600\n")
+    step, message = failed(run(scene))
+    assert (step, scene.waited >= 60) == ("topic", True)
+    assert "did not begin to mirror mmtool-canary within 60 s" in message
+
+
+def test_a_canary_that_is_halted_fails_at_once_with_the_reason(scene):
+    scene.carries_canary(State.HALTED, "the target topic was deleted")
+    assert failed(run(scene)) == (
+        "topic",
+        "mmtool-canary-0 is halted: the target topic was deleted: see `mmtool status --topic mmtool-canary`",
+    )
+    assert scene.waited == 0
+
+
+def test_a_canary_that_is_paused_fails_at_once_with_who_paused_it(scene):
+    scene.watch.marked(
+        PauseRecord("id-mmtool-canary", "mmtool-canary", True, "ann@host-1", 1_000, "disk full")
+    )
+    step, message = failed(run(scene))
+    assert (step, scene.waited) == ("topic", 0)
+    assert "disk full" in message
+
+
+# --- records --------------------------------------------------------------------------------------------------
+
+
+def test_records_that_do_not_come_in_time_are_counted(scene):
+    scene.canary.mirrors = lambda records: records[:1]
+    step, message = failed(run(scene, seconds=7))
+    assert (step, 7 <= scene.waited < 8) == ("mirrored", True)
+    assert message.startswith("1 of 2 records came to east.mmtool-canary-0 within 7 s: see `mmtool status")
+
+
+def test_a_halt_while_records_are_waited_for_fails_at_once(scene):
+    def mirrors(_):
+        scene.carries_canary(State.HALTED, "WRITE is denied")
+        return ()
+
+    scene.canary.mirrors = mirrors
+    assert failed(run(scene)) == (
+        "mirrored",
+        "mmtool-canary-0 is halted: WRITE is denied: see `mmtool status --topic mmtool-canary`",
+    )
+
+
+SENT = CanaryRecord(b"run", b'{"number": 1}', (("mmtool-canary", b"1"),), 1_000, 5)
+
+
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (SENT._replace(offset=9), ""),
+        (SENT._replace(value=b'{"number": 1 }'), "record 1 differs from the source in its value"),
+        (SENT._replace(headers=()), "record 1 differs from the source in its headers"),
+        (SENT._replace(timestamp_ms=1_001), "record 1 differs from the source in its timestamp"),
+        (SENT._replace(value=b"spoiled"), "records ? of this test in place of 1"),
+    ],
+    ids=["offset", "value", "headers", "timestamp", "unreadable"],
+)
+def test_a_record_is_the_same_down_to_its_timestamp_wherever_it_stands(other, what):
+    assert difference([SENT], [other]) == what
+
+
+def test_a_record_that_comes_twice_fails(scene):
+    scene.canary.mirrors = lambda records: [records[0], *records]
+    step, message = failed(run(scene))
+    assert step == "mirrored"
+    assert "records 1, 1, 2 of this test in place of 1, 2" in message
+
+
+def test_a_source_that_does_not_take_records_fails_with_its_reason(scene):
+    scene.canary.refuses = RefusedError("east denies WRITE on mmtool-canary", remedy="grant it")
+    assert failed(run(scene)) == ("produce", "east denies WRITE on mmtool-canary: grant it")
+
+
+def test_a_source_that_does_not_take_the_commit_fails_with_its_reason(scene):
+    scene.source.groups.denied.add(CANARY)
+    step, message = failed(run(scene))
+    assert step == "commit"
+    assert "refuses the commit of group mmtool.canary: Broker: Topic authorization failed" in message
+
+
+def test_an_offset_that_leads_elsewhere_is_found_by_reading_on_from_it(scene):
+    """The map says one thing, the log holds another."""
+    scene.canary.there = [SENT._replace(key=b"another run", offset=0)]
+    scene.canary.mirrors = lambda records: records
+    step, message = failed(run(scene))
+    assert step == "read"
+    assert "does not go on where the group was: records 1, 2 of this test in place of 2" in message
+
+
+# --- MirrorMaker 2 --------------------------------------------------------------------------------------------
+
+
+def by_mm2(directory, topics):
+    scene = SmokeScene(directory, f"east->west.topics = {topics}\n")
+    scene.watch.present, scene.sign = (), "its group has members"
+    return scene
+
+
+def test_where_mirror_maker_2_leaves_the_canary_out_the_newest_record_is_followed(tmp_path):
+    scene = with_orders(by_mm2(tmp_path, "orders"))
+    smoked = run(scene)
+    assert (smoked.error, steps(smoked)) == (None, NEWEST_STEPS)
+    assert smoked.results[1].message == "MirrorMaker 2 runs east->west: its group has members"
+    assert smoked.warnings[0].startswith("MirrorMaker 2 does not mirror mmtool-canary by its `topics`")
+    assert scene.canary.created == 0
+
+
+def test_where_mirror_maker_2_mirrors_the_canary_it_is_followed(tmp_path):
+    scene = by_mm2(tmp_path, ".*")
+    scene.has("mmtool-canary", 0)
+    assert steps(run(scene)) == CANARY_STEPS
+
+
+# --- read-only ------------------------------------------------------------------------------------------------
+
+
+def test_read_only_follows_the_newest_record_and_writes_nothing(scene):
+    with_orders(scene)
+    smoked = run(scene, read_only=True)
+    assert (smoked.error, steps(smoked)) == (None, NEWEST_STEPS)
+    assert smoked.results[2].message.startswith("offset 2 of orders-0 of east, written at")
+    assert (scene.canary.here, scene.source.groups.committed) == ([], {})
+
+
+def test_of_several_topics_the_one_with_the_newest_record_is_followed_and_heartbeats_last(scene):
+    with_orders(scene)
+    for topic, written_at, offset in (("orders-new", 3_000, 0), ("heartbeats", 9_000, 0)):
+        scene.has(topic, 1)
+        scene.mirrored(topic, 0, [(0, 0, 1)], 1)
+        scene.holds(scene.source, topic, [(0, "x")])
+        scene.holds(scene.target, f"east.{topic}", [(0, "x")])
+        scene.watch.times[topic, 0, offset] = written_at
+    assert (
+        run(scene, read_only=True)
+        .results[2]
+        .message.startswith("offset 0 of orders-new-0 of east, written at")
+    )
+
+
+def test_the_marker_at_the_end_of_a_log_is_no_record(scene):
+    with_orders(scene)
+    scene.source.logs[TopicPartition("orders", 0)] = Bounds(0, 4)
+    assert (
+        run(scene, read_only=True).results[2].message.startswith("offset 2 of orders-0 of east, written at")
+    )
+
+
+def test_a_paused_topic_is_not_followed(scene):
+    with_orders(scene)
+    scene.watch.marked(PauseRecord("id-orders", "orders", True, "ann@host-1", 1_000, ""))
+    assert failed(run(scene, read_only=True)) == (
+        "newest",
+        "no topic that east->west mirrors has a record that can be read on east: produce a record to one of them",
+    )
+
+
+def test_another_record_at_the_translated_offset_fails(scene):
+    with_orders(scene)
+    scene.holds(scene.target, "east.orders", enumerate("abX"))
+    step, message = failed(run(scene, read_only=True))
+    assert step == "read"
+    assert message.startswith(
+        "offset 2 of east.orders-0 of west has another key, value or headers than offset 2"
+    )
+
+
+def test_a_newest_record_that_is_not_mirrored_in_time_fails(scene):
+    with_orders(scene)
+    scene.mirrored("orders", 0, [(0, 0, 2)], 2)
+    step, message = failed(run(scene, read_only=True, seconds=7))
+    assert (step, 7 <= scene.waited < 8) == ("mirrored", True)
+    assert message.startswith("offset 2 of orders-0 was not mirrored within 7 s")
