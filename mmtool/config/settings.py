@@ -270,6 +270,10 @@ class FlowSettings(_Frozen):
         """
         return self._wants(name) and not self.policy.is_cycle(self.topic_aliases.target, name)
 
+    def names_topic(self, name: str) -> bool:
+        """Whether ``topics`` and ``topics.exclude`` mean a topic: heartbeats and the canary are mirrored anyhow."""
+        return name != CANARY_TOPIC and self.topics.accepts(name)
+
     def unmirrored(self, name: str) -> str:
         """Why a topic of the source is not mirrored, in words; empty when it is."""
         if self.mirrors_topic(name):

@@ -28,7 +28,7 @@ from mmtool.plan.group_facts import (
     select_groups,
     told_of_others,
 )
-from mmtool.plan.identity import FlowIdentity, is_runs_topic
+from mmtool.plan.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
 from mmtool.plan.offsets import (
     Direction,
     GroupPlan,
@@ -242,7 +242,8 @@ def _mirrored(
 ) -> dict[str, TopicFacts]:
     mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
     missing = sorted(set(wanted) - mirrored.keys())
-    known = past() if missing or not mirrored else ()
+    ours = mirrored.keys() - {CANARY_TOPIC}
+    known = past() if missing or not ours else ()
     missing = [name for name in missing if name not in known]
     cycles = [name for name in missing if flow.came_from_target(name)]
     if cycles:
@@ -255,7 +256,7 @@ def _mirrored(
             f"{flow.name} mirrors no topic {', '.join(missing)}",
             remedy=f"name topics of {flow.source.alias} that topics and topics.exclude let pass",
         )
-    if not mirrored and not known:
+    if not ours and not wanted and not set(known) - {CANARY_TOPIC}:
         raise _nothing_matches(flow, topics)
     return {name: topic for name, topic in mirrored.items() if not wanted or name in wanted}
 

@@ -276,7 +276,7 @@ def _sorts_of_topics(flows: Iterable[FlowSettings]) -> list[str | None]:
 
 def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
     if topic is not None:
-        return flow.topics.accepts(topic)
+        return flow.names_topic(topic)
     return flow.topics.literals() is None
 
 

@@ -141,9 +141,9 @@ class MirrorTopics:
     async def matched(self) -> list[str]:
         """The source's topics that the flow's filter means; changes nothing.
 
-        MM2's heartbeats, which are mirrored whatever the filter says, do not hide a misspelt filter.
+        MM2's heartbeats and the canary, which are mirrored whatever the filter says, do not hide a misspelt filter.
         """
-        return [name for name in await self.wanted() if self._flow.settings.topics.accepts(name)]
+        return [name for name in await self.wanted() if self._flow.settings.names_topic(name)]
 
     async def wanted(self) -> list[str]:
         """The source's topics that the flow mirrors, heartbeats among them; changes nothing."""
@@ -191,7 +191,7 @@ class MirrorTopics:
         view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
         alias = self._flow.settings.target.alias
         view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
-        view.matched = sum(map(self._flow.settings.topics.accepts, source))
+        view.matched = sum(map(self._flow.settings.names_topic, source))
         view.refused |= gone | {n: source_denied(n) for n, t in unlisted.items() if t.error_code in DENIED}
         view.gone = self._known_deleted or frozenset()
         view.deleted = {name: source_deleted(name, 0) for name in sorted(view.gone)}

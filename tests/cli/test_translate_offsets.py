@@ -12,7 +12,7 @@ from mmtool.insight.translation import FlowClusters
 from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.maps import position_of
-from mmtool.testing.scene import half_read
+from mmtool.testing.scene import Scene, half_read
 from mmtool.translation.types import TopicId, TopicPartition
 
 KEYS = [
@@ -64,6 +64,14 @@ def offsets(data):
     return [
         (row["group"], row["partition"], row["upstream_offset"], row["downstream_offset"]) for row in data
     ]
+
+
+def test_a_flow_whose_only_topic_is_the_canary_matches_none(mmtool, tmp_path, monkeypatch):
+    scene = Scene(tmp_path)
+    scene.has("mmtool-canary", 4)
+    monkeypatch.setattr("mmtool.commands.translate_offsets.connect", lambda *_, **__: scene.clusters)
+    ended = mmtool("translate-offsets", "-c", scene.config)
+    assert (ended.code, "east->west matches no topic of east" in ended.stderr) == (2, True)
 
 
 def test_rows_have_the_contracts_keys(rows):

@@ -51,8 +51,15 @@ def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
         "",
         _IDENTITY + "mmtool.origins = local\n",
         _IDENTITY + "a->b.topics = one\nb->c.topics = two, one\nc->a.topics = two\n",
+        _IDENTITY
+        + "a->b.topics = one, mmtool-canary\nb->c.topics = mmtool-canary\nc->a.topics = mmtool-canary\n",
     ],
-    ids=["prefixed names", "local origins", "topics that have no way around"],
+    ids=[
+        "prefixed names",
+        "local origins",
+        "topics that have no way around",
+        "the canary, which goes one hop",
+    ],
 )
 def test_a_ring_in_which_nothing_comes_around_is_fine(flows, more):
     refuse_repetition(flows(_RING + more))

@@ -13,7 +13,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.plan.identity import PRODUCERS_TOPIC
+from mmtool.plan.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topic_configs import ConfigEntry, Origin
 from mmtool.replication.context import FlowContext
 from mmtool.replication.mirror_topics import MirrorTopics
@@ -169,6 +169,13 @@ def test_that_the_source_has_shown_its_register_of_producers_is_remembered_when_
         asyncio.run(topics.matched())
         seen.append(flow.shows_register)
     assert seen == [False, True, True]
+
+
+def test_a_canary_that_is_mirrored_anyhow_does_not_hide_a_filter_that_means_nothing(settings):
+    wanted = settings.model_copy(update={"topics": NameFilter((".*",))})
+    flow = FlowContext(wanted, None, Answers([topic(CANARY_TOPIC, TopicId("canary"))]), Answers([]))
+    topics = MirrorTopics(flow, Admin(), Admin())
+    assert (asyncio.run(topics.wanted()), asyncio.run(topics.matched())) == ([CANARY_TOPIC], [])
 
 
 class Limits(Admin):
