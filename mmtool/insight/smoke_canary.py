@@ -31,7 +31,7 @@ _RECORDS = 2
 
 
 class NotSoonError(GateError):
-    """The canary topic is new, and whoever runs the flow looks for new topics too late for this test."""
+    """The canary topic is new, and the owner of the flow looks for new topics too late for this test."""
 
     code = "canary_later"
 
@@ -70,7 +70,7 @@ class Canary:
     # --- the topic ----------------------------------------------------------------------------------------
 
     def topic(self) -> str:
-        """The topic is there, and the flow mirrors it: what is written before that, a flow with another start skips.
+        """The topic is there and the flow mirrors it. With `mmtool.start = latest` records of before would be skipped.
 
         Raises:
             NotSoonError: Not within this test.

@@ -35,7 +35,7 @@ T = TypeVar("T")
 _POLL_SECONDS = 0.5
 _RULES = Rules(Direction.FORWARD)
 _COMES_YET = frozenset({Reason.BEYOND_MIRROR, Reason.NEVER_RAN, Reason.PARTITION_MISSING})
-"""What is said of an offset until its record is mirrored."""
+"""Refusals of an offset whose record is not mirrored yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class SmokeFlow:
         """Who runs the flow, in words.
 
         Raises:
-            GateError: Nobody does, as far as anything shows.
+            GateError: Neither mmtool nor MirrorMaker 2 does.
         """
         if self._members():
             return self._by_mmtool()
@@ -187,7 +187,7 @@ class SmokeFlow:
         return self.watch.control(self.known_identity)
 
     def refuse_held(self, control: ControlView, place: TopicPartition, topic_id: TopicId) -> None:
-        """Waiting does not help what is held, halted or refused.
+        """Refuse a partition that is held, halted or refused: waiting does not help.
 
         Raises:
             RefusedError: The partition is.
@@ -203,7 +203,7 @@ class SmokeFlow:
             raise RefusedError(f"{place.topic} is not mirrored: {why}", remedy=status_of(place.topic))
 
     def watch_for(self, place: TopicPartition, topic_id: TopicId) -> None:
-        """As `refuse_held` by what is said now; of a flow that MirrorMaker 2 runs nothing is said."""
+        """`refuse_held` by the control topic as it is now; MirrorMaker 2 writes none."""
         if not self.by_mm2:
             self.refuse_held(self.control(), place, topic_id)
 

@@ -261,7 +261,7 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
                 await context.close()
     except TimeoutError:
         raise UnreachableError(
-            f"nobody can tell whether MirrorMaker 2 runs {flow.name}: no answer within {seconds:g} s",
+            f"cannot tell whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
             remedy="check that both clusters answer",
         ) from None
     return "" if sign is None else sign.sentence

@@ -57,7 +57,7 @@ def test_a_source_without_a_register_is_one_that_nobody_mirrors_to_unless_it_has
 
 
 def test_of_the_canary_topic_only_what_was_written_without_a_producer_id_is_carried_on():
-    """`mmtool smoke` has none and every mirror has one: around no ring does a canary come home, register or none."""
+    """`mmtool smoke` has none and every mirror has one, so a canary never circulates; the register is not needed."""
     blind = Origins.of(ONE_WAY, None, Source())
     batches = {"mmtool-canary": (NO_PRODUCER_ID, 7), "orders": (NO_PRODUCER_ID, 7)}
     asyncio.run(blind.learn({7}))
