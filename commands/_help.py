@@ -13,9 +13,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mmtool.commands._options import COMMON, Debug, NoColor, Quiet, Verbose
-from mmtool.errors import RefusedError, StoppedError
-from mmtool.output import write
+from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
+from mmtool.errors import RefusedError, StoppedError, UsageError
+from mmtool.output import LogFormat, write
+from mmtool.output.console import switches
 
 
 class _Helpful:
@@ -59,6 +60,8 @@ class MmtoolGroup(_Helpful, TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the group's own options."""
         if not args and not ctx.resilient_parsing and not self.invoke_without_command:
+            if switches.logs:
+                raise UsageError("no command was given", remedy=f"see `{ctx.command_path} --help`")
             typer.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         return super().parse_args(ctx, args)
@@ -124,11 +127,15 @@ def _switches() -> list[Any]:
 
     @app.command()
     def _template(
-        verbose: Verbose = 0, quiet: Quiet = False, debug: Debug = False, no_color: NoColor = False
+        verbose: Verbose = 0,
+        quiet: Quiet = False,
+        debug: Debug = False,
+        no_color: NoColor = False,
+        log_format: LogFormatOption = LogFormat.TEXT,
     ) -> None:
         """Only its options are taken."""
 
-    switches = list(typer.main.get_command(app).params)
-    for switch in switches:
+    common = list(typer.main.get_command(app).params)
+    for switch in common:
         switch.expose_value = False
-    return switches
+    return common

@@ -4,7 +4,8 @@ A command names the alias and gives the default::
 
     def status(config: Config = None, output: Output = OutputFormat.TABLE) -> None: ...
 
-``-v``, ``-q``, ``--debug`` and ``--no-color`` are on every command without being named (``_help.py``).
+``-v``, ``-q``, ``--debug``, ``--no-color`` and ``--log-format`` are on every command without being named
+(``_help.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated
 
 import typer
 
-from mmtool.output import OutputFormat
+from mmtool.output import LogFormat, OutputFormat
 from mmtool.output.console import switches
 
 WHAT = "What"
@@ -33,6 +34,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
 
 _LONGEST = timedelta(days=7)
 """Clients count milliseconds in 31 bits, which are 24 days."""
+
+LOG_FORMAT_VARIABLE = "MMTOOL_LOG_FORMAT"
+"""What ``--log-format`` is where the command line does not say it."""
 
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 
@@ -70,6 +74,11 @@ def _set_quiet(quiet: bool) -> bool:
 def _set_debug(debug: bool) -> bool:
     switches.debug |= debug
     return debug
+
+
+def _set_log_format(log_format: LogFormat) -> LogFormat:
+    switches.log_format = log_format
+    return log_format
 
 
 def _set_no_color(no_color: bool) -> bool:
@@ -237,6 +246,17 @@ NoColor = Annotated[
         "--no-color",
         callback=_set_no_color,
         help="No colours; NO_COLOR=1 does the same.",
+        rich_help_panel=COMMON,
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        callback=_set_log_format,
+        envvar=LOG_FORMAT_VARIABLE,
+        show_envvar=True,
+        help="How stderr is written: for people, or one JSON object per line.",
         rich_help_panel=COMMON,
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ import typer
 
 from mmtool import __version__
 from mmtool.commands._help import MmtoolGroup, write_options
+from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
-from mmtool.output import OutputFormat, handle_failures, write
+from mmtool.output import LogFormat, OutputFormat, handle_failures, write
 
 MOVE = "Replicate and move"
 LOOK = "Look"
@@ -112,17 +114,19 @@ class Early:
         command: The words typed, as far as they are words of ours.
         output: What ``-o`` says, wherever it stands.
         debug: Whether ``--debug`` stands anywhere.
+        log_format: What ``--log-format`` says, wherever it stands, or else the environment.
     """
 
     command: str
     output: OutputFormat
     debug: bool
+    log_format: LogFormat = LogFormat.TEXT
 
     @classmethod
     def of(cls, arguments: Sequence[str]) -> Early:
         """Read it from the bare arguments; what is not understood counts as not said."""
         ours = list(arguments)[: arguments.index("--")] if "--" in arguments else list(arguments)
-        return cls(_words(ours), _output(ours), "--debug" in ours)
+        return cls(_words(ours), _output(ours), "--debug" in ours, _log_format(ours))
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -133,9 +137,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     early = Early.of(arguments)
-    if not early.debug:
+    if early.log_format is LogFormat.JSON:
+        from mmtool.output.library_logs import log_what_others_tell
+
+        log_what_others_tell(debug=early.debug)
+    elif not early.debug:
         keep_libraries_quiet()
-    with handle_failures(early.command, early.output, debug=early.debug):
+    with handle_failures(early.command, early.output, debug=early.debug, log_format=early.log_format):
         raise SystemExit(_run(arguments))
 
 
@@ -191,3 +199,9 @@ def _output(arguments: Sequence[str]) -> OutputFormat:
     said = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--output[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments))
     known = [word for word in said if word in set(OutputFormat)]
     return OutputFormat(known[-1]) if known else OutputFormat.TABLE
+
+
+def _log_format(arguments: Sequence[str]) -> LogFormat:
+    said = re.findall(r"(?:^|\0)--log-format[=\0]([a-z]+)(?=\0|$)", "\0".join(arguments))
+    known = [word for word in (os.environ.get(LOG_FORMAT_VARIABLE), *said) if word in set(LogFormat)]
+    return LogFormat(known[-1]) if known else LogFormat.TEXT

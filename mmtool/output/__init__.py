@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mmtool.output.console import detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
-from mmtool.output.formats import OutputFormat
+from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
 from mmtool.output.render import emit, finish, preview, write
 from mmtool.output.result import Column, Problem, Result
@@ -16,6 +16,7 @@ from mmtool.output.watching import rows_that_fit, watch
 
 __all__ = [
     "Column",
+    "LogFormat",
     "OutputFormat",
     "Problem",
     "Progress",

@@ -11,15 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from mmtool.errors import StdoutError
+from mmtool.errors import MmtoolError, StdoutError
+from mmtool.events import LOGGED_ONLY, Event, Notice
+from mmtool.output.formats import LogFormat
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
 from mmtool.output.values import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from mmtool.errors import MmtoolError
 
 
 @dataclass(slots=True)
@@ -33,6 +33,9 @@ class Switches:
         told: The error that stands on stderr already, though it is still on its way to the error handler.
         stdout_gone: Nothing more can be written there: the reader has closed its end of the pipe, say.
         secrets: Values that must never be shown, whatever text they turn up in.
+        log_format: What stderr is for: a person, or a log collector.
+        bound: Fields of every line of the log, such as the command and the operation.
+        trace: The traceback of the error that is about to be told, for the log.
     """
 
     verbosity: int = 0
@@ -43,26 +46,35 @@ class Switches:
     told: MmtoolError | None = None
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
+    log_format: LogFormat = LogFormat.TEXT
+    bound: dict[str, object] = field(default_factory=dict)
+    trace: str = ""
 
     def start_over(self) -> None:
         """Forget what an earlier command line has set; secrets stay secret and a lost stdout stays lost."""
         self.verbosity, self.debug, self.color = 0, False, True
         self.document_written, self.told, self.warned = False, None, []
+        self.log_format, self.bound, self.trace = LogFormat.TEXT, {}, ""
+
+    @property
+    def logs(self) -> bool:
+        """Whether stderr is a log: one JSON object per line."""
+        return self.log_format is LogFormat.JSON
 
 
 switches = Switches()
 
 
 def talk(message: str) -> None:
-    """A sentence for the person watching; silenced by ``-q``."""
+    """A sentence for the person watching, or an event for the log; silenced by ``-q``."""
     if switches.verbosity >= 0:
-        _say(message)
+        _tell("info", message)
 
 
 def detail(message: str) -> None:
-    """A sentence for who asked with ``-v``."""
-    if switches.verbosity > 0:
-        _say(message)
+    """A sentence for who asked with ``-v``. Of an event the log has it without that."""
+    if switches.verbosity > 0 or (switches.logs and isinstance(message, Notice) and not switches.verbosity):
+        _tell("debug", message)
 
 
 def warn(message: str) -> None:
@@ -73,15 +85,51 @@ def warn(message: str) -> None:
 
 def tell_warning(message: str) -> None:
     """A warning that the result itself carries, on stderr."""
-    _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
+    if switches.logs:
+        _log("warning", Notice.of(message, Event.WARNING))
+    else:
+        _say(f"{_styled('warning', '33')}: {_clean(message)}", clean=False)
 
 
 def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
     """What is wrong and where, and on a second line the remedy."""
     problem = Problem.of(error)
+    if switches.logs:
+        _log_error(problem, error.exit_code if isinstance(error, MmtoolError) else None)
+        return
     _say(f"{_styled('error', '31')}: {_clean(problem.message)}", clean=False)
     if problem.remedy:
         _say(f"{_styled('remedy', '36')}: {_clean(problem.remedy)}", clean=False)
+
+
+def log(level: str, notice: Notice) -> None:
+    """An event for the log alone; a person is not told."""
+    if switches.logs:
+        _log(level, notice)
+
+
+def bind(**fields: object) -> None:
+    """From now on every line of the log has these fields."""
+    switches.bound |= {name: value for name, value in fields.items() if value}
+
+
+def _tell(level: str, message: str) -> None:
+    if switches.logs:
+        _log(level, Notice.of(message))
+    elif not (isinstance(message, Notice) and message.event in LOGGED_ONLY):
+        _say(message)
+
+
+def _log_error(problem: Problem, exit_code: int | None) -> None:
+    fields = {"code": problem.code, "remedy": problem.remedy, "exit_code": exit_code, "traceback": switches.trace}
+    switches.trace = ""
+    _log("error", Notice(problem.message, Event.ERROR, **fields))
+
+
+def _log(level: str, notice: Notice) -> None:
+    from mmtool.output.log_lines import log_line
+
+    _put(log_line(level, notice, switches.bound, switches.secrets))
 
 
 def hide(secret: str) -> None:
@@ -143,14 +191,23 @@ def stderr_is_tty() -> bool:
 
 def write_err(text: str) -> None:
     """Talk to stderr, secrets hidden; with nobody to hear it, silence."""
+    _put(redacted(text, switches.secrets))
+
+
+def _put(text: str) -> None:
     stream: TextIO | None = sys.stderr  # None when the process was started with it closed
     if stream is None:
         return
     try:
-        stream.write(redacted(text, switches.secrets))
+        stream.write(text)
         stream.flush()
     except (OSError, ValueError):
         return
+
+
+def is_watched_live() -> bool:
+    """Whether a live status may be drawn on stderr: by a terminal whose reader wants to be told, and not in a log."""
+    return stderr_is_tty() and switches.verbosity >= 0 and not switches.logs
 
 
 def leave_terminal() -> None:

@@ -9,8 +9,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
+from mmtool.events import Event, Notice
 from mmtool.output import console
-from mmtool.output.formats import OutputFormat
+from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.render import emit
 from mmtool.output.result import Result
 
@@ -19,18 +20,23 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def handle_failures(command: str, output: OutputFormat, *, debug: bool = False) -> Iterator[None]:
+def handle_failures(
+    command: str, output: OutputFormat, *, debug: bool = False, log_format: LogFormat = LogFormat.TEXT
+) -> Iterator[None]:
     """Run a command's body; whatever it raises ends the process in the contract's way.
 
     Args:
         command: The words typed, for the JSON document.
         output: With JSON, stdout still gets one valid document that carries the error.
         debug: Print tracebacks too.
+        log_format: How stderr is written until the command's own options are read.
 
     Raises:
         SystemExit: with the contract's exit code, for every exception of the body.
     """
     console.switches.start_over()
+    console.switches.log_format = log_format
+    console.bind(command=command)
     try:
         yield
     except MmtoolError as error:
@@ -46,12 +52,23 @@ def handle_failures(command: str, output: OutputFormat, *, debug: bool = False) 
 
 def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool) -> NoReturn:
     if trace:
-        console.write_err(traceback.format_exc())
+        _tell_trace(is_told=console.switches.told is error)
     if output is OutputFormat.JSON and not console.switches.document_written:
         _write_document(Result(command, rows=(), errors=(error,)))
     elif console.switches.told is not error:
         console.fail(error)
     raise SystemExit(error.exit_code)
+
+
+def _tell_trace(*, is_told: bool) -> None:
+    """On its own, or for the log with the error that is told next."""
+    trace = traceback.format_exc()
+    if not console.switches.logs:
+        console.write_err(trace)
+    elif is_told:
+        console.log("debug", Notice("the traceback of the error above", Event.MESSAGE, traceback=trace))
+    else:
+        console.switches.trace = trace
 
 
 def _write_document(result: Result) -> None:

@@ -1,4 +1,4 @@
-"""The three ways to write a result."""
+"""The forms of a result, and of what is told beside it."""
 
 from __future__ import annotations
 
@@ -11,3 +11,10 @@ class OutputFormat(StrEnum):
     TABLE = "table"
     JSON = "json"
     CSV = "csv"
+
+
+class LogFormat(StrEnum):
+    """What ``--log-format`` takes: stderr for people, or for a log collector."""
+
+    TEXT = "text"
+    JSON = "json"

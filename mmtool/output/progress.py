@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from mmtool.events import Event, Notice, flow_fields
 from mmtool.output import console, human
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Progress:
     _unshown: Sequence[ProgressSnapshot] = ()
 
     def __enter__(self) -> Self:
-        if console.stderr_is_tty() and console.switches.verbosity >= 0:
+        if console.is_watched_live():
             self._live = _start_live()
         return self
 
@@ -88,7 +89,7 @@ class Progress:
 
     def _flush(self) -> None:
         for snapshot in self._unshown:
-            console.talk(line(snapshot))
+            console.talk(_notice(snapshot))
         self._unshown = ()
         self._next_line = self.clock() + self.every
 
@@ -96,6 +97,11 @@ class Progress:
 def line(snapshot: ProgressSnapshot) -> str:
     """One flow in one plain line."""
     return "  ".join((snapshot.flow, *(f"{name} {text}" for name, text in _figures(snapshot))))
+
+
+def _notice(snapshot: ProgressSnapshot) -> Notice:
+    """The same line, with its figures as the log has them."""
+    return Notice(line(snapshot), Event.PROGRESS, **{**asdict(snapshot), **flow_fields(snapshot.flow)})
 
 
 def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:

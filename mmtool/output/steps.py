@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from mmtool.events import Event, Notice
 from mmtool.output import console, human
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Steps:
     _spinner: Status | None = None
 
     def __enter__(self) -> Self:
-        if console.stderr_is_tty() and console.switches.verbosity >= 0:
+        if console.is_watched_live():
             self._terminal = _terminal()
         return self
 
@@ -48,7 +49,7 @@ class Steps:
         """The next step, and in one sentence what for."""
         self._rest()
         self.number, self.title, self._began = self.number + 1, title, self.clock()
-        self._print(f"[{self.number}/{self.total}] {title}", "bold")
+        self._print(self._event(f"[{self.number}/{self.total}] {title}", Event.STEP_STARTED), "bold")
         if why:
             self._print(f"{_INDENT}{why}", "dim")
         if self._terminal is not None:
@@ -70,9 +71,13 @@ class Steps:
 
     def done(self, sentence: str = "done") -> None:
         """The step's end, with the time it took."""
-        seconds = human.duration(self.clock() - self._began)
+        seconds = self.clock() - self._began
         self._rest()
-        self._print(f"{_INDENT}{sentence} ({seconds})", "green")
+        told = f"{_INDENT}{sentence} ({human.duration(seconds)})"
+        self._print(self._event(told, Event.STEP_DONE, seconds=seconds), "green")
+
+    def _event(self, line: str, event: Event, **fields: object) -> Notice:
+        return Notice(line, event, step=self.title, number=self.number, steps=self.total, **fields)
 
     def _rest(self) -> None:
         if self._spinner is not None:

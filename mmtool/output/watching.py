@@ -76,7 +76,12 @@ def _drawn_in_place() -> Iterator[Callable[[Result], None]]:
 
     color = console.color_wanted(stream_is_tty=True)
     terminal = Console(no_color=not color, highlight=False)
-    live = Live(console=terminal, auto_refresh=False, vertical_overflow="crop")
+    live = Live(
+        console=terminal,
+        auto_refresh=False,
+        vertical_overflow="crop",
+        redirect_stderr=not console.switches.logs,  # a log's lines are not wrapped
+    )
     live.start()
     try:
         yield lambda result: live.update(

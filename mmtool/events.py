@@ -1,0 +1,153 @@
+"""What mmtool tells, as words that a log collector can go by: the closed table of events, and a sentence with fields.
+
+A `Notice` is the sentence itself: whoever passes sentences on (`say`, lists of news, warnings of a result) passes it
+on as it is, and a person reads the same text. With ``--log-format json`` its event and its fields are logged as well.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+FLOW_ARROW = "->"
+
+
+class Event(StrEnum):
+    """What has happened. The value is the log's ``event``; ``sentence`` says when it is logged."""
+
+    sentence: str
+
+    def __new__(cls, word: str, sentence: str) -> Self:
+        """One row of the table."""
+        event = str.__new__(cls, word)
+        event._value_ = word
+        event.sentence = sentence
+        return event
+
+    # --- a flow and its owner ---
+    FLOW_STARTED = "flow_started", "`replicate` has met both clusters of a flow and begins to join it."
+    FLOW_DEFERRED = "flow_deferred", "A flow does not start with the others; it is tried again."
+    FLOW_STOPPED = "flow_stopped", "`replicate` has ended its part in a flow."
+    OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
+    OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
+    OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
+    CLUSTER_AWAY = "cluster_away", "A flow waits for a cluster that does not answer."
+    STOPPING = "stopping", "`replicate` was told to stop."
+
+    # --- rounds and workers ---
+    ROUND_STARTED = "round_started", "A Spark job was planned and is submitted."
+    ROUND_ENDED = "round_ended", "A Spark job has ended, and its workers have reported."
+    SPARK_JOB_FAILED = "spark_job_failed", "A Spark job has failed; it is retried."
+    SPARK_JOB_CANCELLED = "spark_job_cancelled", "Workers did not stop in time; their Spark job is cancelled."
+    SLOTS_SHORT = "slots_short", "Spark has fewer slots than there are tasks."
+    SLOTS_ENOUGH = "slots_enough", "Spark has slots for more tasks again."
+    WORKER_STARTED = "worker_started", "A worker has told where it stands for the first time in a round."
+    WORKER_ENDED = "worker_ended", "A worker has reported the end of its part of a round."
+
+    # --- topics and partitions ---
+    TOPIC_CREATED = "topic_created", "A topic was created on the target."
+    PARTITIONS_ADDED = "partitions_added", "A topic on the target was given more partitions."
+    TOPIC_HALTED = "topic_halted", "A topic cannot be mirrored at all."
+    TOPIC_DELETED = "topic_deleted", "A mirrored topic was deleted on the source."
+    TOPICS_LEFT_OUT = "topics_left_out", "Topics are left out because of their names."
+    TOPICS_UNREADABLE = "topics_unreadable", "Topics could not be refreshed."
+    NO_TOPIC = "no_topic", "No topic of the source matches yet."
+    PARTITION_HALTED = "partition_halted", "A partition is not copied until something is mended."
+    PARTITION_WAITING = "partition_waiting", "A partition is not copied for now."
+    PARTITION_RESUMED = "partition_resumed", "A halted partition is copied again."
+    DATA_LOSS = "data_loss", "The source deleted offsets before they were copied; mirroring continues after the gap."
+    FOREIGN_RECORDS = "foreign_records", "Another writer has put records into a mirror."
+    DEAD_LETTERS = "dead_letters", "Records that the target does not take are in the dead-letter topic."
+    QUOTA_THROTTLED = "quota_throttled", "A quota of a cluster slows the flow down."
+    QUOTA_RELEASED = "quota_released", "No quota slows the flow down any more."
+    THROTTLE_CHANGED = "throttle_changed", "The flow's own throttle was set or lifted."
+    BROKER_SILENT = "broker_silent", "A broker does not answer, and its partitions wait."
+    BROKER_ANSWERS = "broker_answers", "A silent broker answers again."
+    PAUSED = "paused", "An operator has paused a topic or the flow."
+    RESUMED = "resumed", "An operator has resumed a topic or the flow."
+    FAILED_OVER = "failed_over", "Topics are not mirrored because a failover has moved their groups."
+    RELEASED = "released", "Topics that had failed over are mirrored again."
+    MIRROR_MAKER_SEEN = "mirror_maker_seen", "MirrorMaker 2 runs the same flow."
+    MIRROR_MAKER_GONE = "mirror_maker_gone", "MirrorMaker 2 does not run the flow any more."
+
+    # --- configuration ---
+    CONFIG_RELOADED = "config_reloaded", "A changed properties file is in force."
+    CONFIG_REFUSED = "config_refused", "A changed properties file, or a part of it, is not in force."
+    CONFIG_VALUE_ADJUSTED = "config_value_adjusted", "Another value than the configured one is used."
+
+    # --- operations ---
+    OPERATION_STARTED = "operation_started", "A failover, failback or drill has started or was resumed."
+    STEP_STARTED = "step_started", "A step of an operation, or of the demo, has started."
+    STEP_DONE = "step_done", "A step is done."
+    STEP_FAILED = "step_failed", "A step has failed."
+    STEP_UNDONE = "step_undone", "A step was rolled back."
+    OPERATION_COMPLETED = "operation_completed", "An operation has done all of its steps."
+    OPERATION_FAILED = "operation_failed", "An operation has ended before its last step."
+    HOOK_OUTPUT = "hook_output", "A line that an operator's hook has written."
+
+    # --- every command ---
+    PROGRESS = "progress", "How far a flow is, in figures."
+    MESSAGE = "message", "Any other sentence."
+    WARNING = "warning", "Something to know that stops nothing."
+    ERROR = "error", "What ended the command, or an item of it, with its code, remedy and exit code."
+    LIBRARY_LOG = "library_log", "What a library has logged or warned of; most of it only with `--debug`."
+
+
+LOGGED_ONLY = frozenset(
+    {
+        Event.FLOW_STARTED, Event.FLOW_STOPPED, Event.ROUND_STARTED, Event.ROUND_ENDED, Event.WORKER_STARTED,
+        Event.WORKER_ENDED, Event.TOPIC_CREATED, Event.PARTITIONS_ADDED, Event.PARTITION_RESUMED,
+        Event.OPERATION_COMPLETED, Event.OPERATION_FAILED,
+    }
+)  # fmt: skip
+"""Events that a person sees otherwise, in the progress or in the result: only a log has them."""
+
+
+class Notice(str):
+    """A sentence with the event it tells of, and the event's fields.
+
+    Equal to the bare sentence; what is formatted from it is a bare string again, so sentences are put together by
+    `under` and `of_flow`.
+
+    Attributes:
+        event: What has happened.
+        fields: What it concerns: ``flow``, ``topic``, ``partition``, ``operation``, ``executor``, figures.
+    """
+
+    __slots__ = ("event", "fields")
+    event: Event
+    fields: dict[str, object]
+
+    def __new__(cls, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Self:
+        """The sentence; empty fields are left out."""
+        notice = super().__new__(cls, sentence)
+        notice.event = event
+        notice.fields = {name: value for name, value in fields.items() if value is not None and value != ""}
+        return notice
+
+    @classmethod
+    def of(cls, sentence: str, event: Event = Event.MESSAGE) -> Notice:
+        """The notice itself, or a bare sentence as one."""
+        return sentence if isinstance(sentence, Notice) else cls(sentence, event)
+
+    def under(self, prefix: str, **fields: object) -> Notice:
+        """The same event behind a prefix, with more fields; its own win."""
+        return Notice(f"{prefix}{self}", self.event, **{**fields, **self.fields})
+
+
+def flow_fields(flow: str) -> dict[str, object]:
+    """The fields of a flow by its name, ``source->target``."""
+    source, _, target = flow.partition(FLOW_ARROW)
+    return {"flow": flow, "source": source, "target": target}
+
+
+def of_flow(flow: str, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Notice:
+    """A sentence about a flow, which it begins with.
+
+    Args:
+        flow: The flow's name.
+        sentence: What is told; of a `Notice` the event and the fields are kept.
+        event: Of a bare sentence.
+        fields: More of them.
+    """
+    return Notice.of(sentence, event).under(f"{flow}: ", **flow_fields(flow), **fields)

@@ -1,0 +1,63 @@
+"""What others would write to stderr by themselves, as lines of the log: libraries, Python's warnings, stray errors."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from mmtool.events import Event, Notice
+from mmtool.output import console
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"))
+
+
+def log_what_others_tell(*, debug: bool) -> None:
+    """Take over every way by which plain text would come to stderr.
+
+    Args:
+        debug: Also log what libraries log; without it what matters of that is told by a line of ours.
+    """
+    logging.getLogger().addHandler(LogHandler() if debug else logging.NullHandler())
+    warnings.showwarning = _log_warning
+    threading.excepthook = lambda args: _log_error(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.unraisablehook = lambda args: _log_error(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.excepthook = _log_error
+
+
+class LogHandler(logging.Handler):
+    """A handler of Python's ``logging`` whose records are lines of ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log one record; one that cannot be put into words costs itself only."""
+        try:
+            message = record.getMessage()
+        except Exception:  # noqa: BLE001  its arguments do not fit its text
+            message = str(record.msg)
+        trace = _text_of(*record.exc_info) if record.exc_info else ""
+        notice = Notice(message, Event.LIBRARY_LOG, logger=record.name, traceback=trace)
+        console.log(next((name for number, name in _LEVELS if record.levelno >= number), "debug"), notice)
+
+
+def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    console.log("warning", Notice(str(message), Event.LIBRARY_LOG, logger=category.__name__))
+
+
+def _log_error(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    """An error that reached nobody, as one in a thread of a library."""
+    text = _text_of(kind, error, trace) if console.switches.debug else ""
+    console.log("error", Notice(f"{kind.__name__}: {error}", Event.LIBRARY_LOG, traceback=text))
+
+
+def _text_of(
+    kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+) -> str:
+    return "".join(traceback.format_exception(kind, error, trace))

@@ -1,0 +1,74 @@
+"""What goes to stderr as one JSON object per line: ``--log-format json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mmtool.output.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from mmtool.events import Notice
+
+FIRST = ("timestamp", "level", "event", "message", "command")
+"""In every line, in this order; the event's own fields follow."""
+
+
+def log_line(
+    level: str, notice: Notice, bound: Mapping[str, object], secrets: Collection[str], **more: object
+) -> str:
+    """One event as a line, ASCII, with its line feed.
+
+    Args:
+        level: ``info``, ``debug``, ``warning`` or ``error``.
+        notice: The sentence, its event and its fields.
+        bound: Fields of every line of this process; the event's own win.
+        secrets: Values that no field may show. They are hidden before the line is put together, which stays JSON.
+        more: Further fields, such as an error's code.
+    """
+    render = _logger()
+    told = {**bound, **notice.fields, **more}
+    values = {name: hidden(value, secrets) for name, value in told.items() if name not in FIRST or name == "command"}
+    line: str = render(level, str(notice.event), message=hidden(str(notice), secrets), **values)
+    return f"{line}\n"
+
+
+def hidden(value: object, secrets: Collection[str]) -> object:
+    """A field's value without secrets, in words that JSON has."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return round(value, 3) if abs(value) < float("inf") else None
+    if isinstance(value, Mapping):
+        return {str(name): hidden(item, secrets) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [hidden(item, secrets) for item in value]
+    return redacted(str(value), secrets)
+
+
+@cache
+def _logger() -> Callable[..., Any]:
+    """Structlog's processors over a logger that gives back the line, which our own stream writes."""
+    import structlog
+
+    chain = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _with_level,
+        _in_order,
+        structlog.processors.JSONRenderer(),
+    ]
+    logger = structlog.wrap_logger(
+        structlog.ReturnLogger(), processors=chain, wrapper_class=structlog.BoundLogger
+    )
+    return lambda level, event, **values: getattr(logger, level)(event, **values)
+
+
+def _with_level(_: Any, level: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {**values, "level": level}
+
+
+def _in_order(_: Any, __: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in FIRST if name in values} | values
