@@ -15,7 +15,8 @@ from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
 from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.output import Column, OutputFormat, Result, finish, talk
+from mmtool.events import flow_fields
+from mmtool.output import Column, OutputFormat, Result, bind, finish, talk
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -390,6 +391,7 @@ def _one(
     known, told = _known(config, source, target, timeout)
     for one in known:
         if one.found.operation_id == operation_id:
+            bind(operation=operation_id, **flow_fields(one.found.names.flow))
             return one
     error = worst(told.errors)
     if error is not None:

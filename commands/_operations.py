@@ -12,7 +12,8 @@ import typer
 
 from mmtool.commands._consent import consent
 from mmtool.errors import OwnedElsewhereError, RefusedError
-from mmtool.output import Column, OutputFormat, Result, detail, finish, human, talk
+from mmtool.events import Event, Notice, flow_fields
+from mmtool.output import Column, OutputFormat, Result, bind, detail, finish, human, talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -226,6 +227,7 @@ def run(
         execute: Does it.
     """
     rehearsal = _with_what_was_before(asked, rehearsal)
+    bind(operation=rehearsal.plan.operation_id, **flow_fields(rehearsal.names.flow))
     if not to_be_executed(asked.command, rehearsal, asked.output, execute=asked.execute, yes=asked.yes):
         return
     with at_work(
@@ -307,6 +309,7 @@ def at_work(
     journalist = Journalist(kept.journal, about, 0 if since is None else since.entries)
     journalist.operation = None if since is None else since.operation
     operation_id = rehearsal.plan.operation_id
+    bind(operation=operation_id, **flow_fields(rehearsal.names.flow))
     held: OperatorSeat = seat or (kept.seat if alone else NoSeat())
     ways = Ways(
         target,
@@ -361,22 +364,29 @@ class Teller:
     """The person watching; the journal is told first."""
 
     def began(self, operation: Operation) -> None:
-        talk(f"operation {operation.plan.operation_id}")
+        plan = operation.plan
+        said = f"operation {plan.operation_id}"
+        talk(Notice(said, Event.OPERATION_STARTED, operation=plan.operation_id, mode=plan.mode))
 
     def intended(self, _: Operation, step: Step) -> None:
-        detail(f"{step.name}: {step.sentence}")  # the plan with its sentences stands above
+        said = f"{step.name}: {step.sentence}"  # the plan with its sentences stands above
+        detail(Notice(said, Event.STEP_STARTED, step=step.name))
 
     def done(self, _: Operation, step: Step) -> None:
-        talk(f"{step.name}: done")
+        talk(Notice(f"{step.name}: done", Event.STEP_DONE, step=step.name))
 
-    def failed(self, operation: Operation, step: Step, _: MmtoolError) -> None:
-        talk(f"{step.name}: failed; {operation.sentence}")
+    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
+        said = f"{step.name}: failed; {operation.sentence}"
+        talk(Notice(said, Event.STEP_FAILED, step=step.name, code=error.code, reason=error.message))
 
     def undone(self, _: Operation, step: Step) -> None:
-        talk(f"{step.name}: taken back")
+        talk(Notice(f"{step.name}: taken back", Event.STEP_UNDONE, step=step.name))
 
-    def ended(self, _: Operation) -> None:
-        """The summary says it."""
+    def ended(self, operation: Operation) -> None:
+        """For the log: a person reads it in the summary."""
+        event = Event.OPERATION_COMPLETED if operation.error is None else Event.OPERATION_FAILED
+        state, is_past = operation.standing.state, operation.point_of_no_return_passed
+        talk(Notice(operation.sentence, event, state=state, point_of_no_return_passed=is_past))
 
 
 def show_end(

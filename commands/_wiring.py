@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.output import hide, talk, warn
+from mmtool.events import flow_fields
+from mmtool.output import bind, hide, talk, warn
 from mmtool.output.console import switches
 
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ def one_flow(config: Path | None, source: str | None, target: str | None) -> Flo
     Raises:
         UsageError: The file cannot be used, or several flows are meant; they are listed.
     """
-    return loaded(config).one(source, target)
+    flow = loaded(config).one(source, target)
+    bind(**flow_fields(flow.name))
+    return flow
 
 
 def chain(config: Path | None, source: str | None, target: str | None) -> tuple[FlowSettings, ...]:

@@ -31,7 +31,16 @@ class Event(StrEnum):
     OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
     OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
     OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
+    OWNERSHIP_REACQUIRED = (
+        "ownership_reacquired",
+        "This process owns the flow again and has claimed its shards anew.",
+    )
     CLUSTER_AWAY = "cluster_away", "A flow waits for a cluster that does not answer."
+    DUTY_FAILED = (
+        "duty_failed",
+        "Scheduled work, such as heartbeats or checkpoints, has failed; it is tried again.",
+    )
+    DUTY_RESUMED = "duty_resumed", "Scheduled work that had failed is done again."
     STOPPING = "stopping", "`replicate` was told to stop."
 
     # --- rounds and workers ---
@@ -55,7 +64,10 @@ class Event(StrEnum):
     PARTITION_HALTED = "partition_halted", "A partition is not copied until something is mended."
     PARTITION_WAITING = "partition_waiting", "A partition is not copied for now."
     PARTITION_RESUMED = "partition_resumed", "A halted partition is copied again."
-    DATA_LOSS = "data_loss", "The source deleted offsets before they were copied; mirroring continues after the gap."
+    DATA_LOSS = (
+        "data_loss",
+        "The source deleted offsets before they were copied; mirroring continues after the gap.",
+    )
     FOREIGN_RECORDS = "foreign_records", "Another writer has put records into a mirror."
     DEAD_LETTERS = "dead_letters", "Records that the target does not take are in the dead-letter topic."
     QUOTA_THROTTLED = "quota_throttled", "A quota of a cluster slows the flow down."
@@ -95,12 +107,17 @@ class Event(StrEnum):
 
 LOGGED_ONLY = frozenset(
     {
-        Event.FLOW_STARTED, Event.FLOW_STOPPED, Event.ROUND_STARTED, Event.ROUND_ENDED, Event.WORKER_STARTED,
-        Event.WORKER_ENDED, Event.TOPIC_CREATED, Event.PARTITIONS_ADDED, Event.PARTITION_RESUMED,
-        Event.OPERATION_COMPLETED, Event.OPERATION_FAILED,
+        Event.FLOW_STARTED, Event.FLOW_STOPPED, Event.OWNERSHIP_REACQUIRED, Event.ROUND_STARTED,
+        Event.ROUND_ENDED, Event.WORKER_STARTED, Event.WORKER_ENDED, Event.TOPIC_CREATED,
+        Event.PARTITIONS_ADDED, Event.PARTITION_RESUMED, Event.OPERATION_COMPLETED, Event.OPERATION_FAILED,
     }
 )  # fmt: skip
 """Events that a person sees otherwise, in the progress or in the result: only a log has them."""
+
+
+def is_for_people(message: str) -> bool:
+    """Whether a person is told as well, and not the log alone."""
+    return not (isinstance(message, Notice) and message.event in LOGGED_ONLY)
 
 
 class Notice(str):

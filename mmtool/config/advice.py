@@ -149,7 +149,7 @@ class _Adviser:
             return
         passed = librdkafka_value(name, entry.value)
         if passed is not None and passed.note:
-            report.warn(entry, passed.note)
+            report.adjusted(entry, passed.note)
 
     def _report_of(self, entry: Entry) -> Report:
         part = part_of_key(entry.key, self.aliases)

@@ -144,10 +144,10 @@ class FlowReader:
     def _bounded(self, key: Key, entry: Entry, value: Any) -> Any:
         """The value, or mmtool's own bound where only MM2 takes it; a negative interval is none too small."""
         if key.kind == "integer" and value < key.minimum:
-            self.report.warn(entry, f"is too small for mmtool: {key.minimum} is used")
+            self.report.adjusted(entry, f"is too small for mmtool: {key.minimum} is used")
             return key.minimum
         if key.kind in {"integer", "interval"} and value > key.maximum:
-            self.report.warn(entry, f"is too large for mmtool: {key.maximum} is used")
+            self.report.adjusted(entry, f"is too large for mmtool: {key.maximum} is used")
             return key.maximum
         return value
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import ConfigError
+from mmtool.events import Event, Notice
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -29,6 +30,7 @@ class Finding:
         message: What is the matter and what is expected; never a secret.
         usual: Every file of MirrorMaker 2's has such keys: said only where somebody asks about the file.
         fails_check: A warning that ``config check`` counts as an error: a cluster that is about to be left may have it.
+        adjusts: Another value than the file's is used.
     """
 
     severity: Literal["error", "warning"]
@@ -38,6 +40,7 @@ class Finding:
     message: str
     usual: bool = False
     fails_check: bool = False
+    adjusts: bool = False
 
     @property
     def text(self) -> str:
@@ -49,6 +52,12 @@ class Finding:
         """File, line, key and message in one line."""
         place = f"{self.path}" if self.line is None else f"{self.path}:{self.line}"
         return f"{place}: {self.message}" if self.key is None else f"{place}: {self.key}{self.message}"
+
+    @property
+    def notice(self) -> Notice:
+        """The sentence as a warning, with what it is about."""
+        event = Event.CONFIG_VALUE_ADJUSTED if self.adjusts else Event.WARNING
+        return Notice(self.sentence, event, file=str(self.path), line=self.line, key=self.key)
 
 
 class InvalidConfigError(ConfigError):
@@ -93,7 +102,7 @@ class Report:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What every command says; what is merely usual is left to ``config check``."""
-        return tuple(f.sentence for f in self.findings if f.severity == "warning" and not f.usual)
+        return tuple(f.notice for f in self.findings if f.severity == "warning" and not f.usual)
 
     def expected(self, entry: Entry, expectation: str) -> None:
         """A value that cannot be used.
@@ -118,6 +127,12 @@ class Report:
 
     def warn(self, entry: Entry, sentence: str) -> None:
         self._add("warning", entry, f": {sentence}")
+
+    def adjusted(self, entry: Entry, sentence: str) -> None:
+        """A warning that another value than the file's is used."""
+        if not self.is_settled(entry):
+            said = visible(f": {sentence}")
+            self._put(Finding("warning", self.path, entry.line, entry.key, said, adjusts=True))
 
     def alarm(self, entry: Entry, sentence: str) -> None:
         """A warning that ``config check`` counts as an error."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
+from mmtool.events import Event, Notice
 from mmtool.failover.operation import Operation
 from mmtool.failover.report import operation_row
 from mmtool.output import talk
@@ -220,7 +221,8 @@ class _Called:
 
     def _listen(self, lines: IO[bytes]) -> None:
         for line in lines:
-            self.say(f"{self.name}: {line.decode(errors='replace').rstrip()}")
+            said = f"{self.name}: {line.decode(errors='replace').rstrip()}"
+            self.say(Notice(said, Event.HOOK_OUTPUT, hook=self.name.removeprefix("hook ")))
 
 
 def _tell(pipe: IO[bytes], row: bytes) -> None:

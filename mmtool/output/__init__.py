@@ -6,7 +6,7 @@ person; ``handle_failures`` is the one place where an exception becomes a messag
 
 from __future__ import annotations
 
-from mmtool.output.console import detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
+from mmtool.output.console import bind, detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
 from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
@@ -22,6 +22,7 @@ __all__ = [
     "Progress",
     "ProgressSnapshot",
     "Result",
+    "bind",
     "detail",
     "emit",
     "fail",

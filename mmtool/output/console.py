@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from mmtool.errors import MmtoolError, StdoutError
-from mmtool.events import LOGGED_ONLY, Event, Notice
+from mmtool.events import Event, Notice, is_for_people
 from mmtool.output.formats import LogFormat
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
@@ -116,12 +116,17 @@ def bind(**fields: object) -> None:
 def _tell(level: str, message: str) -> None:
     if switches.logs:
         _log(level, Notice.of(message))
-    elif not (isinstance(message, Notice) and message.event in LOGGED_ONLY):
+    elif is_for_people(message):
         _say(message)
 
 
 def _log_error(problem: Problem, exit_code: int | None) -> None:
-    fields = {"code": problem.code, "remedy": problem.remedy, "exit_code": exit_code, "traceback": switches.trace}
+    fields = {
+        "code": problem.code,
+        "remedy": problem.remedy,
+        "exit_code": exit_code,
+        "traceback": switches.trace,
+    }
     switches.trace = ""
     _log("error", Notice(problem.message, Event.ERROR, **fields))
 

@@ -49,9 +49,7 @@ def _log_warning(message: Warning | str, category: type[Warning], *_: Any, **__:
     console.log("warning", Notice(str(message), Event.LIBRARY_LOG, logger=category.__name__))
 
 
-def _log_error(
-    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
-) -> None:
+def _log_error(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
     """An error that reached nobody, as one in a thread of a library."""
     text = _text_of(kind, error, trace) if console.switches.debug else ""
     console.log("error", Notice(f"{kind.__name__}: {error}", Event.LIBRARY_LOG, traceback=text))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.output.redaction import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, MutableMapping
 
     from mmtool.events import Notice
 
@@ -31,7 +31,9 @@ def log_line(
     """
     render = _logger()
     told = {**bound, **notice.fields, **more}
-    values = {name: hidden(value, secrets) for name, value in told.items() if name not in FIRST or name == "command"}
+    values = {
+        name: hidden(value, secrets) for name, value in told.items() if name not in FIRST or name == "command"
+    }
     line: str = render(level, str(notice.event), message=hidden(str(notice), secrets), **values)
     return f"{line}\n"
 
@@ -66,9 +68,9 @@ def _logger() -> Callable[..., Any]:
     return lambda level, event, **values: getattr(logger, level)(event, **values)
 
 
-def _with_level(_: Any, level: str, values: dict[str, Any]) -> dict[str, Any]:
+def _with_level(_: Any, level: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
     return {**values, "level": level}
 
 
-def _in_order(_: Any, __: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {name: values[name] for name in FIRST if name in values} | values
+def _in_order(_: Any, __: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return {name: values[name] for name in FIRST if name in values} | dict(values)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mmtool.events import Event, Notice
 from mmtool.plan.words import few
 
 if TYPE_CHECKING:
@@ -100,7 +101,15 @@ def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, t
     topics: dict[ConfigAdjustment, list[str]] = {}
     for one in sorted(adjustments, key=lambda one: (one.name, one.topic)):
         topics.setdefault(replace(one, topic=""), []).append(one.topic)
-    return [f"{_topics(of)}: {_sentence(one, source, target)}" for one, of in topics.items()]
+    return [
+        Notice(
+            f"{_topics(of)}: {_sentence(one, source, target)}",
+            Event.CONFIG_VALUE_ADJUSTED,
+            topics=of,
+            key=one.name,
+        )
+        for one, of in topics.items()
+    ]
 
 
 def _topics(names: list[str]) -> str:

@@ -242,6 +242,8 @@ class PositionRecord(Document):
         gaps, gaps_end: Offsets that the source deleted unmirrored and that were passed over, and behind the last one.
         slowed_by: The clusters whose quotas make its pump wait while it is behind.
         waits_for: The broker that leads it on either side, where that has owed an answer for long.
+        executor: The worker that wrote this; empty where no worker did.
+        round: The round in which it did, counted from the start of the owner's process.
     """
 
     PREFIX = "position/"
@@ -269,6 +271,8 @@ class PositionRecord(Document):
     waits_for: str = ""
     gaps: int = 0
     gaps_end: int = 0
+    executor: str = ""
+    round: int = 0
 
     @property
     def key(self) -> bytes:

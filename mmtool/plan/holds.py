@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from mmtool.events import Event, Notice
 from mmtool.plan.documents import PauseRecord, State
 from mmtool.plan.marks import FAILED_OVER_REMEDY, FailedOverRecord
 from mmtool.plan.pauses import RESUME_REMEDY, Pauses, name_of, news_of, sentence_of
@@ -85,7 +86,8 @@ def news(words: Iterable[PauseRecord | FailedOverRecord]) -> list[str]:
     marks: dict[FailedOverRecord, list[str]] = {}
     for word in words:
         if isinstance(word, PauseRecord):
-            said.append(news_of(word))
+            event = Event.PAUSED if word.paused else Event.RESUMED
+            said.append(Notice(news_of(word), event, topic=word.topic, by=word.by, reason=word.reason))
         else:
             marks.setdefault(replace(word, topic=""), []).append(word.topic)
     return said + [_failover_news(mark, sorted(topics)) for mark, topics in marks.items()]
@@ -93,6 +95,9 @@ def news(words: Iterable[PauseRecord | FailedOverRecord]) -> list[str]:
 
 def _failover_news(mark: FailedOverRecord, topics: list[str]) -> str:
     which = f"{counted(len(topics), 'topic')} ({few(topics)})"
+    fields = {"topics": topics, "operation": mark.operation_id, "by": mark.by}
     if mark.failed_over:
-        return f"{which} not mirrored: {mark.sentence}; {FAILED_OVER_REMEDY}"
-    return f"{which} mirrored again: released by {mark.by} (operation {mark.operation_id})"
+        said = f"{which} not mirrored: {mark.sentence}; {FAILED_OVER_REMEDY}"
+        return Notice(said, Event.FAILED_OVER, **fields)
+    said = f"{which} mirrored again: released by {mark.by} (operation {mark.operation_id})"
+    return Notice(said, Event.RELEASED, **fields)

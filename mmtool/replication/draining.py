@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
+from mmtool.events import Event, of_flow
 from mmtool.java import java_binary
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
@@ -102,7 +103,8 @@ async def _await(
             while left := await in_thread(missing):
                 if await guard.look() is None:
                     break
-                sayings.once("left", f"{flow.name}: MirrorMaker 2 has up to {left} records to copy")
+                said = f"MirrorMaker 2 has up to {left} records to copy"
+                sayings.once("left", of_flow(flow.name, said, Event.PROGRESS, lag_records=left))
                 await asyncio.sleep(_POLL_SECONDS)
             return left
     except TimeoutError:
@@ -161,9 +163,8 @@ class _Drain:
         late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
-            self.sayings.once(
-                "unspoken", f"{self.flow.name}: who runs it does not mirror {topics}: see its `topics`"
-            )
+            said = f"who runs it does not mirror {topics}: see its `topics`"
+            self.sayings.once("unspoken", of_flow(self.flow.name, said))
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
         return await in_thread(read_control, self.flow.target, identity)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER, compare
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.events import Event, Notice, of_flow
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
@@ -25,6 +26,7 @@ from mmtool.replication.looking import TopicsLook, refuse_idle
 from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.regaining import Regaining, take_first
 from mmtool.replication.round import Round, plan_round
+from mmtool.replication.round_events import round_ended, round_started
 from mmtool.replication.slot_watch import SlotWatch
 from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark_log import spark_log
@@ -123,6 +125,7 @@ class Engine:
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
+                self.say(of_flow(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
             await ending
 
     # --- before the first round ---------------------------------------------------------------------------
@@ -175,6 +178,7 @@ class Engine:
         except BaseException:
             await run.close(clean=False)
             raise
+        self.say(of_flow(run.name, "both clusters answer", Event.FLOW_STARTED))
         return run
 
     async def _begin_late(self, flow: FlowSettings) -> None:
@@ -231,7 +235,9 @@ class Engine:
         self._topics.warn()
 
     def _tell_owner(self, run: FlowRun) -> None:
-        self.say(f"{run.name}: owner of the flow; {counted(len(run.partitions()), 'partition')} to mirror")
+        count = len(run.partitions())
+        said = f"owner of the flow; {counted(count, 'partition')} to mirror"
+        self.say(of_flow(run.name, said, Event.OWNERSHIP_ACQUIRED, partitions=count))
         if run.flow.settings.throttle_bytes_per_second is not None:
             self._tell_throttle(run)
 
@@ -266,7 +272,7 @@ class Engine:
         try:
             await run.adopt(changes.settings)
         except (MmtoolError, ConnectionLostError) as error:
-            self.say(f"{run.name}: {error}")
+            self.say(of_flow(run.name, str(error)))
         self._drop_goals(run)
         if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))
@@ -293,7 +299,7 @@ class Engine:
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
         said = "not throttled any more" if rate is None else f"throttled at {human.byte_rate(rate)}"
-        self.say(f"{run.name}: {said}")
+        self.say(of_flow(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -367,7 +373,11 @@ class Engine:
             self._again,
             self._slots,
         )
-        self._fold(runs, await this.run(tasks), time.monotonic() - started)
+        self.say(round_started(self._round, tasks))
+        rows, seconds = await this.run(tasks), time.monotonic() - started
+        for notice in round_ended(self._round, rows, seconds):
+            self.say(notice)
+        self._fold(runs, rows, seconds)
 
     async def _renew(self, run: FlowRun) -> None:
         try:
@@ -384,7 +394,7 @@ class Engine:
         self.tick(self.runs)
         for run in self.runs:
             while run.watch.news:
-                self.say(f"{run.name}: {run.watch.news.pop(0)}")
+                self.say(of_flow(run.name, run.watch.news.pop(0)))
 
     def _round_seconds(self) -> float:
         return float(min(flow.round_seconds for flow in self.settings))
@@ -408,7 +418,9 @@ class Engine:
         """
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
             raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
-        self.say(f"the round failed and is resumed: {reason_of(error)}")
+        reason = reason_of(error)
+        said = f"the round failed and is resumed: {reason}"
+        self.say(Notice(said, Event.SPARK_JOB_FAILED, round=self._round, reason=reason, failures=failures))
         for run in self._present():
             self._regaining.begin(run)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mmtool.events import Event, of_flow
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
 from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
@@ -134,7 +135,7 @@ class FlowRun:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await self._predecessor.wait(say)
         for notice in await make_internal_topics(self.flow):
-            say(f"{self.name}: {notice}")
+            say(of_flow(self.name, notice))
         await self.ownership.acquire(standby=standby, say=say)
         if standby:
             self._predecessor.check_later(say)
@@ -162,7 +163,8 @@ class FlowRun:
         if self.flow.settings.begins_again:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
-                self.warnings.append(f"{self.name}: {topic} was deleted: mirrored again from the start")
+                said = f"{topic} was deleted: mirrored again from the start"
+                self.warnings.append(of_flow(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
@@ -195,7 +197,8 @@ class FlowRun:
         if control.flow.shards != self.flow.settings.shards:
             wanted = self.flow.settings.shards
             began = f"this flow began with {self.shard_count}"
-            self.warnings.append(f"{self.name}: mmtool.shards = {wanted} is ignored: {began}")
+            said = f"mmtool.shards = {wanted} is ignored: {began}"
+            self.warnings.append(of_flow(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards"))
 
     async def _announce(self, control: ControlView) -> None:
         """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
@@ -239,8 +242,12 @@ class FlowRun:
         refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
-        self.warnings += [f"{self.name}: {notice}" for notice in self.view.notices]
-        self.warnings += [f"{self.name}: {why}" for t, why in self.view.deleted.items() if t in before.topics]
+        self.warnings += [of_flow(self.name, notice) for notice in (*self.view.made, *self.view.notices)]
+        self.warnings += [
+            of_flow(self.name, why, Event.TOPIC_DELETED, topic=t)
+            for t, why in self.view.deleted.items()
+            if t in before.topics
+        ]
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
         return begun or self.view.shape != before.shape
@@ -269,7 +276,7 @@ class FlowRun:
                 topic, partition, block=block, next_sequence=0, stored=False
             )
         refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
-        self.warnings += [f"{self.name}: {sentence}" for sentence in refused]
+        self.warnings += [of_flow(self.name, sentence) for sentence in refused]
         return bool(first)
 
     def _last_position(self, place: Place) -> PositionRecord | None:

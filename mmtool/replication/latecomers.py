@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.events import Event, Notice, flow_fields, of_flow
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import State
 from mmtool.replication.looking import Sayings
@@ -66,13 +67,13 @@ class Latecomers:
                 continue
             if some_run and has_failed_over(failure):
                 self.failed_over[flow.name] = flow, failure
-                self._say(f"{failure.message}; {failure.remedy}; the others begin now")
+                said = f"{failure.message}; {failure.remedy}; the others begin now"
+                self._say(Notice(said, Event.FLOW_DEFERRED, **flow_fields(flow.name), code=failure.code))
             elif not (some_run and is_away(failure) and not has_goal):
                 raise failure
             else:
-                self._say(
-                    f"{flow.name}: {failure.message}; this flow begins when it does, the others begin now"
-                )
+                said = f"{failure.message}; this flow begins when it does, the others begin now"
+                self._say(of_flow(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
             if not has_goal:
                 self.expect(flow)
 
@@ -95,7 +96,8 @@ class Latecomers:
             except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and nobody else tries
                 is_known = has_failed_over(error) and name in self.failed_over
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
-                    self._sayings.once(name, f"{name}: cannot begin yet: {error}")
+                    said = of_flow(name, f"cannot begin yet: {error}", Event.FLOW_DEFERRED)
+                    self._sayings.once(name, said)
             else:
                 del self.flows[name]
                 self.failed_over.pop(name, None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.events import Event, Notice, flow_fields, of_flow
 from mmtool.plan.words import few
 from mmtool.translation.naming import RenamePolicy
 
@@ -97,7 +98,8 @@ class TopicsLook:
         try:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
-            self._sayings.once(run.name, f"{run.name}: topics could not be refreshed: {error}")
+            said = f"topics could not be refreshed: {error}"
+            self._sayings.once(run.name, of_flow(run.name, said, Event.TOPICS_UNREADABLE))
             self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False
         self._unplanned.discard(run.name)
@@ -108,15 +110,19 @@ class TopicsLook:
         """Says what is the matter with the topics as they were found."""
         for run in self.runs:
             if run.view.matched == 0 and not run.is_away:
-                self.say(f"{run.name}: no topic matches yet; looking again every few seconds")
+                said = "no topic matches yet; looking again every few seconds"
+                self.say(of_flow(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
             for topic, reason in run.view.refused.items():
-                self._sayings.once(f"{run.name} {topic}", f"{run.name}: halted: {reason}")
+                halted = of_flow(
+                    run.name, f"halted: {reason}", Event.TOPIC_HALTED, topic=topic, reason=reason
+                )
+                self._sayings.once(f"{run.name} {topic}", halted)
             for topic in run.view.topics:
                 self._sayings.is_well(f"{run.name} {topic}")
             while run.warnings:
-                self.say(run.warnings.pop(0))
+                self.say(Notice.of(run.warnings.pop(0)).under("", **flow_fields(run.name)))
 
 
 def _left_out(run: FlowRun) -> str:
@@ -124,10 +130,11 @@ def _left_out(run: FlowRun) -> str:
     remedy = f"set another {target}.alias"
     if isinstance(run.flow.settings.policy, RenamePolicy):
         remedy = "put ${source} into mmtool.topic.rename.format"
-    return (
-        f"{run.name}: left out, because their names say that they came from {target}: {few(run.view.left_out)};"
+    said = (
+        f"left out, because their names say that they came from {target}: {few(run.view.left_out)};"
         f" if they were born on {run.flow.settings.source.alias}, {remedy}"
     )
+    return of_flow(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 
 
 async def refuse_idle(runs: Sequence[FlowRun]) -> None:

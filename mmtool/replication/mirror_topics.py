@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
+from mmtool.events import Event, Notice
 from mmtool.kafka.config_trials import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.offsets import LATEST
@@ -37,7 +38,7 @@ from mmtool.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.admin import TopicAdmin
@@ -81,6 +82,7 @@ class TopicsView:
         deleted: Topics that were mirrored and that the source does not have any more, and what is said of each.
         gone: Those, and such of them as are refused because something of them is missing.
         notices: Sentences for the operator about topics that were made.
+        made: The same for the log: each topic that was created, or given partitions.
     """
 
     topics: dict[str, MirroredTopic] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class TopicsView:
     deleted: dict[str, str] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()
     notices: list[str] = field(default_factory=list)
+    made: list[Notice] = field(default_factory=list)
 
     def set_aside(self, failed_over: Container[str]) -> None:
         """What has failed over is not refused: nobody wants it mirrored."""
@@ -188,6 +191,7 @@ class MirrorTopics:
             made = [s.name for s in steps if s.name in done and isinstance(s, CreateTopic)]
         configs = await in_thread(self._learn_limits, self._to_learn(target))
         view = self._view({n: t for n, t in source.items() if n not in gone}, target, result.failed)
+        view.made = [*_made_notices(steps, result.failed)]
         view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
         alias = self._flow.settings.target.alias
         view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
@@ -386,6 +390,20 @@ class MirrorTopics:
                 self._limits.get(remote, TargetLimits()),
             )
         return view
+
+
+def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:
+    """What was made on the target, for the log."""
+    for step in steps:
+        about = {"topic": step.source_topic, "target_topic": step.name, "partitions": step.partitions}
+        if step.name in failed:
+            continue
+        if isinstance(step, CreateTopic):
+            said = f"created {step.name} with {counted(step.partitions, 'partition')}"
+            yield Notice(said, Event.TOPIC_CREATED, **about)
+        else:
+            said = f"{step.name} has {counted(step.partitions, 'partition')} now, {step.have} before"
+            yield Notice(said, Event.PARTITIONS_ADDED, **about)
 
 
 async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId, int], int]:

@@ -12,6 +12,7 @@ from os import getpid
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, OwnedElsewhereError
+from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.membership import Seat, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -77,7 +78,9 @@ class Ownership:
             return
         owner = await self._holder()
         until = "until it ends" if standby else waits(owner)
-        say(f"flow {self._identity.name} is run by {owner or 'nobody yet'}; waiting {until}")
+        said = f"flow {self._identity.name} is run by {owner or 'nobody yet'}; waiting {until}"
+        name = self._identity.name
+        say(Notice(said, Event.OWNERSHIP_AWAITED, **flow_fields(name), owner=str(owner or "")))
         if standby:
             await self._wait(None)
         elif not await self._held_by(waiting, self._holder):

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.events import Event, of_flow
 from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
@@ -40,7 +41,8 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
         try:
             await run.take_to_mirror()
         except _LOST as lost:
-            say(f"{run.name}: lost its claim, and makes it again: {lost}")
+            said = f"lost its claim, and makes it again: {lost}"
+            say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
             await asyncio.sleep(_AGAIN_SECONDS)
         else:
             return
@@ -81,7 +83,8 @@ class Regaining:
 
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
-        self._say(f"{run.name}: lost its claim; waiting to own the flow again")
+        said = "lost its claim; waiting to own the flow again"
+        self._say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
         self._begin(run)
 
     def begin_untaken(self, run: FlowRun, away: Exception, taken: Callable[[FlowRun], None]) -> None:
@@ -156,7 +159,8 @@ class Regaining:
             look = self._looks.get(run.name)
             if look is not None and look.done():
                 look.result()
-                self._say(f"{run.name}: what was put off can be compared now; taking the flow again")
+                said = "what was put off can be compared now; taking the flow again"
+                self._say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
                 self._begin(run)
 
     async def _look(self, run: FlowRun) -> None:
@@ -187,10 +191,13 @@ class Regaining:
         self.look_for_sources(run)
         if taken := self._untaken.pop(run.name, None):
             taken(run)
+        else:
+            self._say(of_flow(run.name, "owner of the flow again", Event.OWNERSHIP_REACQUIRED))
         self._regained.set()
 
     def _tell_away(self, run: FlowRun, away: Exception) -> None:
-        self._sayings.once(run.name, f"{run.name}: waiting for the clusters: {away}")
+        said = f"waiting for the clusters: {away}"
+        self._sayings.once(run.name, of_flow(run.name, said, Event.CLUSTER_AWAY))
 
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch
 from mmtool.errors import MmtoolError
+from mmtool.events import Event, Notice
 from mmtool.threads import in_thread
 from mmtool.within import came_within
 
@@ -71,21 +72,22 @@ class Reloader:
             await self.engine.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
             name = type(error).__name__
-            self.warn(
-                f"{self.file.path}: {name} while it was taken over: some of it may wait for the next start"
-            )
+            said = f"{self.file.path}: {name} while it was taken over: some of it may wait for the next start"
+            self.warn(Notice(said, Event.CONFIG_REFUSED))
             return
         applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
         if applied:
-            self.say(f"{self.file.path} reloaded: {'; '.join(applied)}")
+            said = f"{self.file.path} reloaded: {'; '.join(applied)}"
+            self.say(Notice(said, Event.CONFIG_RELOADED, changes={f: c.applied for f, c in changes.items()}))
         elif asked or refused:
-            self.say(f"{self.file.path} reloaded: nothing changes for what is running")
+            said = f"{self.file.path} reloaded: nothing changes for what is running"
+            self.say(Notice(said, Event.CONFIG_RELOADED))
         self._tell_waiting(chosen, changes)
 
     def _refuse(self, why: str, *, asked: bool) -> None:
         """Says it once, however often the file is written; whoever asks gets an answer each time."""
         if asked or why != self._complaint:
-            self.warn(f"{why}; {_STAYS}")
+            self.warn(Notice(f"{why}; {_STAYS}", Event.CONFIG_REFUSED))
         self._complaint = why
 
     def _beating(self, chosen: Chosen) -> list[FlowSettings]:
@@ -110,7 +112,7 @@ class Reloader:
                 sentences.append(f"{flow}: {', '.join(c.fixed)} is fixed since the flow's first start")
         waits = "; ".join(sentences)
         if waits and waits != self._waits:
-            self.warn(f"{self.file.path}: {waits}")
+            self.warn(Notice(f"{self.file.path}: {waits}", Event.CONFIG_REFUSED))
         self._waits = waits
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import Command
 from mmtool.plan.rounds import pack
@@ -181,7 +182,8 @@ class Round:
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
         if not job.done():
-            self.say("the pumps do not answer: their job is cancelled")
+            said = "the pumps do not answer: their job is cancelled"
+            self.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
             self._cancelling = left_behind(self._cancel, "cancel")
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
 

@@ -15,6 +15,7 @@ from mmtool.errors import (
     RefusedError,
     StoppedError,
 )
+from mmtool.events import Event, Notice
 from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
 from mmtool.plan.documents import State
@@ -102,11 +103,12 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
 
     def stopped(signum: signal.Signals) -> None:
         if engine.stop.is_set():
-            engine.say("stopped at once: the next start resumes")
+            engine.say(Notice("stopped at once: the next start resumes", Event.STOPPING, signal=signum.name))
             leave_terminal()
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
-        engine.say("stopping: what is in flight is finished first")
+        said = "stopping: what is in flight is finished first"
+        engine.say(Notice(said, Event.STOPPING, signal=signum.name))
         engine.stop.set()
 
     loop = asyncio.get_running_loop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from mmtool.events import Event, Notice
 from mmtool.plan.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
 from mmtool.replication.looking import Sayings
 from mmtool.threads import left_behind
@@ -166,10 +167,12 @@ class SlotWatch:
         said = slots_sentence(tasks, self.wanted)
         if tasks < self.wanted:
             shared = f"all partitions share {tasks} tasks" if tasks > 1 else "all partitions share one task"
-            self._sayings.once(_ABOUT, f"{said}; {shared} until it has more. Check {self._place}")
+            short = f"{said}; {shared} until it has more. Check {self._place}"
+            self._sayings.once(_ABOUT, Notice(short, Event.SLOTS_SHORT, slots=tasks, wanted=self.wanted))
         elif self._sayings.is_said(_ABOUT):
             self._sayings.is_well(_ABOUT)
-            self._say(f"{said}; partitions are spread over {tasks} tasks")
+            enough = f"{said}; partitions are spread over {tasks} tasks"
+            self._say(Notice(enough, Event.SLOTS_ENOUGH, slots=tasks, wanted=self.wanted))
 
     def _tell_none(self, slots: int | None) -> None:
         """Where no task has a slot nothing can be packed, and nothing has to be once one is back."""
@@ -180,7 +183,8 @@ class SlotWatch:
 
     def _tell_nothing_runs(self) -> None:
         said = slots_sentence(0, self.wanted)
-        self._sayings.once(_ABOUT, f"{said}; nothing is copied until it has one. Check {self._place}")
+        none = f"{said}; nothing is copied until it has one. Check {self._place}"
+        self._sayings.once(_ABOUT, Notice(none, Event.SLOTS_SHORT, slots=0, wanted=self.wanted))
 
     def _mark(self, runs: Sequence[FlowRun], waiting: Sequence[TaskAssignment]) -> None:
         for run in runs:

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.events import Event, Notice
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.holds import Holds, news
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
@@ -33,17 +34,18 @@ _AGAIN_SECONDS = 2.0
 class _Counted(NamedTuple):
     """What only grows of a partition, and is said when it is more than ``times`` what was said last."""
 
+    event: Event
     count: Callable[[PositionRecord], int]
     said: Callable[[PositionRecord], str]
     times: int = 1
 
 
 _COUNTED = (
-    _Counted(lambda at: at.dead_letters, lambda at: at.letters_said),
+    _Counted(Event.DEAD_LETTERS, lambda at: at.dead_letters, lambda at: at.letters_said),
     _Counted(
-        lambda at: at.foreign, lambda at: at.foreign_said, times=2
+        Event.FOREIGN_RECORDS, lambda at: at.foreign, lambda at: at.foreign_said, times=2
     ),  # who goes on writing is told of rarely
-    _Counted(lambda at: at.gaps, lambda at: at.gaps_said),
+    _Counted(Event.DATA_LOSS, lambda at: at.gaps, lambda at: at.gaps_said),
 )
 
 
@@ -72,6 +74,8 @@ class PositionsWatch:
         self._told: dict[tuple[Place, _Counted], int] = {}
         self._slowed: set[Place] = set()
         self._waiting: dict[str, set[Place]] = {}
+        self._rounds: dict[str, int] = {}
+        self._stopped_at: dict[Place, int] = {}
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
         self.positions: dict[Place, PositionRecord] = {}
@@ -138,23 +142,47 @@ class PositionsWatch:
 
     def _note(self, place: Place, position: PositionRecord) -> None:
         """What halts a partition, or keeps it back, is said once, however many rounds tell it, until it moves."""
+        self._note_worker(position)
         halted = position.state == State.HALTED
         if halted:
             self._halted[place] = position.reason
         else:  # the last round's word may have come after the next one had let it go
             self._halted.pop(place, None)
-        name = f"{position.topic}-{position.partition}"
-        for one in _COUNTED:
-            if one.count(position) > one.times * self._told.get((place, one), 0):
-                self._told[place, one] = one.count(position)
-                self.news.append(f"{name}: {one.said(position)}")
+        self._note_counts(place, position)
         self._note_quota(place, position)
-        self._note_silence(place, position.waits_for)
-        said = (position.reason, position.upstream_position)
-        if position.reason and self._noted.get(place) != said:
-            self._noted[place] = said
-            how = "is halted: " if halted else "is "
-            self.news.append(f"{name} {how}{position.reason}")
+        self._note_silence(place, position)
+        self._note_resumed(place, position)
+        why = (position.reason, position.upstream_position)
+        if position.reason and self._noted.get(place) != why:
+            self._noted[place] = why
+            how, event = (
+                ("is halted: ", Event.PARTITION_HALTED) if halted else ("is ", Event.PARTITION_WAITING)
+            )
+            said = f"{_name(position)} {how}{position.reason}"
+            self.news.append(_notice(position, said, event, reason=position.reason))
+
+    def _note_resumed(self, place: Place, position: PositionRecord) -> None:
+        """Once it has moved: each round tries what is halted again."""
+        if position.state == State.HALTED:
+            self._stopped_at[place] = position.upstream_position
+        elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
+            del self._stopped_at[place]
+            self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
+
+    def _note_worker(self, position: PositionRecord) -> None:
+        """A worker is heard of once in each round."""
+        if position.executor and position.round > self._rounds.get(position.executor, 0):
+            self._rounds[position.executor] = position.round
+            fields = {"executor": position.executor, "round": position.round}
+            self.news.append(Notice(f"worker {position.executor} copies", Event.WORKER_STARTED, **fields))
+
+    def _note_counts(self, place: Place, position: PositionRecord) -> None:
+        for one in _COUNTED:
+            count = one.count(position)
+            if count > one.times * self._told.get((place, one), 0):
+                self._told[place, one] = count
+                said = f"{_name(position)}: {one.said(position)}"
+                self.news.append(_notice(position, said, one.event, count=count))
 
     def _note_quota(self, place: Place, position: PositionRecord) -> None:
         """Of the flow as a whole: a quota holds back many partitions at once."""
@@ -164,19 +192,43 @@ class PositionsWatch:
         else:
             self._slowed.discard(place)
         if before != bool(self._slowed):
-            self.news.append(position.quota_said or "no quota holds it back any more")
+            event = Event.QUOTA_THROTTLED if position.slowed_by else Event.QUOTA_RELEASED
+            said = position.quota_said or "no quota holds it back any more"
+            fields = {"clusters": position.slowed_by, "executor": position.executor}
+            self.news.append(Notice(said, event, **fields))
 
-    def _note_silence(self, place: Place, broker: str) -> None:
+    def _note_silence(self, place: Place, position: PositionRecord) -> None:
         """Of a broker as a whole, which leads many partitions."""
+        broker, executor = position.waits_for, position.executor
         for other in [name for name, places in self._waiting.items() if name != broker and place in places]:
             self._waiting[other].discard(place)
             if not self._waiting[other]:
                 del self._waiting[other]
-                self.news.append(f"nothing waits for {other} any more")
+                said = f"nothing waits for {other} any more"
+                self.news.append(Notice(said, Event.BROKER_ANSWERS, broker=other, executor=executor))
         if broker:
             if broker not in self._waiting:
-                self.news.append(f"{broker} does not answer: partitions that it leads wait for it")
+                said = f"{broker} does not answer: partitions that it leads wait for it"
+                self.news.append(Notice(said, Event.BROKER_SILENT, broker=broker, executor=executor))
             self._waiting.setdefault(broker, set()).add(place)
+
+
+def _name(position: PositionRecord) -> str:
+    return f"{position.topic}-{position.partition}"
+
+
+def _notice(position: PositionRecord, said: str, event: Event, **fields: object) -> Notice:
+    """What a worker has told of a partition."""
+    return Notice(
+        said,
+        event,
+        topic=position.topic,
+        partition=position.partition,
+        target_topic=position.target_topic,
+        upstream_position=position.upstream_position,
+        executor=position.executor,
+        **fields,
+    )
 
 
 def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecord:

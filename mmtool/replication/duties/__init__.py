@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
+from mmtool.events import Event, of_flow
 from mmtool.within import came_within
 
 if TYPE_CHECKING:
@@ -124,8 +125,9 @@ class Rota:
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
             why = str(error) or type(error).__name__
             if why != failure:
-                self._say(f"{self._flow}: {duty.name}: {why}; tried again every {duty.seconds:g} s")
+                said = f"{duty.name}: {why}; tried again every {duty.seconds:g} s"
+                self._say(of_flow(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
             return why
         if failure:
-            self._say(f"{self._flow}: {duty.name}: done again")
+            self._say(of_flow(self._flow, f"{duty.name}: done again", Event.DUTY_RESUMED, duty=duty.name))
         return ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
+from mmtool.events import Event, of_flow
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.mirror_maker_guard import RECENT_SECONDS
 
@@ -52,9 +53,7 @@ class MirrorMakerWatch:
         name, was_there = self.guard.flow.settings.name, self._is_there
         self._is_there = sign is not None
         if sign is not None and not was_there:
-            self.say(
-                f"{name}: MirrorMaker 2 runs this flow as well now: {sign.sentence}; stop it: what both copy is there"
-                " twice"
-            )
+            said = f"MirrorMaker 2 runs this flow as well now: {sign.sentence}; stop it: what both copy is there twice"
+            self.say(of_flow(name, said, Event.MIRROR_MAKER_SEEN))
         elif sign is None and was_there:
-            self.say(f"{name}: MirrorMaker 2 has stopped")
+            self.say(of_flow(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))

@@ -14,6 +14,7 @@ from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import runs_partition_of
+from mmtool.replication.executor import executor_name
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.report import tally_of
 from mmtool.translation.block_codec import encode_block, encode_key
@@ -218,4 +219,6 @@ class PositionsBook:
             gaps_end=tally.gaps_end,
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
             waits_for=waits_for,
+            executor=executor_name(),
+            round=self._flow.round,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.replication.assignment import NOTHING_YET, Tally
+from mmtool.replication.executor import executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 class ReportRow(NamedTuple):
     """One partition at the end of a round.
 
-    ``block`` is its open block, encoded; ``told`` the command that ended the round, empty when time did.
+    ``block`` is its open block, encoded; ``told`` the command that ended the round, empty when time did; ``executor``
+    the worker.
     """
 
     flow: str
@@ -40,6 +42,7 @@ class ReportRow(NamedTuple):
     gaps: int
     gaps_end: int
     told: str
+    executor: str = ""
 
     @property
     def tally(self) -> Tally:
@@ -79,6 +82,7 @@ def rows_of(
             block=encode_block(m.open_block),
             **tally_of(m)._asdict(),
             told=told,
+            executor=executor_name(),
         )
         for m in mirrors
     ]
@@ -92,6 +96,5 @@ AWAY = "away"
 
 def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
     """What is told of a flow of which nothing that the task knows counts any more."""
-    return [
-        ReportRow(flow.identity.flow, -1, "", "", -1, "", "", False, -1, -1, 0, 0, b"", *NOTHING_YET, told)
-    ]
+    nothing = ("", "", -1, "", "", False, -1, -1, 0, 0, b"")
+    return [ReportRow(flow.identity.flow, -1, *nothing, *NOTHING_YET, told, executor_name())]

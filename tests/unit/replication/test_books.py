@@ -13,6 +13,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.plan.documents import PositionRecord
 from mmtool.plan.identity import FlowIdentity
 from mmtool.replication.aside import to_its_end
+from mmtool.replication.executor import executor_name
 from mmtool.replication.pump import books
 from mmtool.replication.pump.books import PositionsBook, RunsBook
 from mmtool.replication.pump.errors import InDoubtError
@@ -84,12 +85,14 @@ def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatc
     monkeypatch.setattr(books, "own_batches", lambda records, _: written.extend(records) or ())
     mirror = mirror_of(assigned())
     mirror.offer(fetched(b"", end=0), now_ms=1000)
-    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"), control_topic_id="id")
+    identity = FlowIdentity("s", "t", "a", "b")
+    flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
     book = PositionsBook(None, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     ((_, value),) = written
     position = PositionRecord.decode(value)
     assert (position.observed_ms, position.at_end_ms) == (2000, 2000)
+    assert (position.executor, position.round) == (executor_name(), 3)
 
 
 @pytest.mark.parametrize(("code", "told"), [(Code.NONE, 9), (Code.TOPIC_AUTHORIZATION_FAILED, 0)])
@@ -97,7 +100,8 @@ def test_a_gap_is_told_once_its_position_is_on_the_control_topic(code, told):
     mirror, target = mirror_of(assigned()), Target(code)
     target.may_answer.set()
     mirror.gaps.met(4, 9)
-    flow = SimpleNamespace(owner="me", identity=FlowIdentity("s", "t", "a", "b"), control_topic_id="id")
+    identity = FlowIdentity("s", "t", "a", "b")
+    flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
     book = PositionsBook(target, flow, [mirror], SimpleNamespace(use=lambda: None))
     asyncio.run(book.flush(heard_ms=2000, waiting={}))
     assert (mirror.gaps.count, mirror.gaps.told) == (5, told)

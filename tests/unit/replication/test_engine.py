@@ -11,6 +11,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.changes import compare
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.events import is_for_people
 from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication import engine as driver
@@ -144,9 +145,11 @@ class Scene:
         monkeypatch.setattr(Engine, "_meet", self._meet)
         monkeypatch.setattr(Engine, "_open_spark", lambda _: SimpleNamespace(stop=lambda: None))
         self.runs = {flow.name: Run(flow) for flow in self.load()}
-        self.engine = Engine(
-            self.load(), RunOptions(**options), asyncio.Event(), lambda _: None, self.said.append
-        )
+        self.engine = Engine(self.load(), RunOptions(**options), asyncio.Event(), lambda _: None, self._say)
+
+    def _say(self, sentence):
+        if is_for_people(sentence):
+            self.said.append(sentence)
 
     def load(self, more=""):
         self.path.write_text(FILE + more)
