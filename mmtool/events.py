@@ -115,6 +115,37 @@ LOGGED_ONLY = frozenset(
 """Events that a person sees otherwise, in the progress or in the result: only a log has them."""
 
 
+FIELDS = {
+    "timestamp": "When, UTC, ISO 8601 with microseconds.",
+    "level": "`debug`, `info`, `warning` or `error`.",
+    "event": "What has happened: a word of the table above.",
+    "message": "The sentence that a person reads without `--log-format json`.",
+    "command": "The words typed, such as `failover planned`.",
+    "flow": "`source->target`.",
+    "source": "The alias of the flow's source.",
+    "target": "The alias of the flow's target.",
+    "topic": "The topic's name on the source.",
+    "target_topic": "Its name on the target.",
+    "topics": "Several of them, where one event is about all.",
+    "partition": "The partition's number.",
+    "upstream_position": "The next offset to fetch from the partition.",
+    "executor": "The worker that told it: `host/ID` with Spark's id of the executor, or else `host:PID`.",
+    "round": "The number of the round, counted from the start of the process.",
+    "reason": "Why, where the message says more than that.",
+    "operation": "The id of the failover, failback or drill.",
+    "mode": "Of an operation: `planned`, `emergency`, `failback` or `drill`.",
+    "step": "The step of an operation, or of the demo.",
+    "seconds": "How long it took.",
+    "key": "The configuration key; with `file` and `line`, where it stands.",
+    "code": "Of an error: the word of `errors[].code` in `-o json`.",
+    "remedy": "Of an error: what helps.",
+    "exit_code": "Of an error that ends the command: its exit code.",
+    "traceback": "Of an error, with `--debug`.",
+    "logger": "Of a library's line: its logger.",
+}
+"""The fields of a line that several events share, and what each holds."""
+
+
 def is_for_people(message: str) -> bool:
     """Whether a person is told as well, and not the log alone."""
     return not (isinstance(message, Notice) and message.event in LOGGED_ONLY)

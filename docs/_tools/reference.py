@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, main
+from mmtool.events import FIELDS, LOGGED_ONLY, Event
 from mmtool.failover.planned import rehearse
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.failover.states import START, TABLE, Phase
@@ -45,6 +46,7 @@ def pages() -> dict[str, str]:
         "cli.md": cli(),
         "exit-codes.md": exit_codes(),
         "failover-states.md": failover_states(),
+        "log-events.md": log_events(),
         "refusals.md": refusals(),
         "runbook-example.md": runbook_example(),
     }
@@ -77,6 +79,27 @@ def refusals() -> str:
     intro = "Why a position is not translated, or a group not moved: the words of `reason`, and what helps.\n"
     rows = [(f"`{reason}`", reason.sentence) for reason in Reason]
     return "\n".join([NOTE, "# Reasons of a refusal\n", intro, _table(("`reason`", "Meaning"), rows)])
+
+
+def log_events() -> str:
+    """The closed table of events, and the fields of a line."""
+    intro = """\
+        With `--log-format json`, or `MMTOOL_LOG_FORMAT=json`, every line on stderr is one JSON object. `event` is one
+        of the words below; a word keeps its meaning, and later versions may add some.
+        [Collect logs](../how-to/collect-logs.md) shows what to do with them.
+        """
+    rows = [
+        (f"`{event}`", event.sentence, "only in the log" if event in LOGGED_ONLY else "") for event in Event
+    ]
+    table = _table(("`event`", "When", "As text"), rows)
+    fields = _table(("Field", "What"), [(f"`{name}`", what) for name, what in FIELDS.items()])
+    return "\n".join([NOTE, "# Log events\n", textwrap.dedent(intro), table, "## Fields\n", _FIELDS, fields])
+
+
+_FIELDS = """\
+The first five are in every line, in this order; the others where they apply. A line may have more, figures above all:
+take what you know by its name, and leave the rest.
+"""
 
 
 def failover_states() -> str:

@@ -56,7 +56,7 @@ def _logger() -> Callable[..., Any]:
     """Structlog's processors over a logger that gives back the line, which our own stream writes."""
     import structlog
 
-    chain = [
+    chain: list[Any] = [
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _with_level,
         _in_order,

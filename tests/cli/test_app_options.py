@@ -11,7 +11,7 @@ from mmtool.commands.app import COMMANDS
 from mmtool.errors import RefusedError
 from mmtool.output import Result
 
-SHARED = {"-v", "-q", "--debug", "--no-color"}
+SHARED = {"-v", "-q", "--debug", "--no-color", "--log-format"}
 
 
 @pytest.mark.parametrize(

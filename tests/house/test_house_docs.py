@@ -17,7 +17,15 @@ def generated(root):
 
 
 @pytest.mark.parametrize(
-    "name", ["cli.md", "exit-codes.md", "failover-states.md", "refusals.md", "runbook-example.md"]
+    "name",
+    [
+        "cli.md",
+        "exit-codes.md",
+        "failover-states.md",
+        "log-events.md",
+        "refusals.md",
+        "runbook-example.md",
+    ],
 )
 def test_a_generated_page_is_what_the_code_says(root, generated, name):
     assert (root / "docs" / "reference" / name).read_text(encoding="utf-8") == generated[name], (

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import NotAuthorisedError
+from mmtool.events import Event
 from mmtool.kafka.own_records import own_batches
 from mmtool.plan.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication import watching
@@ -74,3 +75,46 @@ def test_what_goes_on_is_not_halted_any_more_though_the_last_round_s_word_came_l
         reason = "denied" if state is State.HALTED else ""
         watch._note((SOURCE_ID, 0), replace(booked_position(assigned(), "me"), state=state, reason=reason))
     assert halted == left
+
+
+def told_of(*positions):
+    """What the driver's log has of positions that came one after the other."""
+    watch = PositionsWatch(None, "me", {})
+    for fields in positions:
+        position = replace(booked_position(assigned(), "me"), executor="w1/3", round=2, **fields)
+        watch._note((SOURCE_ID, 0), position)
+    return watch.news
+
+
+@pytest.mark.parametrize(
+    ("fields", "event"),
+    [
+        ({"state": State.HALTED, "reason": "denied"}, Event.PARTITION_HALTED),
+        ({"state": State.RUNNING, "reason": "held at offset 4"}, Event.PARTITION_WAITING),
+        ({"gaps": 3, "gaps_end": 9}, Event.DATA_LOSS),
+        ({"foreign": 3, "foreign_end": 9}, Event.FOREIGN_RECORDS),
+        ({"dead_letters": 1}, Event.DEAD_LETTERS),
+        ({"slowed_by": "b"}, Event.QUOTA_THROTTLED),
+        ({"waits_for": "broker 1 of b"}, Event.BROKER_SILENT),
+    ],
+)
+def test_what_a_worker_tells_is_an_event_with_its_executor(fields, event):
+    started, told = told_of(fields)
+    assert (started.event, told.event) == (Event.WORKER_STARTED, event)
+    assert {started.fields["executor"], told.fields["executor"]} == {"w1/3"}
+    of_partition = event not in {Event.QUOTA_THROTTLED, Event.BROKER_SILENT}
+    assert ({"topic", "partition"} <= told.fields.keys()) == of_partition
+
+
+def test_a_worker_is_heard_of_once_in_a_round():
+    news = told_of({}, {}, {"upstream_position": 7})
+    assert [told.event for told in news] == [Event.WORKER_STARTED]
+
+
+def test_a_halted_partition_is_resumed_once_it_has_moved():
+    halted = {"state": State.HALTED, "reason": "denied"}
+    news = told_of(
+        halted, {"state": State.RUNNING}, halted, {"upstream_position": 3}, {"upstream_position": 4}
+    )
+    events = [told.event for told in news[1:]]
+    assert events == [Event.PARTITION_HALTED, Event.PARTITION_RESUMED]
