@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Self
 
 from mmtool.events import Event, Notice, flow_fields
@@ -101,7 +101,8 @@ def line(snapshot: ProgressSnapshot) -> str:
 
 def _notice(snapshot: ProgressSnapshot) -> Notice:
     """The same line, with its figures as the log has them."""
-    return Notice(line(snapshot), Event.PROGRESS, **{**asdict(snapshot), **flow_fields(snapshot.flow)})
+    figures = {one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "flow"}
+    return Notice(line(snapshot), Event.PROGRESS, **flow_fields(snapshot.flow), **figures)
 
 
 def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:

@@ -58,14 +58,14 @@ def test_warnings_of_the_file_are_lines_with_their_key_and_no_secret(tmp_path):
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
-        "a->b.enabled = true\na.reconnect.backoff.ms = 9999999\nno.such.key = 1\n"
+        "a->b.enabled = true\na.consumer.reconnect.backoff.ms = 9999999\nno.such.key = 1\n"
         "a.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required"
         ' username="u" password="geheim";\n'
         "a.security.protocol = SASL_PLAINTEXT\na.sasl.mechanism = PLAIN\n"
     )
     ran, lines = lines_of("status", "-c", str(path), "--timeout", "500ms", "--log-format", "json")
     told = {(line["event"], line.get("key")) for line in lines}
-    assert {("warning", "no.such.key"), ("config_value_adjusted", "a.reconnect.backoff.ms")} <= told
+    assert {("warning", "no.such.key"), ("config_value_adjusted", "a.consumer.reconnect.backoff.ms")} <= told
     assert {line["command"] for line in lines} == {"status"}
     assert lines[-1]["level"] == "error"
     assert "geheim" not in ran.stderr

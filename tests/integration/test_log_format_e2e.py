@@ -14,7 +14,7 @@ from mmtool.events import Event
 from mmtool.lab.applications import consume
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import delete_records
-from mmtool.lab.topics import create_topic
+from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.testing.processes import run_mmtool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -43,7 +43,7 @@ def written(bench, stem, partitions=1):
 def first(bench):
     """A run to the end of two topics, of which one cannot exist on the target."""
     stem = f"logged-{time.monotonic_ns()}"
-    topic, long = written(bench, f"{stem}-a", 2), written(bench, f"{stem}-{'x' * (240 - len(stem))}")
+    topic, long = written(bench, f"{stem}-a", 2), written(bench, f"{stem}-{'x' * (246 - len(stem))}")
     properties = bench.properties(f"{stem}-.*")
     return topic, long, properties, bench.catch_up(properties, *AS_LOG, "-o", "json")
 
@@ -83,11 +83,11 @@ def test_workers_are_named_when_they_start_and_end(first):
 def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor(bench, first):
     topic, _, properties, _ = first
     source = bench.fleet["source"].bootstrap
-    produce(source, Load(topic, 100, 2, 200, first_sequence=100))
-    delete_records(source, topic, 90, partition=1)
+    produce(source, Load(topic, 100, 1, 200, first_sequence=100))
+    delete_records(source, topic, end_offsets(source, topic)[0] - 5)
     answer = bench.catch_up(properties, *AS_LOG)
     (halted,) = events_of(answer, "partition_halted")
-    assert (halted["flow"], halted["topic"], halted["partition"]) == ("source->target", topic, 1)
+    assert (halted["flow"], halted["topic"], halted["partition"]) == ("source->target", topic, 0)
     assert "the source deleted offsets" in halted["reason"]
     assert re.fullmatch(EXECUTOR, halted["executor"])
 
@@ -106,7 +106,7 @@ def test_every_step_of_a_failover_is_logged_with_its_operation(bench, tmp_path):
     assert {line["command"] for line in told} == {"failover planned"}
     steps = [(line["event"], line["step"]) for line in events_of(answer, "step_started", "step_done")]
     names = [name for event, name in steps if event == "step_done"]
-    assert {"check", "drain", "write", "read_back"} <= set(names)
+    assert {"check_groups", "drain", "write", "read_back"} <= set(names)
     assert steps == [(event, name) for name in names for event in ("step_started", "step_done")]
     (completed,) = events_of(answer, "operation_completed")
     assert (completed["flow"], completed["state"]) == ("source->target", "completed")

@@ -6,6 +6,7 @@ import re
 import sys
 import threading
 import warnings
+from collections import Counter
 
 import pytest
 
@@ -30,8 +31,9 @@ from mmtool.output import (
 )
 from mmtool.output.library_logs import LogHandler, log_what_others_tell
 from mmtool.output.steps import Steps
+from mmtool.plan.documents import State
 
-SNAPSHOT = ProgressSnapshot("a->b", 10, 900, 1.23456, 9.0, 5, None, None, 2, {"running": 2})
+SNAPSHOT = ProgressSnapshot("a->b", 10, 900, 1.23456, 9.0, 5, None, None, 2, Counter({State.RUNNING: 2}))
 
 
 @pytest.fixture
