@@ -360,6 +360,13 @@ def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) ->
         )
 
 
+_ENDS = {
+    "completed": Event.OPERATION_COMPLETED,
+    "cancelled": Event.OPERATION_CANCELLED,
+    "rolled_back": Event.OPERATION_ROLLED_BACK,
+}
+
+
 class Teller:
     """The person watching; the journal is told first."""
 
@@ -384,8 +391,8 @@ class Teller:
 
     def ended(self, operation: Operation) -> None:
         """For the log: a person reads it in the summary."""
-        event = Event.OPERATION_COMPLETED if operation.error is None else Event.OPERATION_FAILED
         state, is_past = operation.standing.state, operation.point_of_no_return_passed
+        event = _ENDS.get(state, Event.OPERATION_FAILED)
         talk(Notice(operation.sentence, event, state=state, point_of_no_return_passed=is_past))
 
 

@@ -25,9 +25,12 @@ class Event(StrEnum):
         return event
 
     # --- a flow and its owner ---
-    FLOW_STARTED = "flow_started", "`replicate` has met both clusters of a flow and begins to join it."
+    FLOW_STARTED = (
+        "flow_started",
+        "`replicate` has connected to both clusters of a flow, and joins its ownership group.",
+    )
     FLOW_DEFERRED = "flow_deferred", "A flow does not start with the others; it is tried again."
-    FLOW_STOPPED = "flow_stopped", "`replicate` has ended its part in a flow."
+    FLOW_STOPPED = "flow_stopped", "`replicate` has given a flow back."
     OWNERSHIP_AWAITED = "ownership_awaited", "Another process owns the flow, and this one waits for it."
     OWNERSHIP_ACQUIRED = "ownership_acquired", "This process owns the flow and has claimed its shards."
     OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
@@ -95,6 +98,11 @@ class Event(StrEnum):
     STEP_UNDONE = "step_undone", "A step was rolled back."
     OPERATION_COMPLETED = "operation_completed", "An operation has done all of its steps."
     OPERATION_FAILED = "operation_failed", "An operation has ended before its last step."
+    OPERATION_CANCELLED = "operation_cancelled", "An operation that had written no offset was cancelled."
+    OPERATION_ROLLED_BACK = (
+        "operation_rolled_back",
+        "The groups of an operation have the offsets of before again.",
+    )
     HOOK_OUTPUT = "hook_output", "A line that an operator's hook has written."
 
     # --- every command ---
@@ -110,9 +118,23 @@ LOGGED_ONLY = frozenset(
         Event.FLOW_STARTED, Event.FLOW_STOPPED, Event.OWNERSHIP_REACQUIRED, Event.ROUND_STARTED,
         Event.ROUND_ENDED, Event.WORKER_STARTED, Event.WORKER_ENDED, Event.TOPIC_CREATED,
         Event.PARTITIONS_ADDED, Event.PARTITION_RESUMED, Event.OPERATION_COMPLETED, Event.OPERATION_FAILED,
+        Event.OPERATION_CANCELLED, Event.OPERATION_ROLLED_BACK,
     }
 )  # fmt: skip
 """Events that a person sees otherwise, in the progress or in the result: only a log has them."""
+
+
+WARNINGS = frozenset(
+    {
+        Event.FLOW_DEFERRED, Event.OWNERSHIP_LOST, Event.CLUSTER_AWAY, Event.DUTY_FAILED, Event.SPARK_JOB_FAILED,
+        Event.SPARK_JOB_CANCELLED, Event.SLOTS_SHORT, Event.TOPIC_HALTED, Event.TOPIC_DELETED,
+        Event.TOPICS_UNREADABLE, Event.NO_TOPIC, Event.PARTITION_HALTED, Event.DATA_LOSS, Event.FOREIGN_RECORDS,
+        Event.DEAD_LETTERS, Event.QUOTA_THROTTLED, Event.BROKER_SILENT, Event.FAILED_OVER,
+        Event.MIRROR_MAKER_SEEN, Event.CONFIG_REFUSED, Event.CONFIG_VALUE_ADJUSTED, Event.STEP_FAILED,
+        Event.OPERATION_FAILED, Event.WARNING,
+    }
+)  # fmt: skip
+"""Events that are logged as warnings, which ``-q`` keeps."""
 
 
 FIELDS = {
@@ -131,7 +153,7 @@ FIELDS = {
     "upstream_position": "The next offset to fetch from the partition.",
     "executor": "The worker that told it: `host/ID` with Spark's id of the executor, or else `host:PID`.",
     "round": "The number of the round, counted from the start of the process.",
-    "reason": "Why, where the message says more than that.",
+    "reason": "Why, without the rest of the message.",
     "operation": "The id of the failover, failback or drill.",
     "mode": "Of an operation: `planned`, `emergency`, `failback` or `drill`.",
     "step": "The step of an operation, or of the demo.",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool import errors
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS, main
-from mmtool.events import FIELDS, LOGGED_ONLY, Event
+from mmtool.events import FIELDS, LOGGED_ONLY, WARNINGS, Event
 from mmtool.failover.planned import rehearse
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.failover.states import START, TABLE, Phase
@@ -89,11 +89,19 @@ def log_events() -> str:
         [Collect logs](../how-to/collect-logs.md) shows what to do with them.
         """
     rows = [
-        (f"`{event}`", event.sentence, "only in the log" if event in LOGGED_ONLY else "") for event in Event
+        (f"`{event}`", _LEVELS.get(event, "warning" if event in WARNINGS else "info"), _when(event))
+        for event in Event
     ]
-    table = _table(("`event`", "When", "As text"), rows)
+    table = _table(("`event`", "`level`", "When"), rows)
     fields = _table(("Field", "What"), [(f"`{name}`", what) for name, what in FIELDS.items()])
     return "\n".join([NOTE, "# Log events\n", textwrap.dedent(intro), table, "## Fields\n", _FIELDS, fields])
+
+
+_LEVELS = {Event.ERROR: "error", Event.LIBRARY_LOG: "the library's"}
+
+
+def _when(event: Event) -> str:
+    return f"{event.sentence} Not in the text for people." if event in LOGGED_ONLY else event.sentence
 
 
 _FIELDS = """\

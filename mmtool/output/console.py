@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from mmtool.errors import MmtoolError, StdoutError
-from mmtool.events import Event, Notice, is_for_people
+from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.formats import LogFormat
 from mmtool.output.redaction import redacted
 from mmtool.output.result import Problem
@@ -66,15 +66,21 @@ switches = Switches()
 
 
 def talk(message: str) -> None:
-    """A sentence for the person watching, or an event for the log; silenced by ``-q``."""
-    if switches.verbosity >= 0:
-        _tell("info", message)
+    """A sentence for the person watching, silenced by ``-q``; or an event for the log, where that keeps warnings."""
+    if switches.logs:
+        _log_told(Notice.of(message))
+    elif switches.verbosity >= 0 and is_for_people(message):
+        _say(message)
 
 
 def detail(message: str) -> None:
     """A sentence for who asked with ``-v``. Of an event the log has it without that."""
-    if switches.verbosity > 0 or (switches.logs and isinstance(message, Notice) and not switches.verbosity):
-        _tell("debug", message)
+    if switches.logs and isinstance(message, Notice):
+        _log_told(message)
+    elif switches.logs and switches.verbosity > 0:
+        _log("debug", Notice(message))
+    elif switches.verbosity > 0:
+        _say(message)
 
 
 def warn(message: str) -> None:
@@ -113,11 +119,10 @@ def bind(**fields: object) -> None:
     switches.bound |= {name: value for name, value in fields.items() if value}
 
 
-def _tell(level: str, message: str) -> None:
-    if switches.logs:
-        _log(level, Notice.of(message))
-    elif is_for_people(message):
-        _say(message)
+def _log_told(notice: Notice) -> None:
+    level = "warning" if notice.event in WARNINGS else "info"
+    if switches.verbosity >= 0 or level == "warning":
+        _log(level, notice)
 
 
 def _log_error(problem: Problem, exit_code: int | None) -> None:

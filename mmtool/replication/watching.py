@@ -131,7 +131,7 @@ class PositionsWatch:
             documents, trouble = [], f"pauses and failovers cannot be heard of: {error}"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
-            self.news.append(trouble)
+            self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
         self._trouble = trouble
         return documents
 
@@ -174,7 +174,8 @@ class PositionsWatch:
         if position.executor and position.round > self._rounds.get(position.executor, 0):
             self._rounds[position.executor] = position.round
             fields = {"executor": position.executor, "round": position.round}
-            self.news.append(Notice(f"worker {position.executor} copies", Event.WORKER_STARTED, **fields))
+            said = f"worker {position.executor} has started its part of round {position.round}"
+            self.news.append(Notice(said, Event.WORKER_STARTED, **fields))
 
     def _note_counts(self, place: Place, position: PositionRecord) -> None:
         for one in _COUNTED:

@@ -16,6 +16,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import delete_records
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.testing.processes import run_mmtool
+from mmtool.testing.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -90,6 +91,17 @@ def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor
     assert (halted["flow"], halted["topic"], halted["partition"]) == ("source->target", topic, 0)
     assert "the source deleted offsets" in halted["reason"]
     assert re.fullmatch(EXECUTOR, halted["executor"])
+
+
+def test_on_a_spark_cluster_a_worker_is_named_by_its_executor(bench, tmp_path):
+    topic = written(bench, f"far-{time.monotonic_ns()}")
+    with SparkCluster(tmp_path / "spark") as cluster:
+        cluster.start_worker()
+        properties = bench.properties(topic, **{"mmtool.spark.master": cluster.url, **cluster.conf})
+        answer = bench.catch_up(properties, *AS_LOG)
+    assert answer.code == 0, answer.stderr
+    workers = {line["executor"] for line in events_of(answer, "worker_started", "worker_ended")}
+    assert workers == {f"{socket.gethostname()}/0"}
 
 
 def test_every_step_of_a_failover_is_logged_with_its_operation(bench, tmp_path):

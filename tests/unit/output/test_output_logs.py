@@ -58,7 +58,7 @@ def test_a_line_begins_with_the_five_fields_that_every_line_has(logged, capsys):
     line = json.loads(text)
     assert list(line) == ["timestamp", "level", "event", "message", "command", "topic"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", line.pop("timestamp"))
-    assert list(line.values()) == ["info", "topic_halted", "t is halted", "replicate", "t"]
+    assert list(line.values()) == ["warning", "topic_halted", "t is halted", "replicate", "t"]
     assert text.isascii()
 
 
@@ -85,15 +85,16 @@ def test_quiet_leaves_warnings_and_errors(logged):
     console.switches.verbosity = -1
     talk("x")
     detail(Notice("y", Event.STEP_STARTED))
+    talk(Notice("halted", Event.TOPIC_HALTED))
     warn("z")
     fail(MmtoolError("e"))
-    assert [line["level"] for line in logged()] == ["warning", "error"]
+    assert [line["level"] for line in logged()] == ["warning", "warning", "error"]
 
 
 def test_an_event_that_people_read_with_verbose_is_always_logged_and_a_mere_sentence_is_not(logged):
     detail("more")
     detail(Notice("write: commits", Event.STEP_STARTED, step="write"))
-    assert [of(line, "event", "level") for line in logged()] == [("step_started", "debug")]
+    assert [of(line, "event", "level") for line in logged()] == [("step_started", "info")]
 
 
 @pytest.mark.parametrize("event", sorted(LOGGED_ONLY))
