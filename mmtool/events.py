@@ -177,7 +177,7 @@ class Notice(str):
     """A sentence with the event it tells of, and the event's fields.
 
     Equal to the bare sentence; what is formatted from it is a bare string again, so sentences are put together by
-    `under` and `of_flow`.
+    `under` and `flow_notice`.
 
     Attributes:
         event: What has happened.
@@ -211,7 +211,7 @@ def flow_fields(flow: str) -> dict[str, object]:
     return {"flow": flow, "source": source, "target": target}
 
 
-def of_flow(flow: str, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Notice:
+def flow_notice(flow: str, sentence: str, event: Event = Event.MESSAGE, **fields: object) -> Notice:
     """A sentence about a flow, which it begins with.
 
     Args:

@@ -43,8 +43,9 @@ class Stage:
     properties: Path
 
     def line(self, *words: str) -> list[str]:
-        """``mmtool WORDS`` with this stage's configuration, as this very installation runs it."""
-        return [sys.executable, "-P", "-m", "mmtool", *words, "-c", str(self.properties)]
+        """``mmtool WORDS`` with this stage's configuration, as this very installation runs it; it talks to people."""
+        as_text = ("--log-format", "text")
+        return [sys.executable, "-P", "-m", "mmtool", *words, "-c", str(self.properties), *as_text]
 
 
 @contextlib.contextmanager

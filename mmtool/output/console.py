@@ -224,7 +224,7 @@ def leave_terminal() -> None:
     """For who ends at once, and takes no live status down: the cursor that it has hidden is shown again."""
     stream: TextIO | None = sys.__stderr__
     with suppress(OSError, ValueError):
-        if stream is not None and stream.isatty():
+        if stream is not None and stream.isatty() and not switches.logs:
             stream.write("\033[?25h")
             stream.flush()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.membership import holder_now
 from mmtool.kafka.state_log import newest_blocks, read_blocks, read_control
@@ -104,7 +104,7 @@ async def _await(
                 if await guard.look() is None:
                     break
                 said = f"MirrorMaker 2 has up to {left} records to copy"
-                sayings.once("left", of_flow(flow.name, said, Event.PROGRESS, lag_records=left))
+                sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
                 await asyncio.sleep(_POLL_SECONDS)
             return left
     except TimeoutError:
@@ -164,7 +164,7 @@ class _Drain:
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
             said = f"who runs it does not mirror {topics}: see its `topics`"
-            self.sayings.once("unspoken", of_flow(self.flow.name, said))
+            self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
         return await in_thread(read_control, self.flow.target, identity)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.changes import OF_PUMPS, OF_THE_DRIVER, compare
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.events import Event, Notice, of_flow
+from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output import human
 from mmtool.plan.words import counted
@@ -125,7 +125,7 @@ class Engine:
             for run in self.runs:
                 with suppress(MmtoolError):
                     await run.close(clean=clean)
-                self.say(of_flow(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
+                self.say(flow_notice(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
             await ending
 
     # --- before the first round ---------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Engine:
         except BaseException:
             await run.close(clean=False)
             raise
-        self.say(of_flow(run.name, "both clusters answer", Event.FLOW_STARTED))
+        self.say(flow_notice(run.name, "both clusters answer", Event.FLOW_STARTED))
         return run
 
     async def _begin_late(self, flow: FlowSettings) -> None:
@@ -237,7 +237,7 @@ class Engine:
     def _tell_owner(self, run: FlowRun) -> None:
         count = len(run.partitions())
         said = f"owner of the flow; {counted(count, 'partition')} to mirror"
-        self.say(of_flow(run.name, said, Event.OWNERSHIP_ACQUIRED, partitions=count))
+        self.say(flow_notice(run.name, said, Event.OWNERSHIP_ACQUIRED, partitions=count))
         if run.flow.settings.throttle_bytes_per_second is not None:
             self._tell_throttle(run)
 
@@ -272,7 +272,7 @@ class Engine:
         try:
             await run.adopt(changes.settings)
         except (MmtoolError, ConnectionLostError) as error:
-            self.say(of_flow(run.name, str(error)))
+            self.say(flow_notice(run.name, str(error)))
         self._drop_goals(run)
         if beats_else or changes.fields - OF_PUMPS - OF_THE_DRIVER:
             self._rotas[run.name].adopt(self._duties(run))
@@ -299,7 +299,7 @@ class Engine:
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
         said = "not throttled any more" if rate is None else f"throttled at {human.byte_rate(rate)}"
-        self.say(of_flow(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
+        self.say(flow_notice(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -394,7 +394,7 @@ class Engine:
         self.tick(self.runs)
         for run in self.runs:
             while run.watch.news:
-                self.say(of_flow(run.name, run.watch.news.pop(0)))
+                self.say(flow_notice(run.name, run.watch.news.pop(0)))
 
     def _round_seconds(self) -> float:
         return float(min(flow.round_seconds for flow in self.settings))

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
 from mmtool.plan.documents import Command, ControlRecord, PositionRecord, State
@@ -135,7 +135,7 @@ class FlowRun:
         """Makes mmtool's own topics where they are missing, and waits until this process owns the flow."""
         await self._predecessor.wait(say)
         for notice in await make_internal_topics(self.flow):
-            say(of_flow(self.name, notice))
+            say(flow_notice(self.name, notice))
         await self.ownership.acquire(standby=standby, say=say)
         if standby:
             self._predecessor.check_later(say)
@@ -164,7 +164,7 @@ class FlowRun:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
                 said = f"{topic} was deleted: mirrored again from the start"
-                self.warnings.append(of_flow(self.name, said, Event.TOPIC_DELETED, topic=topic))
+                self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)
         self._claimed_at = time.monotonic()
@@ -198,7 +198,9 @@ class FlowRun:
             wanted = self.flow.settings.shards
             began = f"this flow began with {self.shard_count}"
             said = f"mmtool.shards = {wanted} is ignored: {began}"
-            self.warnings.append(of_flow(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards"))
+            self.warnings.append(
+                flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
+            )
 
     async def _announce(self, control: ControlView) -> None:
         """Names the owner before the first claim: a pump of an older owner that starts again sees it and stops."""
@@ -242,9 +244,9 @@ class FlowRun:
         refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
-        self.warnings += [of_flow(self.name, notice) for notice in (*self.view.made, *self.view.notices)]
+        self.warnings += [flow_notice(self.name, notice) for notice in (*self.view.made, *self.view.notices)]
         self.warnings += [
-            of_flow(self.name, why, Event.TOPIC_DELETED, topic=t)
+            flow_notice(self.name, why, Event.TOPIC_DELETED, topic=t)
             for t, why in self.view.deleted.items()
             if t in before.topics
         ]
@@ -276,7 +278,7 @@ class FlowRun:
                 topic, partition, block=block, next_sequence=0, stored=False
             )
         refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
-        self.warnings += [of_flow(self.name, sentence) for sentence in refused]
+        self.warnings += [flow_notice(self.name, sentence) for sentence in refused]
         return bool(first)
 
     def _last_position(self, place: Place) -> PositionRecord | None:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.events import Event, Notice, flow_fields, of_flow
+from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import State
 from mmtool.replication.looking import Sayings
@@ -73,7 +73,7 @@ class Latecomers:
                 raise failure
             else:
                 said = f"{failure.message}; this flow begins when it does, the others begin now"
-                self._say(of_flow(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
+                self._say(flow_notice(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
             if not has_goal:
                 self.expect(flow)
 
@@ -96,7 +96,7 @@ class Latecomers:
             except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and nobody else tries
                 is_known = has_failed_over(error) and name in self.failed_over
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
-                    said = of_flow(name, f"cannot begin yet: {error}", Event.FLOW_DEFERRED)
+                    said = flow_notice(name, f"cannot begin yet: {error}", Event.FLOW_DEFERRED)
                     self._sayings.once(name, said)
             else:
                 del self.flows[name]

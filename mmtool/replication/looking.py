@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.events import Event, Notice, flow_fields, of_flow
+from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
 from mmtool.translation.naming import RenamePolicy
 
@@ -99,7 +99,7 @@ class TopicsLook:
             changed = await run.refresh()
         except Exception as error:  # noqa: BLE001  a cluster that is away for a moment ends no round
             said = f"topics could not be refreshed: {error}"
-            self._sayings.once(run.name, of_flow(run.name, said, Event.TOPICS_UNREADABLE))
+            self._sayings.once(run.name, flow_notice(run.name, said, Event.TOPICS_UNREADABLE))
             self._at = min(self._at, time.monotonic() + _AGAIN_SECONDS)
             return False
         self._unplanned.discard(run.name)
@@ -111,11 +111,11 @@ class TopicsLook:
         for run in self.runs:
             if run.view.matched == 0 and not run.is_away:
                 said = "no topic matches yet; looking again every few seconds"
-                self.say(of_flow(run.name, said, Event.NO_TOPIC))
+                self.say(flow_notice(run.name, said, Event.NO_TOPIC))
             if run.view.left_out:
                 self._sayings.once(f"{run.name} left out", _left_out(run))
             for topic, reason in run.view.refused.items():
-                halted = of_flow(
+                halted = flow_notice(
                     run.name, f"halted: {reason}", Event.TOPIC_HALTED, topic=topic, reason=reason
                 )
                 self._sayings.once(f"{run.name} {topic}", halted)
@@ -134,7 +134,7 @@ def _left_out(run: FlowRun) -> str:
         f"left out, because their names say that they came from {target}: {few(run.view.left_out)};"
         f" if they were born on {run.flow.settings.source.alias}, {remedy}"
     )
-    return of_flow(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
+    return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 
 
 async def refuse_idle(runs: Sequence[FlowRun]) -> None:

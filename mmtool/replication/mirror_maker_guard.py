@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.kafka.membership import described
 from mmtool.kafka.mirror_maker import syncs_place, workers_groups
 from mmtool.kafka.own_records import foreign_records
@@ -117,7 +117,7 @@ class MirrorMakerGuard:
         while (sign := await self._look_again(sayings)) is not None:
             seen = True
             said = f"waiting until MirrorMaker 2 has stopped: {sign.sentence}"
-            sayings.once("it", of_flow(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
+            sayings.once("it", flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
             if sign.last_written != last_written or not sign.last_written:
                 last_written, silent_since = sign.last_written, time.monotonic()
             elif time.monotonic() - silent_since > sign.silence_seconds:
@@ -152,7 +152,7 @@ class MirrorMakerGuard:
 
     async def _falls_silent(self, sign: Sign, say: Say) -> bool:
         said = f"MirrorMaker 2's workers have left, but {sign.sentence}: looking on"
-        say(of_flow(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
+        say(flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
         deadline = time.monotonic() + sign.silence_seconds
         while time.monotonic() < deadline:
             await asyncio.sleep(_LOOK_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
@@ -42,7 +42,7 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
             await run.take_to_mirror()
         except _LOST as lost:
             said = f"lost its claim, and makes it again: {lost}"
-            say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
+            say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
             await asyncio.sleep(_AGAIN_SECONDS)
         else:
             return
@@ -84,7 +84,7 @@ class Regaining:
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
         said = "lost its claim; waiting to own the flow again"
-        self._say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
+        self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
         self._begin(run)
 
     def begin_untaken(self, run: FlowRun, away: Exception, taken: Callable[[FlowRun], None]) -> None:
@@ -160,7 +160,7 @@ class Regaining:
             if look is not None and look.done():
                 look.result()
                 said = "what was put off can be compared now; taking the flow again"
-                self._say(of_flow(run.name, said, Event.OWNERSHIP_LOST))
+                self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
                 self._begin(run)
 
     async def _look(self, run: FlowRun) -> None:
@@ -192,12 +192,12 @@ class Regaining:
         if taken := self._untaken.pop(run.name, None):
             taken(run)
         else:
-            self._say(of_flow(run.name, "owner of the flow again", Event.OWNERSHIP_REACQUIRED))
+            self._say(flow_notice(run.name, "owner of the flow again", Event.OWNERSHIP_REACQUIRED))
         self._regained.set()
 
     def _tell_away(self, run: FlowRun, away: Exception) -> None:
         said = f"waiting for the clusters: {away}"
-        self._sayings.once(run.name, of_flow(run.name, said, Event.CLUSTER_AWAY))
+        self._sayings.once(run.name, flow_notice(run.name, said, Event.CLUSTER_AWAY))
 
     async def _take_again(self, run: FlowRun) -> None:
         await self._rotas[run.name].stop()

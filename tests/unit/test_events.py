@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.events import LOGGED_ONLY, Event, Notice, flow_fields, is_for_people, of_flow
+from mmtool.events import LOGGED_ONLY, Event, Notice, flow_fields, flow_notice, is_for_people
 from mmtool.replication.looking import Sayings
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ def test_a_notice_stays_one_where_it_is_copied():
 
 
 def test_behind_a_flow_s_name_a_notice_keeps_its_event_and_gets_the_flow_s_fields():
-    notice = of_flow("east->west", HALTED)
+    notice = flow_notice("east->west", HALTED)
     assert notice == "east->west: orders is halted"
     assert (notice.event, notice.fields) == (
         Event.TOPIC_HALTED,
@@ -40,11 +40,11 @@ def test_behind_a_flow_s_name_a_notice_keeps_its_event_and_gets_the_flow_s_field
 
 
 def test_a_bare_sentence_about_a_flow_is_the_event_that_is_named():
-    assert of_flow("a->b", "gone", Event.CLUSTER_AWAY, code="x").fields == {
+    assert flow_notice("a->b", "gone", Event.CLUSTER_AWAY, code="x").fields == {
         **flow_fields("a->b"),
         "code": "x",
     }
-    assert of_flow("a->b", "gone").event is Event.MESSAGE
+    assert flow_notice("a->b", "gone").event is Event.MESSAGE
 
 
 def test_what_is_said_once_is_said_with_its_event():

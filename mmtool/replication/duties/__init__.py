@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.within import came_within
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class Rota:
             why = str(error) or type(error).__name__
             if why != failure:
                 said = f"{duty.name}: {why}; tried again every {duty.seconds:g} s"
-                self._say(of_flow(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
+                self._say(flow_notice(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
             return why
         if failure:
-            self._say(of_flow(self._flow, f"{duty.name}: done again", Event.DUTY_RESUMED, duty=duty.name))
+            self._say(flow_notice(self._flow, f"{duty.name}: done again", Event.DUTY_RESUMED, duty=duty.name))
         return ""

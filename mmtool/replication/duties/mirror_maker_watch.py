@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.events import Event, of_flow
+from mmtool.events import Event, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.mirror_maker_guard import RECENT_SECONDS
 
@@ -54,6 +54,6 @@ class MirrorMakerWatch:
         self._is_there = sign is not None
         if sign is not None and not was_there:
             said = f"MirrorMaker 2 runs this flow as well now: {sign.sentence}; stop it: what both copy is there twice"
-            self.say(of_flow(name, said, Event.MIRROR_MAKER_SEEN))
+            self.say(flow_notice(name, said, Event.MIRROR_MAKER_SEEN))
         elif sign is None and was_there:
-            self.say(of_flow(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))
+            self.say(flow_notice(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))

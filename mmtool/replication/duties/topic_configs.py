@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.events import of_flow
+from mmtool.events import flow_notice
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
 from mmtool.plan.topics import configs_hidden
@@ -68,7 +68,7 @@ class TopicConfigs:
                     steps.setdefault(remote, []).append(step)
         result = target.alter_adjusted(steps)
         for sentence in self.adjusted.of(self.flow, result.adjustments, there):
-            self.say(of_flow(self.flow.name, sentence))
+            self.say(flow_notice(self.flow.name, sentence))
         if failed := result.failed:
             first = next(iter(failed))
             raise MmtoolError(f"{len(failed)} topics could not be altered, {first}: {failed[first]}")
@@ -78,4 +78,4 @@ class TopicConfigs:
     def _say_once(self, sentence: str) -> None:
         if sentence not in self._said:
             self._said.add(sentence)
-            self.say(of_flow(self.flow.name, sentence))
+            self.say(flow_notice(self.flow.name, sentence))
