@@ -9,7 +9,7 @@ from mmtool.commands._options import duration
 from mmtool.commands._registry import CommandTable
 from mmtool.commands.app import COMMANDS
 from mmtool.errors import RefusedError
-from mmtool.output import Result
+from mmtool.output import LogFormat, Result, console
 
 SHARED = {"-v", "-q", "--debug", "--no-color", "--log-format"}
 
@@ -118,6 +118,13 @@ def test_what_is_going_to_be_written_is_shown_before_it_is_asked_about(answering
     lines = capsys.readouterr().err.splitlines()
     assert [line.split() for line in lines[:-1]] == [["GROUP", "DOWNSTREAM-OFFSET"], ["app", "7"]]
     assert lines[-1] == "Move it? [y/N]: "
+
+
+def test_a_person_is_asked_in_plain_text_where_stderr_is_a_log_too(answering, capsys, monkeypatch):
+    monkeypatch.setattr(console, "switches", console.Switches(log_format=LogFormat.JSON))
+    answering("y\n")
+    consent("Move 3 groups")
+    assert capsys.readouterr() == ("", "Move 3 groups? [y/N]: ")
 
 
 def test_ctrl_c_is_no_answer(answering, monkeypatch):

@@ -6,6 +6,7 @@ import pytest
 
 from mmtool.errors import UsageError
 from mmtool.replication import connect_rounds
+from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark_rounds import open_rounds
 
 
@@ -19,3 +20,8 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
         "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, not installed here"
     )
     assert caught.value.remedy == "pip install 'mmtool[connect]'"
+
+
+def test_spark_has_a_column_for_each_field_of_a_report():
+    columns = [column.split()[0] for column in connect_rounds._SCHEMA.split(",")]
+    assert columns == list(ReportRow._fields)
