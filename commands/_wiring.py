@@ -159,10 +159,14 @@ def watched_flows(
     """
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.synced import KafkaSynced
 
     return [
         WatchedFlow(
-            connect(flow, timeout), KafkaFlowWatch(flow, timeout.total_seconds()), tuple(topics or ())
+            connect(flow, timeout, beside_mm2=True),
+            KafkaFlowWatch(flow, timeout.total_seconds()),
+            tuple(topics or ()),
+            KafkaSynced(flow, target_only=True),
         )
         for flow in loaded(config).select(source, target)
     ]

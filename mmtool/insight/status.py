@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mmtool.insight.translation import FlowClusters, FlowNow
-    from mmtool.kafka.ports import FlowWatchPort
+    from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state_log import ControlView
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowMember, Standing
@@ -83,11 +83,13 @@ class WatchedFlow:
         clusters: The ways to its clusters.
         watch: What it has stored, and who runs it.
         topics: ``--topic``: only these.
+        on_target: MM2's topics as far as they are on the target, for what an emergency would know of the groups.
     """
 
     clusters: FlowClusters
     watch: FlowWatchPort
     topics: tuple[str, ...] = ()
+    on_target: SyncedPort | None = None
 
     def status(self) -> FlowStatus:
         """Where it stands now.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.flow_state import KafkaFlowState
+from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
 from mmtool.kafka.oldest import first_missing_times
@@ -30,8 +30,8 @@ _LOOK_SECONDS = 3.0
 """For all the records that are looked at: a screen is drawn anew every two seconds."""
 
 
-class KafkaFlowWatch(KafkaFlowState):
-    """A `FlowWatchPort`. Of the control and the checkpoints topic only what is new is read."""
+class KafkaFlowWatch(FollowedFlowState):
+    """A `FlowWatchPort`. Of the control, the offset-runs and the checkpoints topic only what is new is read."""
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
         """Say which flow, and how long one request may take."""

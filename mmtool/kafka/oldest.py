@@ -59,7 +59,7 @@ def first_missing_times(
 
     Args:
         cluster: Whose log.
-        places: Which partitions, each once, and from which offset on.
+        places: Which partitions, and from which offset on; a partition may be named with several offsets.
         seconds: For all of it.
         read_committed: Records of aborted transactions do not count.
 
@@ -86,7 +86,7 @@ class _Look:
         left = list(places)
         alone: list[FirstMissing] = []
         while left and time.monotonic() < until:
-            some, left = left[:_AT_ONCE], left[_AT_ONCE:]
+            some, left = _next_of(left)
             alone += await self._fetch(some, until)
         while alone and time.monotonic() < until:
             await self._fetch([alone.pop(0)], until)
@@ -111,6 +111,18 @@ class _Look:
             elif (first := _first_time(part, place.offset)) is not None:
                 self.found[place] = first
         return empty if len(places) > 1 else []
+
+
+def _next_of(places: list[FirstMissing]) -> tuple[list[FirstMissing], list[FirstMissing]]:
+    """What one request may ask for, a partition once, and what is left."""
+    some: dict[tuple[str, int], FirstMissing] = {}
+    left = []
+    for place in places:
+        if len(some) < _AT_ONCE and (place.topic, place.partition) not in some:
+            some[place.topic, place.partition] = place
+        else:
+            left.append(place)
+    return list(some.values()), left
 
 
 def _first_time(part: FetchedPartition, offset: int) -> int | None:

@@ -1,0 +1,261 @@
+"""Whether a flow's groups could fail over now, and what that would cost; nothing is changed.
+
+The order of the questions matters, because everything moves while it is asked:
+
+1. the groups' commits on the source, and what is committed on the target
+2. the source's ends, before the mirror's frontier: a source only goes on, so the frontier may have passed them
+3. what the target alone knows, as an emergency failover would ask it: checkpoints, then maps, then logs
+4. maps and logs of both clusters, for what a planned failover would answer
+
+While the source does not answer, the rows are what an emergency failover would do, and the source's part is unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.insight.applications import app_state_on_target
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.several import Told, ask_each, worst
+from mmtool.insight.target_alone import TargetSide, look_at_target
+from mmtool.insight.translation import (
+    look,
+    plans_by,
+    read_groups,
+    selected_groups,
+    selection_warnings,
+    topics_of,
+)
+from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.emergency import plan_emergency
+from mmtool.plan.group_facts import GroupFacts, GroupSelection
+from mmtool.plan.group_status import GroupKnowledge, GroupRow, group_rows, with_ages
+from mmtool.plan.offsets import Direction, Rules, unknown_group
+from mmtool.plan.steps import Names
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.refusals import Reason
+from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from mmtool.errors import MmtoolError
+    from mmtool.insight.status import WatchedFlow
+    from mmtool.insight.target_alone import TargetNow
+    from mmtool.insight.translation import FlowNow
+    from mmtool.plan.offsets import GroupPlan, PartitionFacts
+
+    Record: TypeAlias = tuple[TopicPartition, int]
+    """A record of the source whose timestamp is asked for."""
+
+_RULES = Rules(Direction.FORWARD)
+_EVERY_GROUP = GroupSelection()
+_NO_OPERATION = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsFound:
+    """The groups of one flow.
+
+    Attributes:
+        flow: As an operator writes it.
+        rows: By group, topic and partition.
+        warnings: Sentences beside them.
+        unasked: Why the source could not be asked: the rows are then what the target alone knows.
+    """
+
+    flow: str
+    rows: tuple[GroupRow, ...]
+    warnings: tuple[str, ...] = ()
+    unasked: tuple[MmtoolError, ...] = ()
+
+
+def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) -> GroupsFound:
+    """The rows of the selected groups; those that ``groups`` and ``groups.exclude`` leave out have none.
+
+    Args:
+        flow: Which flow, and of which of its topics.
+        selection: Which groups.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target does not answer, or denies a part; the source denies a part.
+        RefusedError, UsageError: As `look`, and stored state that cannot be read.
+    """
+    away = _outage(flow)
+    if away is not None:
+        return _by_target_alone(flow, selection, away)
+    found = _by_both(flow, selection)
+    # between two questions a sync may commit on the target what was not read on the source yet
+    return _by_both(flow, selection) if any(_is_rewind(row) for row in found.rows) else found
+
+
+def _is_rewind(row: GroupRow) -> bool:
+    return row.reason.startswith(f"{Reason.WOULD_REWIND}:")
+
+
+def _outage(flow: WatchedFlow) -> UnreachableError | None:
+    try:
+        flow.clusters.source.probe()
+    except NotAuthorisedError:
+        raise
+    except UnreachableError as error:
+        return error
+    return None
+
+
+def _side(flow: WatchedFlow) -> TargetSide:
+    assert flow.on_target is not None
+    return TargetSide(flow.clusters.settings, flow.clusters.target, flow.watch, flow.on_target)
+
+
+def _names(flow: WatchedFlow) -> Names:
+    return Names(flow.clusters.settings.source.alias, flow.clusters.settings.target.alias)
+
+
+def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: UnreachableError) -> GroupsFound:
+    now, names = look_at_target(_side(flow), selection, _now_ms()), _names(flow)
+    rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
+    wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
+    return GroupsFound(names.flow, wanted, now.warnings, (away,))
+
+
+def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
+    now = look(replace(flow.clusters, state=flow.watch), flow.topics, past=True)
+    selected = selected_groups(now, selection, Direction.FORWARD)
+    warnings = list(selection_warnings(selected))
+    groups = read_groups(now, selected.known, Direction.FORWARD)
+    ends = _source_ends(now, topics_of(groups))
+    alone = look_at_target(_side(flow), GroupSelection(selected.known), _now_ms())
+    partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
+    planned = [
+        *zip(groups, plans_by(now, groups, partitions, _RULES), strict=True),
+        *((GroupFacts(name, {}), unknown_group(name, Direction.FORWARD)) for name in selected.unknown),
+    ]
+    known = _knowledge(flow, alone, {**alone.facts.source_ends, **ends}, planned)
+    rows = group_rows(replace(known, partitions=partitions))
+    rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
+    found = _with_ages(flow, now, alone, partitions, rows)
+    return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings))
+
+
+def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
+    """Where the source ends for the mirror: what is uncommitted is no record yet under read_committed."""
+    places = [place for place in flow.partitions if place.topic in topics]
+    committed = flow.clusters.settings.reads_committed
+    bounds = flow.clusters.source.bounds_each(places, committed=committed)
+    return {place: UpstreamOffset(at.log_end) for place, at in bounds.items()}
+
+
+def _knowledge(
+    flow: WatchedFlow,
+    now: TargetNow,
+    ends: Mapping[TopicPartition, UpstreamOffset],
+    groups: Sequence[tuple[GroupFacts, GroupPlan]] | None,
+) -> GroupKnowledge:
+    """An emergency as its rehearsal plans it, with the source's ends as they are now where somebody tells them."""
+    names, state = _names(flow), app_state_on_target(now, without=False)
+    plan = plan_emergency(_NO_OPERATION, names, replace(now.facts, source_ends=ends), state=state)
+    return GroupKnowledge(
+        names.source,
+        names.target,
+        groups,
+        now.facts.partitions,
+        plan,
+        state,
+        moved=now.control.moved,
+    )
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _with_ages(
+    flow: WatchedFlow,
+    now: FlowNow,
+    alone: TargetNow,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    rows: Sequence[GroupRow],
+) -> list[GroupRow]:
+    frontiers = _frontiers(alone)
+    placed = [(row, row.place) for row in rows if row.place is not None]
+    unread = {
+        (place, row.committed) for row, place in placed if row.committed is not None and row.lag_records
+    }
+    missing = {place: frontiers[place] for row, place in placed if row.rpo_records and place in frontiers}
+    times = _times(flow, now, partitions, unread | set(missing.items()))
+    of_missing = {place: times[place, at] for place, at in missing.items() if (place, at) in times}
+    return with_ages(rows, times, of_missing, _now_ms())
+
+
+def _frontiers(alone: TargetNow) -> dict[TopicPartition, int]:
+    return {
+        place: facts.map.upstream_frontier
+        for place, facts in alone.facts.partitions.items()
+        if facts.map is not None
+    }
+
+
+def _times(
+    flow: WatchedFlow,
+    now: FlowNow,
+    partitions: Mapping[TopicPartition, PartitionFacts],
+    records: Iterable[Record],
+) -> dict[Record, int]:
+    """When each of these records was written, where it could be told; of one that was deleted, the first after it."""
+    asked = {
+        (place, offset): FirstMissing(
+            place.topic,
+            now.topics[place.topic].topic_id,
+            place.partition,
+            max(offset, _start(partitions.get(place))),
+        )
+        for place, offset in records
+        if place.topic in now.topics
+    }
+    found = flow.watch.first_missing_times(set(asked.values())) if asked else {}
+    return {record: found[first] for record, first in asked.items() if first in found}
+
+
+def _start(facts: PartitionFacts | None) -> int:
+    return 0 if facts is None or facts.source_log is UNKNOWN else facts.source_log.log_start
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsStatus:
+    """The groups of several flows: one dead cluster hides no other flow.
+
+    Attributes:
+        flows: Those that could be told.
+        others: Those that could not.
+    """
+
+    flows: tuple[GroupsFound, ...]
+    others: Told
+
+    @property
+    def rows(self) -> list[GroupRow]:
+        return [row for flow in self.flows for row in flow.rows]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of all flows."""
+        return (*self.others.warnings, *(said for flow in self.flows for said in flow.warnings))
+
+    @property
+    def errors(self) -> tuple[MmtoolError, ...]:
+        """What could not be asked, of all flows."""
+        return (*self.others.errors, *(error for flow in self.flows for error in flow.unasked))
+
+    @property
+    def error(self) -> MmtoolError | None:
+        """What ends the command."""
+        return worst(self.errors)
+
+
+def look_at_groups(flows: Sequence[WatchedFlow], selection: GroupSelection = _EVERY_GROUP) -> GroupsStatus:
+    """The groups of every flow, asked at the same time."""
+    return GroupsStatus(*ask_each(flows, lambda flow: group_status(flow, selection)))
