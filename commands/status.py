@@ -12,8 +12,12 @@ from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, rows_that_fit, stdout_is_tty, watch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from mmtool.errors import MmtoolError
-    from mmtool.insight.status import Status
+    from mmtool.insight.group_status import GroupsStatus
+    from mmtool.insight.status import Status, WatchedFlow
+    from mmtool.plan.group_facts import GroupSelection
 
 Watch = Annotated[
     bool, typer.Option("--watch", help="Look again and again; with -o json one document per line.")
@@ -22,6 +26,24 @@ Every = Annotated[
     float,
     typer.Option(
         "--every", metavar="SECONDS", min=0.1, help="With --watch: so long from one look to the next."
+    ),
+]
+ByGroup = Annotated[
+    bool,
+    typer.Option(
+        "--groups",
+        help="One row for each partition of each group: could it fail over now, and what would that cost?",
+        rich_help_panel=options.WHAT,
+    ),
+]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-g",
+        "--group",
+        metavar="NAME",
+        help="Only this group, as with --groups; repeatable, and beats groups.exclude.",
+        rich_help_panel=options.WHAT,
     ),
 ]
 MaxLag = Annotated[
@@ -50,12 +72,34 @@ _COLUMNS = (
     Column("reason"),
 )
 
+_GROUP_COLUMNS = (
+    Column("source", essential=False),
+    Column("target", essential=False),
+    Column("group"),
+    Column("topic"),
+    Column("partition"),
+    Column("committed", essential=False),
+    Column("lag_records"),
+    Column("lag_seconds", essential=False),
+    Column("target_committed", essential=False),
+    Column("reread_max"),
+    Column("reread_expected", essential=False),
+    Column("rpo_records"),
+    Column("checkpoint_age_seconds", essential=False),
+    Column("ready"),
+    Column("reason"),
+    Column("rpo_seconds", essential=False),
+    Column("blocks_group", essential=False),
+)
+
 
 def status(
     *,
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
+    groups: ByGroup = False,
+    group: Group = None,
     topic: options.Topic = None,
     watching: Watch = False,
     every: Every = 2.0,
@@ -63,21 +107,70 @@ def status(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Say where flows stand, from any host: who runs them, and every partition's position and lag."""
-    from mmtool.commands._wiring import watched_flows
+    """Say where flows stand, from any host: who runs them, every partition's position and lag; or every group's."""
+    from mmtool.commands._wiring import selection, watched_flows
+
+    by_group = groups or group is not None
+    if watching and max_lag_seconds is not None:
+        raise UsageError("--max-lag-seconds looks once, --watch for ever", remedy="leave one of them out")
+    if by_group and max_lag_seconds is not None:
+        raise UsageError(
+            "--max-lag-seconds is about the mirror's partitions, --groups about groups",
+            remedy="leave one of them out",
+        )
+    chosen = selection(group, None, all_groups=False)
+    flows = watched_flows(config, source, target, topic, timeout)
+    if by_group:
+        _show_groups(flows, chosen, output, every if watching else None)
+    else:
+        _show_flows(flows, output, every if watching else None, max_lag_seconds)
+
+
+def _show_flows(
+    flows: list[WatchedFlow], output: OutputFormat, every: float | None, max_lag_seconds: float | None
+) -> None:
     from mmtool.insight.status import look_at_all
     from mmtool.insight.status_report import gate
 
-    if watching and max_lag_seconds is not None:
-        raise UsageError("--max-lag-seconds looks once, --watch for ever", remedy="leave one of them out")
-    flows = watched_flows(config, source, target, topic, timeout)
     found = look_at_all(flows)
-    if watching and found.error is None:
+    if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
         watch((_result(look, output, look.others.errors) for look in chain([found], later)), output, every)
     else:
         others = tuple(error for error in found.others.errors if error is not found.error)
         finish(_result(found, output, others), output, found.error or gate(found.rows, max_lag_seconds))
+
+
+def _show_groups(
+    flows: list[WatchedFlow], chosen: GroupSelection, output: OutputFormat, every: float | None
+) -> None:
+    from mmtool.insight.group_status import look_at_groups
+
+    found = look_at_groups(flows, chosen)
+    if every is not None and found.error is None:
+        later = iter(lambda: look_at_groups(flows, chosen), None)
+        watch((_of_groups(look, output, look.errors) for look in chain([found], later)), output, every)
+    else:
+        others = tuple(error for error in found.errors if error is not found.error)
+        finish(_of_groups(found, output, others), output, found.error)
+
+
+def _of_groups(found: GroupsStatus, output: OutputFormat, errors: tuple[MmtoolError, ...]) -> Result:
+    from mmtool.insight.group_report import headline, on_screen
+
+    rows: Sequence[Mapping[str, object]] = [row._asdict() for row in found.rows]
+    left_out = ""
+    if output is OutputFormat.TABLE and stdout_is_tty():
+        rows, left_out = on_screen(found.rows, rows_that_fit(len(found.flows)))
+    return Result(
+        "status",
+        rows,
+        _GROUP_COLUMNS,
+        warnings=found.warnings,
+        errors=errors,
+        headlines=[headline(flow) for flow in found.flows],
+        summary=left_out,
+    )
 
 
 def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...]) -> Result:

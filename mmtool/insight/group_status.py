@@ -16,7 +16,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.several import Told, ask_each, worst
@@ -30,7 +30,7 @@ from mmtool.insight.translation import (
     topics_of,
 )
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.emergency import plan_emergency
+from mmtool.plan.emergency import plan_emergency, records_lost
 from mmtool.plan.group_facts import GroupFacts, GroupSelection
 from mmtool.plan.group_status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.offsets import Direction, Rules, unknown_group
@@ -65,12 +65,14 @@ class GroupsFound:
         rows: By group, topic and partition.
         warnings: Sentences beside them.
         unasked: Why the source could not be asked: the rows are then what the target alone knows.
+        unknown: Names that were asked for and that no group has.
     """
 
     flow: str
     rows: tuple[GroupRow, ...]
     warnings: tuple[str, ...] = ()
     unasked: tuple[MmtoolError, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) -> GroupsFound:
@@ -119,7 +121,7 @@ def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: Unreach
     now, names = look_at_target(_side(flow), selection, _now_ms()), _names(flow)
     rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
     wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
-    return GroupsFound(names.flow, wanted, now.warnings, (away,))
+    return GroupsFound(names.flow, wanted, now.warnings, (away,), now.facts.unknown)
 
 
 def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
@@ -138,7 +140,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
     found = _with_ages(flow, now, alone, partitions, rows)
-    return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings))
+    return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings), unknown=selected.unknown)
 
 
 def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
@@ -157,7 +159,8 @@ def _knowledge(
 ) -> GroupKnowledge:
     """An emergency as its rehearsal plans it, with the source's ends as they are now where somebody tells them."""
     names, state = _names(flow), app_state_on_target(now, without=False)
-    plan = plan_emergency(_NO_OPERATION, names, replace(now.facts, source_ends=ends), state=state)
+    facts = replace(now.facts, source_ends=ends)
+    plan = plan_emergency(_NO_OPERATION, names, facts, state=state)
     return GroupKnowledge(
         names.source,
         names.target,
@@ -165,6 +168,7 @@ def _knowledge(
         now.facts.partitions,
         plan,
         state,
+        records_lost(facts),
         moved=now.control.moved,
     )
 
@@ -253,7 +257,21 @@ class GroupsStatus:
     @property
     def error(self) -> MmtoolError | None:
         """What ends the command."""
-        return worst(self.errors)
+        return worst(self.errors) or self._unknown
+
+    @property
+    def _unknown(self) -> MmtoolError | None:
+        """A group that one of several flows knows is no mistake."""
+        unknown = (
+            frozenset.intersection(*(frozenset(flow.unknown) for flow in self.flows)) if self.flows else ()
+        )
+        if not unknown:
+            return None
+        return RefusedError(
+            f"no flow has a group {', '.join(sorted(unknown))}",
+            remedy=Reason.UNKNOWN_GROUP.sentence,
+            code=Reason.UNKNOWN_GROUP,
+        )
 
 
 def look_at_groups(flows: Sequence[WatchedFlow], selection: GroupSelection = _EVERY_GROUP) -> GroupsStatus:

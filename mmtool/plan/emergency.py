@@ -240,6 +240,12 @@ def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -
     return max(0, end - known.map.upstream_frontier)
 
 
+def records_lost(facts: EmergencyFacts) -> dict[TopicPartition, int]:
+    """Of each partition, as far as that is known; whoever reads it."""
+    lost = {place: _lost(place, known, facts) for place, known in facts.partitions.items()}
+    return {place: number for place, number in lost.items() if number is not UNKNOWN}
+
+
 def costs_of(plan: FailoverPlan) -> Costs:
     """What a plan costs, of the groups that it moves."""
     lost: dict[TopicPartition, int | Unknown] = {}

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.marks import MovedGroupRecord
     from mmtool.plan.offsets import GroupPlan, PartitionFacts, Verdict
-    from mmtool.plan.risks import Risk
     from mmtool.translation.known import Unknown
 
 N = TypeVar("N", int, float)
@@ -93,7 +92,7 @@ class GroupKnowledge:
         partitions: Of the flow, by their places on the source.
         emergency: What the target alone would make of an emergency now.
         state: The Kafka Streams applications among the groups.
-        not_on_target: Offsets that the mirror has not copied, of partitions that MirrorMaker 2 copies.
+        not_on_target: How many of their offsets the mirror has not copied, by partition of the source.
         moved: Groups whose place is the target.
     """
 
@@ -172,7 +171,7 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         target_committed=_target_committed(views, group),
         reread_max=None if risk is None else _number(risk.reread),
         reread_expected=None if risk is None else _number(risk.expected),
-        rpo_records=_not_on_target(known, place, risk),
+        rpo_records=None if place is None else known.not_on_target.get(place),
         checkpoint_age_seconds=None if risk is None else _number(risk.age_seconds),
         ready=judged.ready,
         reason=judged.reason,
@@ -197,12 +196,6 @@ def _target_committed(views: _Views, group: GroupFacts | None) -> int | None:
     if before is None and group is not None and verdict.target is not None:
         before = group.before.get(verdict.target)
     return None if before is None else before.offset
-
-
-def _not_on_target(known: GroupKnowledge, place: TopicPartition | None, risk: Risk | None) -> int | None:
-    if risk is not None and risk.lost is not UNKNOWN:
-        return risk.lost
-    return None if place is None else known.not_on_target.get(place)
 
 
 def _judged(known: GroupKnowledge, views: _Views) -> _Judged:

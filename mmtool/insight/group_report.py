@@ -1,0 +1,93 @@
+"""What is said of ``status --groups``: a line for each flow, and what needs attention first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.output import human
+from mmtool.plan.group_status import summaries
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from mmtool.insight.group_status import GroupsFound
+    from mmtool.plan.group_status import GroupRow, GroupSummary
+    from mmtool.translation.types import TopicPartition
+
+_NAMED = 3
+
+
+def headline(found: GroupsFound) -> str:
+    """One flow in one line: how many of its groups are ready, and what an emergency would cost at the worst."""
+    groups = summaries(found.rows)
+    if not groups:
+        return f"{found.flow}: no group"
+    ready = sum(group.ready for group in groups)
+    said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over", _not_ready(groups)]
+    said += [f"in an emergency: {_missing(found.rows)}", _read_again(found.rows), _knowledge(groups)]
+    return f"{found.flow}: {'; '.join(filter(None, said))}"
+
+
+def _not_ready(groups: Sequence[GroupSummary]) -> str:
+    back = [f"{group.group} ({group.reason.partition(':')[0]})" for group in groups if not group.ready]
+    return f"not ready: {few(back, _NAMED)}" if back else ""
+
+
+def _missing(rows: Sequence[GroupRow]) -> str:
+    """The recovery point: of a partition that several groups read, once."""
+    by_place: dict[TopicPartition, GroupRow] = {row.place: row for row in rows if row.place is not None}
+    mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
+    known = [row for row in mirrored if row.rpo_records is not None]
+    if not known:
+        return "how many records are lost is not known"
+    unknown = f", unknown of {len(mirrored) - len(known)}" if len(known) < len(mirrored) else ""
+    records = sum(row.rpo_records or 0 for row in known)
+    if not records:
+        return f"0 records lost{unknown}"
+    worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
+    age = "" if worst.rpo_seconds is None else f"of the last {human.duration(worst.rpo_seconds)}, "
+    return f"{human.count(records)} records lost{unknown} ({age}worst {worst.place})"
+
+
+def _read_again(rows: Sequence[GroupRow]) -> str:
+    known = [row for row in rows if row.reread_max is not None]
+    if not known:
+        return ""
+    most = sum(row.reread_max or 0 for row in known)
+    if not most:
+        return "nothing read again"
+    worst = max(known, key=lambda row: row.reread_max or 0)
+    expected = [row.reread_expected for row in known]
+    numbers = [number for number in expected if number is not None]
+    about = f", {human.count(sum(numbers))} expected" if len(numbers) == len(expected) else ""
+    return f"at most {human.count(most)} records read again{about} (worst {worst.group} in {worst.place})"
+
+
+def _knowledge(groups: Sequence[GroupSummary]) -> str:
+    ages = [group.checkpoint_age_seconds for group in groups if group.checkpoint_age_seconds is not None]
+    return f"checkpoints up to {human.duration(max(ages))} old" if ages else ""
+
+
+def by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    """What keeps its group back first; then by the records that would be lost and read again."""
+
+    def key(row: GroupRow) -> tuple[object, ...]:
+        costs = (-(row.rpo_records or 0), -(row.reread_max or 0))
+        return not row.blocks_group, row.ready, *costs, row.group, row.topic or "", row.partition or 0
+
+    return sorted(rows, key=key)
+
+
+def on_screen(rows: Sequence[GroupRow], fit: int) -> tuple[list[Mapping[str, object]], str]:
+    """As many rows as fit, the most urgent first, and a sentence about the others; empty when there are none."""
+    ordered = by_urgency(rows)
+    left_out = ordered[fit:]
+    back = sum(row.blocks_group for row in left_out)
+    sentence = (
+        f"not shown here: {counted(len(left_out), 'row')}, {back} of them not ready; see them with -g, --topic,"
+        " -o json or in a pipe"
+        if left_out
+        else ""
+    )
+    return [row._asdict() for row in ordered[:fit]], sentence
