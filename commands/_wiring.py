@@ -161,15 +161,12 @@ def watched_flows(
     from mmtool.kafka.flow_watch import KafkaFlowWatch
     from mmtool.kafka.synced import KafkaSynced
 
-    return [
-        WatchedFlow(
-            connect(flow, timeout, beside_mm2=True),
-            KafkaFlowWatch(flow, timeout.total_seconds()),
-            tuple(topics or ()),
-            KafkaSynced(flow, target_only=True),
-        )
-        for flow in loaded(config).select(source, target)
-    ]
+    def watched(flow: FlowSettings) -> WatchedFlow:
+        watch = KafkaFlowWatch(flow, timeout.total_seconds())
+        clusters = replace(connect(flow, timeout, beside_mm2=True), state=watch)
+        return WatchedFlow(clusters, watch, tuple(topics or ()), KafkaSynced(flow, target_only=True))
+
+    return [watched(flow) for flow in loaded(config).select(source, target)]
 
 
 def examined(

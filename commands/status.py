@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.insight.group_status import GroupsStatus
     from mmtool.insight.status import Status, WatchedFlow
+    from mmtool.insight.trend import Trends
     from mmtool.plan.group_facts import GroupSelection
 
 Watch = Annotated[
@@ -56,6 +57,17 @@ MaxLag = Annotated[
     ),
 ]
 
+
+def _age(seconds: object) -> str:
+    from mmtool.output.human import duration
+
+    return duration(seconds if isinstance(seconds, int | float) else None)
+
+
+def _rounded(number: object) -> str:
+    return f"{number:.1f}" if isinstance(number, int | float) else "-"
+
+
 _COLUMNS = (
     Column("source"),
     Column("target"),
@@ -70,6 +82,9 @@ _COLUMNS = (
     Column("lag_seconds"),
     Column("state"),
     Column("reason"),
+    Column("records_per_second", essential=False, human=_rounded),
+    Column("bytes_per_second", essential=False, human=_rounded),
+    Column("state_seconds", title="STATE-AGE", essential=False, human=_age),
 )
 
 _GROUP_COLUMNS = (
@@ -85,7 +100,7 @@ _GROUP_COLUMNS = (
     Column("reread_max"),
     Column("reread_expected", essential=False),
     Column("rpo_records"),
-    Column("checkpoint_age_seconds", essential=False),
+    Column("checkpoint_age_seconds", title="CHECKPOINT-AGE", essential=False, human=_age),
     Column("ready"),
     Column("reason"),
     Column("rpo_seconds", essential=False),
@@ -131,14 +146,18 @@ def _show_flows(
 ) -> None:
     from mmtool.insight.status import look_at_all
     from mmtool.insight.status_report import gate
+    from mmtool.insight.trend import Trends
 
-    found = look_at_all(flows)
+    found, trends = look_at_all(flows), Trends()
     if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
-        watch((_result(look, output, look.others.errors) for look in chain([found], later)), output, every)
+        looks = (_result(look, output, look.others.errors, trends) for look in chain([found], later))
+        watch(looks, output, every)
     else:
         others = tuple(error for error in found.others.errors if error is not found.error)
-        finish(_result(found, output, others), output, found.error or gate(found.rows, max_lag_seconds))
+        finish(
+            _result(found, output, others, trends), output, found.error or gate(found.rows, max_lag_seconds)
+        )
 
 
 def _show_groups(
@@ -173,18 +192,18 @@ def _of_groups(found: GroupsStatus, output: OutputFormat, errors: tuple[MmtoolEr
     )
 
 
-def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...]) -> Result:
+def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...], trends: Trends) -> Result:
     from mmtool.insight.status_report import headline, on_screen
 
     rows, left_out = found.documents(), ""
     if output is OutputFormat.TABLE and stdout_is_tty():
-        rows, left_out = on_screen(found.rows, rows_that_fit(len(found.flows)))
+        rows, left_out = on_screen(found, rows_that_fit(len(found.flows)))
     return Result(
         "status",
         rows,
         _COLUMNS,
         warnings=found.others.warnings,
         errors=errors,
-        headlines=[headline(flow) for flow in found.flows],
+        headlines=[headline(flow, trends.note(flow)) for flow in found.flows],
         summary=left_out,
     )

@@ -22,6 +22,7 @@ from mmtool.errors import MmtoolError
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.activity import activity_of
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
 from mmtool.plan.vanished import vanished_rows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.activity import Activity
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowMember, Standing
     from mmtool.translation.types import TopicPartition
@@ -46,11 +48,13 @@ class FlowStatus:
     Attributes:
         rows: The contract's rows, by topic and partition.
         groups: How many groups have checkpoints on the target; None where they could not be read.
+        activities: Of each row.
     """
 
     facts: FlowFacts
     rows: tuple[PartitionRow, ...]
     groups: int | None
+    activities: tuple[Activity, ...]
 
     @property
     def name(self) -> str:
@@ -68,7 +72,10 @@ class FlowStatus:
             "standbys": self.facts.standbys,
             "groups": self.groups,
         }
-        return [row._asdict() | about for row in self.rows]
+        return [
+            row._asdict() | about | activity._asdict()
+            for row, activity in zip(self.rows, self.activities, strict=True)
+        ]
 
 
 def _time(ms: int) -> datetime:
@@ -114,7 +121,9 @@ class WatchedFlow:
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
             if facts.unlisted:
                 facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))
-            return FlowStatus(facts, self._rows(facts), groups.result())
+            rows = self._rows(facts)
+            activities = tuple(activity_of(facts, row) for row in rows)
+            return FlowStatus(facts, rows, groups.result(), activities)
 
     def _unlisted(self, facts: FlowFacts) -> FlowFacts:
         means = self.clusters.settings.mirrors_topic
@@ -158,6 +167,7 @@ class WatchedFlow:
             slots=control.slots,
             shards=control.flow.shards if control.flow is not None else 0,
             begins_again=settings.begins_again,
+            trails=control.trails,
         )
 
     def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:

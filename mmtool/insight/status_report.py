@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
@@ -12,9 +13,10 @@ from mmtool.plan.status import client_words, nobody
 from mmtool.plan.words import counted, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from mmtool.insight.status import FlowStatus
+    from mmtool.insight.status import FlowStatus, Status
+    from mmtool.plan.activity import Activity
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowFacts
 
@@ -29,17 +31,43 @@ _URGENCY = (
     State.FAILED_OVER,
 )
 _NAMED = 3
+_NO_AGES: Mapping[State, float] = MappingProxyType({})
 
 
-def headline(status: FlowStatus) -> str:
-    """One flow in one line: who runs it, its partitions by state, the worst lag."""
+def headline(status: FlowStatus, trend: str = "") -> str:
+    """One flow in one line: who runs it, its partitions by state, how fast it goes, the worst lag.
+
+    Args:
+        status: Where it stands.
+        trend: How its lag changes, from `Trends`.
+    """
     if all(row.topic is None for row in status.rows):
         return f"{status.name}: {'; '.join(row.reason for row in status.rows)}"
-    states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows)}"
-    said = [_run_by(status.facts), states, _lag(status.rows)]
+    states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows, _oldest(status))}"
+    said = [_run_by(status.facts), states, _throughput(status.activities), _lag(status.rows, trend)]
     if status.groups:
         said.append(f"{counted(status.groups, 'group')} with checkpoints")
-    return f"{status.name}: {'; '.join(said)}"
+    return f"{status.name}: {'; '.join(filter(None, said))}"
+
+
+def _oldest(status: FlowStatus) -> dict[State, float]:
+    """For how long the partition that has been in a state longest is in it."""
+    found: dict[State, float] = {}
+    for row, activity in zip(status.rows, status.activities, strict=True):
+        if activity.state_seconds is not None:
+            found[row.state] = max(found.get(row.state, 0.0), activity.state_seconds)
+    return found
+
+
+def _throughput(activities: Iterable[Activity]) -> str:
+    """Of the partitions whose rates are known; empty where none is."""
+    known = [one for one in activities if one.records_per_second is not None]
+    if not known:
+        return ""
+    records = sum(one.records_per_second or 0.0 for one in known)
+    return (
+        f"{human.record_rate(records)}, {human.byte_rate(sum(one.bytes_per_second or 0.0 for one in known))}"
+    )
 
 
 def _run_by(facts: FlowFacts) -> str:
@@ -50,12 +78,13 @@ def _run_by(facts: FlowFacts) -> str:
     return f"run by {client_words(facts.holder)}{since}{standbys}"
 
 
-def _states(rows: Sequence[PartitionRow]) -> str:
+def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] = _NO_AGES) -> str:
     counted = Counter(row.state for row in rows)
-    return ", ".join(f"{counted[state]} {state}" for state in _URGENCY if counted[state])
+    ages = {state: f" for {human.duration(seconds)}" for state, seconds in oldest.items()}
+    return ", ".join(f"{counted[state]} {state}{ages.get(state, '')}" for state in _URGENCY if counted[state])
 
 
-def _lag(rows: Sequence[PartitionRow]) -> str:
+def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     known = [row for row in rows if row.lag_records is not None]
     if not known:
         return "lag unknown"
@@ -65,7 +94,8 @@ def _lag(rows: Sequence[PartitionRow]) -> str:
         return f"lag 0{unknown}"
     worst = max(known, key=_lag_key)
     of_worst = "for an unknown time" if worst.lag_seconds is None else human.duration(worst.lag_seconds)
-    return f"lag {human.count(records)} records{unknown}, worst {of_worst} ({name_of(worst)})"
+    changes = f" ({trend})" if trend else ""
+    return f"lag {human.count(records)} records{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
 
 
 def name_of(row: PartitionRow) -> str:
@@ -90,16 +120,17 @@ def by_urgency(rows: Iterable[PartitionRow]) -> list[PartitionRow]:
     return sorted(rows, key=key)
 
 
-def on_screen(rows: Sequence[PartitionRow], fit: int) -> tuple[list[dict[str, object]], str]:
+def on_screen(status: Status, fit: int) -> tuple[list[dict[str, object]], str]:
     """As many rows as fit, the most urgent first, and a sentence about the others; empty when there are none."""
-    ordered = by_urgency(rows)
+    documents = {id(row): told for row, told in zip(status.rows, status.documents(), strict=True)}
+    ordered = by_urgency(status.rows)
     shown, left_out = ordered[:fit], ordered[fit:]
     sentence = (
         f"not shown here: {_states(left_out)}; see them with --topic, -o json or in a pipe"
         if left_out
         else ""
     )
-    return [row._asdict() for row in shown], sentence
+    return [documents[id(row)] for row in shown], sentence
 
 
 def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateError | None:

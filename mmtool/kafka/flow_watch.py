@@ -12,6 +12,7 @@ from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
+from mmtool.plan.position_trails import PositionTrails
 from mmtool.plan.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
@@ -38,7 +39,7 @@ class KafkaFlowWatch(FollowedFlowState):
         super().__init__(flow.target)
         self._flow = flow
         self._seconds = timeout_seconds
-        self._view = ControlView()
+        self._view = ControlView(trails=PositionTrails())
         self._groups: set[str] = set()
         self._read_to: dict[int, int] = {}
 

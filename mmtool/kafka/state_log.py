@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.pauses import Pauses
+    from mmtool.plan.position_trails import PositionTrails
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
 
@@ -61,6 +62,7 @@ class ControlView:
         rates: How fast each group was last seen to commit on the source, by the key of its record.
         look: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
+        trails: What pumps wrote before their last words; None where nobody asks for that.
     """
 
     flow: FlowRecord | None = None
@@ -73,6 +75,7 @@ class ControlView:
     rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
     look: LookRecord | Unknown = UNKNOWN
     end: int = 0
+    trails: PositionTrails | None = None
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
     _slots: SlotsRecord | None = None
 
@@ -196,6 +199,8 @@ def read_control(
     view = view or ControlView()
     last: dict[bytes, LogRecord] = {}
     for record in read_log(cluster, identity.control_topic, start={0: view.end} if view.end else {}):
+        if view.trails is not None:
+            view.trails.note(record.key, record.value, record.timestamp_ms)
         last.pop(record.key, None)  # back in at the end: values are taken in in the order of the log
         last[record.key] = record
     for record in last.values():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.plan.documents import OwnerRecord, PositionRecord
+    from mmtool.plan.position_trails import PositionTrails
     from mmtool.plan.retention import Retention
     from mmtool.plan.slots import SlotsRecord
     from mmtool.plan.topics import TopicFacts
@@ -82,6 +83,7 @@ class FlowFacts:
         begins_again: ``mmtool.on.topic.recreated = restart``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
+        trails: What pumps wrote before their last words; None where that was not read.
         now_ms: When it was asked.
     """
 
@@ -106,6 +108,7 @@ class FlowFacts:
     begins_again: bool = False
     slots: SlotsRecord | None = None
     shards: int = 0
+    trails: PositionTrails | None = None
 
     @cached_property
     def holder(self) -> FlowMember | None:

@@ -15,6 +15,7 @@ from mmtool.kafka.ports import Bounds
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
 from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.position_trails import PositionTrails
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import NOT_YET, FlowMember
 from mmtool.plan.topics import source_deleted
@@ -73,8 +74,8 @@ class Stood(Scene):
         for partition, frontier in enumerate(frontiers):
             self.stands(partition, frontier)
 
-    def stands(self, partition, frontier, state=State.CAUGHT_UP, reason="", end=None):
-        now = int(time.time() * 1000)
+    def stands(self, partition, frontier, state=State.CAUGHT_UP, reason="", end=None, seconds_ago=0):
+        now = int(time.time() * 1000) - seconds_ago * 1000
         position = PositionRecord(
             owner="me",
             topic="orders",
@@ -93,6 +94,8 @@ class Stood(Scene):
             behind_since_ms=0,
         )
         self.watch.view.apply(position.key, position.encode(), 0)
+        if self.watch.view.trails is not None:
+            self.watch.view.trails.note(position.key, position.encode(), now)
 
     def lost(self, topic="orders"):
         """The source has the topic no more."""
@@ -441,6 +444,66 @@ def test_a_flow_without_topics_beside_one_with_some_is_only_warned_of(status, sc
     ended = status("-o", "json")
     document = json.loads(ended.stdout)
     assert (ended.code, len(document["data"]), len(document["warnings"]), document["errors"]) == (0, 2, 1, [])
+
+
+def test_how_fast_a_partition_is_mirrored_and_how_long_it_is_in_its_state_are_the_rows_last_keys(
+    rows, status, scene
+):
+    scene.runs(21, 10)
+    scene.watch.view.trails = PositionTrails()
+    scene.stands(0, 1, State.RUNNING, seconds_ago=20)
+    scene.stands(0, 11, State.CAUGHT_UP, seconds_ago=10)
+    scene.stands(0, 21, State.CAUGHT_UP)
+    first, second = rows()
+    assert list(first)[-3:] == ["records_per_second", "bytes_per_second", "state_seconds"]
+    assert (first["records_per_second"], first["bytes_per_second"]) == (1.0, 100.0)
+    assert 10 <= first["state_seconds"] < 15
+    assert (second["records_per_second"], second["state_seconds"]) == (None, None)
+    said = status().stderr
+    assert "2 partitions: 2 caught_up for 10s; 1 rec/s, 0.1 kB/s; lag 0" in said
+
+
+def test_a_flow_that_nobody_runs_says_since_when_and_has_no_rate(rows, scene):
+    scene.watch.view.trails = PositionTrails()
+    scene.ran(21, 10)
+    scene.stands(0, 1, seconds_ago=80)
+    scene.stands(0, 21, seconds_ago=60)
+    first, _ = rows()
+    assert (first["state"], first["records_per_second"], first["bytes_per_second"]) == ("waiting", None, None)
+    assert 60 <= first["state_seconds"] < 70
+
+
+def test_a_failed_over_partition_says_since_when(rows, scene):
+    scene.runs(21, 10)
+    scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", int(time.time() * 1000) - 90_000))
+    assert [90 <= row["state_seconds"] < 95 for row in rows()] == [True, True]
+
+
+def test_watching_says_how_the_lag_changes_and_when_it_is_caught_up(status, scene, monkeypatch):
+    scene.runs(1, 10)
+    frontiers = iter([6, 11, 11])
+    now = [1_000_000.0]
+
+    def sleep(seconds):
+        if not seconds:  # for pumps that may not have written yet
+            return
+        frontier = next(frontiers, None)
+        if frontier is None:
+            raise KeyboardInterrupt
+        now[0] += 5
+        scene.stands(0, frontier, State.RUNNING)
+
+    monkeypatch.setattr("mmtool.output.watching.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.insight.status.time.time", lambda: now[0])
+    scene.stands(0, 1, State.RUNNING)
+    said = [line for line in status("--watch").said if "; lag " in line]
+    lags = [re.search(r"lag [^,;]*(?:, caught[^)]*\))?", line)[0] for line in said]
+    assert lags == [
+        "lag 20 records",
+        "lag 15 records (-1/s, caught up in 15s)",
+        "lag 10 records (-1/s, caught up in 10s)",
+        "lag 10 records (-1/s, caught up in 15s)",
+    ]
 
 
 def test_watching_is_one_document_per_line_until_it_is_stopped(status, scene, monkeypatch):
