@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
+from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.target_alone import TargetSide, look_at_target
@@ -137,9 +138,14 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
         *((GroupFacts(name, {}), unknown_group(name, Direction.FORWARD)) for name in selected.unknown),
     ]
     known = _knowledge(flow, alone, {**alone.facts.source_ends, **ends}, planned)
+    frontiers = _frontiers(alone)
+    if alone.control.flow is None:  # mmtool never ran it: perhaps MirrorMaker 2 does
+        progress = mirror_maker_progress(now, flow.watch, ends)
+        frontiers = {**progress.positions, **frontiers}
+        known = replace(known, not_on_target={**progress.behind(ends), **known.not_on_target})
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
-    found = _with_ages(flow, now, alone, partitions, rows)
+    found = _with_ages(flow, now, frontiers, partitions, rows)
     return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings), unknown=selected.unknown)
 
 
@@ -180,11 +186,10 @@ def _now_ms() -> int:
 def _with_ages(
     flow: WatchedFlow,
     now: FlowNow,
-    alone: TargetNow,
+    frontiers: Mapping[TopicPartition, int],
     partitions: Mapping[TopicPartition, PartitionFacts],
     rows: Sequence[GroupRow],
 ) -> list[GroupRow]:
-    frontiers = _frontiers(alone)
     placed = [(row, row.place) for row in rows if row.place is not None]
     unread = {
         (place, row.committed) for row, place in placed if row.committed is not None and row.lag_records

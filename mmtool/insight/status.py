@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.several import Told, ask_each, worst
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
@@ -119,6 +120,9 @@ class WatchedFlow:
             facts = self._unlisted(replace(heard, starts=starts, problems=problems))
             if not facts.ran or has_silent(facts):  # a flow without a record of its own may have lost it
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
+            if not facts.ran and facts.holder is None and not facts.blocks:
+                progress = mirror_maker_progress(flow, self.watch, ends)
+                facts = replace(facts, mirror_maker=progress)
             if facts.unlisted:
                 facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))
             rows = self._rows(facts)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.status import FlowStatus, Status
     from mmtool.plan.activity import Activity
+    from mmtool.plan.mirror_maker import MirrorMakerProgress
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowFacts
 
@@ -72,10 +73,17 @@ def _throughput(activities: Iterable[Activity]) -> str:
 
 def _run_by(facts: FlowFacts) -> str:
     if facts.holder is None:
-        return nobody(facts)
+        return _by_mirror_maker(facts.mirror_maker) if facts.mirror_maker else nobody(facts)
     since = f" since {moment(facts.owner.since_ms)}" if facts.owner and facts.announced else ""
     standbys = f", standbys: {facts.standbys}" if facts.standbys else ""
     return f"run by {client_words(facts.holder)}{since}{standbys}"
+
+
+def _by_mirror_maker(progress: MirrorMakerProgress) -> str:
+    if progress.has_left:
+        return "nobody runs the flow; MirrorMaker 2 did, and its workers have left"
+    workers = f", {counted(progress.workers, 'worker')}" if progress.workers else ""
+    return f"run by MirrorMaker 2{workers}"
 
 
 def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] = _NO_AGES) -> str:

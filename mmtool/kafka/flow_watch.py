@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.flow_state import FollowedFlowState
+from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
+from mmtool.kafka.mirror_maker import read_positions, read_syncs, workers_groups
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
+from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.position_trails import PositionTrails
 from mmtool.plan.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
@@ -25,8 +29,9 @@ if TYPE_CHECKING:
     from mmtool.plan.status import FlowMember
     from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
+    from mmtool.translation.types import TopicId, TopicPartition
 
+_EMPTY = "Empty"
 _LOOK_SECONDS = 3.0
 """For all the records that are looked at: a screen is drawn anew every two seconds."""
 
@@ -80,6 +85,25 @@ class KafkaFlowWatch(FollowedFlowState):
             if isinstance(found, Checkpoint):
                 self._groups.add(found.group)
         return len(self._groups)
+
+    def mirror_maker(self) -> MirrorMakerProgress:
+        positions: dict[TopicPartition, int] = {}
+        for stored in read_positions(self._flow).values():
+            for place, last in stored.items():
+                positions[place] = max(last + 1, positions.get(place, 0))
+        if not positions:
+            return MirrorMakerProgress()
+        with suppress(NotAuthorisedError):  # less is told then: what Connect has stored
+            for place, sync in read_syncs(self._flow).items():
+                positions[place] = max(sync.upstream + 1, positions.get(place, 0))
+        there = self._target_groups.describe_each(workers_groups(self._flow)).values()
+        workers = sum(len(group.members) for group in there)
+        has_left = not workers and any(group.state == _EMPTY for group in there)
+        return MirrorMakerProgress(positions, workers, has_left)
+
+    @cached_property
+    def _target_groups(self) -> KafkaGroups:
+        return KafkaGroups(self._flow.target, self._seconds)
 
 
 def _retention(entries: Mapping[str, ConfigEntry]) -> Retention:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.group_facts import Commit, GroupStanding
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.mirror_maker import MirrorMakerProgress
     from mmtool.plan.retention import Retention
     from mmtool.plan.status import FlowMember
     from mmtool.plan.topics import TopicFacts
@@ -430,6 +431,9 @@ class FlowWatchPort(FlowStatePort, Protocol):
 
     def checkpointed_groups(self) -> int:
         """How many groups of the source have checkpoints on the target."""
+
+    def mirror_maker(self) -> MirrorMakerProgress:
+        """How far MirrorMaker 2 says it is with the flow; nothing where it never ran it."""
 
 
 class CanaryRecord(NamedTuple):

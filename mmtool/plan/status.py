@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.documents import State
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import owner_client, shard_of
+from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.partition_rows import HELD, STILL, PartitionRow
 from mmtool.plan.retention import deleted_unmirrored, passing
 from mmtool.plan.topics import BEGIN_AGAIN, not_the_same
@@ -42,6 +43,8 @@ NEVER = "replicate never ran this flow"
 NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
 NOBODY = "nobody runs the flow"
 NOT_YET_NOBODY = "not mirrored yet, and nobody runs the flow"
+BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
+NOT_BY_MIRROR_MAKER = "MirrorMaker 2, which runs the flow, has stored no position of it"
 CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` begins it anew"
 RUNS_LOST = "its offset runs are lost: `mmtool flow rebuild` derives them from both logs"
 
@@ -83,6 +86,7 @@ class FlowFacts:
         begins_again: ``mmtool.on.topic.recreated = restart``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
+        mirror_maker: What MirrorMaker 2 tells of a flow that mmtool never ran.
         trails: What pumps wrote before their last words; None where that was not read.
         now_ms: When it was asked.
     """
@@ -109,6 +113,7 @@ class FlowFacts:
     slots: SlotsRecord | None = None
     shards: int = 0
     trails: PositionTrails | None = None
+    mirror_maker: MirrorMakerProgress = field(default_factory=MirrorMakerProgress)
 
     @cached_property
     def holder(self) -> FlowMember | None:
@@ -232,7 +237,7 @@ class Standing:
 
 def flow_row(facts: FlowFacts) -> PartitionRow | None:
     """The one row of a flow that has no state yet; None when it has, or when another's flow has failed over."""
-    if facts.ran or facts.holds.failed_over:
+    if facts.ran or facts.holds.failed_over or facts.mirror_maker:
         return None
     if facts.blocks:
         return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=CONTROL_LOST)
@@ -281,7 +286,10 @@ def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
 
 
 def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
-    end = facts.ends.get(TopicPartition(topic.name, partition))
+    place = TopicPartition(topic.name, partition)
+    end = facts.ends.get(place)
+    if facts.mirror_maker and facts.holds.of(topic.topic_id, topic.name) is None:
+        return _told_of_loss(facts, _by_mirror_maker(facts, topic, place, end))
     position = facts.live(topic.topic_id, partition)
     if position is not None:
         return _told_of_loss(facts, _live(facts, position, end, topic.topic_id))
@@ -308,6 +316,39 @@ def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
         if said in row.reason
         else replace(standing, row=row._replace(reason=joined(row.reason, said)))
     )
+
+
+def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, place: TopicPartition, end: int | None) -> Standing:
+    """A partition of a flow that MM2 runs: nothing is there to be copied of one that is empty."""
+    progress, position = facts.mirror_maker, facts.mirror_maker.positions.get(place)
+    if position is None and end is not None and end == facts.starts.get(place):
+        position = end
+    lag = None if position is None or end is None else max(end - position, 0)
+    row = PartitionRow(
+        facts.source,
+        facts.target,
+        topic.name,
+        place.partition,
+        facts.remote[topic.name],
+        position,
+        lag_records=lag,
+        lag_seconds=0.0 if lag == 0 else None,
+        state=_state_by_mirror_maker(progress, position, lag),
+        reason=NOT_BY_MIRROR_MAKER if position is None else _reason_by_mirror_maker(progress),
+    )
+    return Standing(row, topic.topic_id)
+
+
+def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, lag: int | None) -> State:
+    if position is None:
+        return State.NEVER_RAN
+    if lag == 0:
+        return State.CAUGHT_UP
+    return State.WAITING if progress.has_left else State.RUNNING
+
+
+def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
+    return f"{BY_MIRROR_MAKER}, whose workers have left" if progress.has_left else BY_MIRROR_MAKER
 
 
 def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> Standing:

@@ -12,6 +12,7 @@ from mmtool.kafka.log_bounds import impossible
 from mmtool.kafka.ports import Answers, Bounds, GroupListing, Held, Problem, Synced, Told
 from mmtool.kafka.state_log import ControlView
 from mmtool.plan.group_facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.topics import TopicFacts, name_problem
 from mmtool.translation.sync_map import SyncMap
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -327,6 +328,7 @@ class FakeFlowWatch(FakeFlowState):
         heard: Called before each look at the control topic, for what pumps write between two looks.
         times: Timestamps of source records, by topic, partition and offset.
         keeps: What the source keeps, by topic.
+        mm2: What MirrorMaker 2 has stored.
     """
 
     present: tuple[FlowMember, ...] = ()
@@ -334,6 +336,7 @@ class FakeFlowWatch(FakeFlowState):
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
     keeps: dict[str, Retention] = field(default_factory=dict)
     groups: int = 0
+    mm2: MirrorMakerProgress = field(default_factory=MirrorMakerProgress)
     heard: Callable[[], None] = lambda: None
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
@@ -358,3 +361,6 @@ class FakeFlowWatch(FakeFlowState):
 
     def checkpointed_groups(self) -> int:
         return self.groups
+
+    def mirror_maker(self) -> MirrorMakerProgress:
+        return self.mm2
