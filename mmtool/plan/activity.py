@@ -19,7 +19,7 @@ class Activity(NamedTuple):
 
     Attributes:
         records_per_second, bytes_per_second: Mirrored over the last 10 to 20 s, while its pump is heard.
-        state_seconds: How long ago the row's state began.
+        state_seconds: How long ago the row's state began; of one that is told by pumps' words, at least.
     """
 
     records_per_second: float | None = None

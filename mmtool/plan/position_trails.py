@@ -1,7 +1,7 @@
 """What pumps have written of a partition before their last word: how fast it is mirrored, and since when it is so.
 
-The control topic is compacted: of what was written long ago the last word alone may be left. What is told is then less,
-and never guessed.
+The control topic is compacted: of what was written long ago the last word alone may be left. A rate is then not told,
+and a state holds at least since its first word that is left.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ WINDOW_MS: Final = 10_000
 SHORTEST_MS: Final = 3_000
 """Over less than that nothing is measured."""
 
+_OWNER: Final = b'"owner":"'
 _STATE: Final = b'"state":"'
 """No string of a stored document has these bytes, as quotes in it are escaped."""
 
@@ -35,19 +36,21 @@ class _Trail:
     middle: _Word
     last: _Word
     state_at: _Word
-    was_other: bool = False
 
     def note(self, word: _Word) -> None:
         if word.at_ms - self.middle.at_ms >= WINDOW_MS:
             self.since, self.middle = self.middle, word
-        if _state_of(word.value) != _state_of(self.last.value):
-            self.state_at, self.was_other = word, True
+        if _said(word.value, _STATE) != _said(self.last.value, _STATE) or (
+            _said(word.value, _OWNER) != _said(self.last.value, _OWNER)
+        ):
+            self.state_at = word
         self.last = word
 
 
-def _state_of(value: bytes) -> bytes:
-    begin = value.rfind(_STATE) + len(_STATE)
-    return value[begin : begin + 4]
+def _said(value: bytes, name: bytes) -> bytes:
+    """A string of a stored document, without decoding it."""
+    begin = value.rfind(name) + len(name)
+    return value[begin : value.find(b'"', begin)]
 
 
 class Rates(NamedTuple):
@@ -95,11 +98,9 @@ class PositionTrails:
         return None
 
     def state_since_ms(self, topic_id: str, partition: int, state: State) -> int | None:
-        """Since when pumps have written this state, in ms since 1970; None where they have not, or nobody can tell."""
+        """Since when the last owner's pumps write this state at least, in ms since 1970; None where they do not."""
         trail = self._trails.get(position_key(topic_id, partition))
-        if trail is None or not trail.was_other:
-            return None
-        first = _decoded(trail.state_at.value)
+        first = None if trail is None else _decoded(trail.state_at.value)
         return first.observed_ms if first is not None and first.state == state else None
 
 

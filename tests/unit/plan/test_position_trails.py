@@ -63,12 +63,17 @@ def test_a_state_holds_since_the_first_word_of_it():
     assert since(trails, State.RUNNING) is None
 
 
-def test_nothing_is_told_of_a_state_whose_beginning_is_not_stored_any_more():
-    assert since(trails_of(word(1), word(11)), State.RUNNING) is None
+def test_a_state_whose_beginning_is_not_stored_any_more_holds_since_its_first_word_that_is():
+    assert since(trails_of(word(4), word(14), word(24)), State.RUNNING) == 4000
+
+
+def test_a_state_begins_again_with_a_new_owner():
+    words = [word(1, owner="old"), word(500), word(510)]
+    assert since(trails_of(*words), State.RUNNING) == 500_000
 
 
 def test_a_reason_that_looks_like_a_state_is_none():
-    assert since(trails_of(word(1), replace(word(11), reason="fine")), State.RUNNING) is None
+    assert since(trails_of(word(1), replace(word(11), reason="fine")), State.RUNNING) == 1000
 
 
 def test_a_tombstone_ends_the_trail_and_other_records_have_none():
