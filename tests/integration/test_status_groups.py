@@ -1,0 +1,182 @@
+"""``mmtool status --groups``, rates and MirrorMaker 2's flows on real brokers."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from itertools import count
+
+import pytest
+
+from mmtool.kafka.synced import KafkaSynced
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.waiting import wait_until
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.black_hole import BlackHole
+from mmtool.testing.lookups import groups_of
+from mmtool.testing.processes import run_mmtool
+from mmtool.translation.types import TopicPartition
+
+pytestmark = [pytest.mark.kafka]
+
+PATIENCE_SECONDS = 60
+RECORDS = 3000
+
+
+@pytest.fixture(scope="module")
+def look(bench):
+    """``look(properties, ...)`` runs ``mmtool status -o json``."""
+    folders = count()
+
+    def run(properties, *options, output="json"):
+        folder = bench.directory / f"groups-{next(folders)}"
+        return run_mmtool(folder, "status", "-c", str(properties), "-o", output, *options)
+
+    return run
+
+
+def committed(bootstrap, group, topic, *offsets):
+    places = {TopicPartition(topic, n): Commit(offset) for n, offset in enumerate(offsets)}
+    assert groups_of(bootstrap).alter(group, places) == {}
+
+
+def emergency(bench, mmtool, topic, group, how):
+    """What the rehearsal says of each partition, with a source that does not answer."""
+    with BlackHole() as hole:
+        unreachable = bench.properties(topic, **how, **{"source.bootstrap.servers": hole.bootstrap})
+        ended = mmtool("failover", "emergency", "-g", group, "-c", unreachable, "-o", "json")
+    assert ended.code == 0, ended
+    return ended.rows[0]["groups"][0]["partitions"]
+
+
+@pytest.mark.spark
+def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(bench, look, mmtool, measured):
+    topic = f"glance-{os.getpid()}"
+    app, late, source = f"{topic}-app", f"{topic}-late", bench.fleet["source"].bootstrap
+    how = {
+        "source->target.groups": f"{topic}-.*",
+        "emit.checkpoints.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
+    properties = bench.properties(topic, **how)
+    create_topic(source, topic, 2)
+    produce(source, Load(topic, RECORDS, 2, record_bytes=100))
+    ends = end_offsets(source, topic)
+    committed(source, app, topic, ends[0], ends[1] - 100)
+
+    def has_rates(answer):
+        return all(row["records_per_second"] is not None for row in answer.rows)
+
+    def known():
+        rows = look(properties, "--groups").rows
+        return all(row["ready"] and row["target_committed"] is not None for row in rows)
+
+    with bench.start(properties) as process:
+        process.wait_line("caught_up", PATIENCE_SECONDS)
+        wait_until(known, "the checkpoints of the group", PATIENCE_SECONDS)
+        running = look(properties, "-g", app)
+        wait_until(lambda: has_rates(look(properties)), "a second word of each pump", PATIENCE_SECONDS)
+        flow = look(properties)
+        process.stop()
+    first, second = running.rows
+    measured(f"status --groups of a running flow took {running.seconds:.1f} s")
+    assert [
+        (row["lag_records"], row["rpo_records"], row["ready"], row["reason"]) for row in running.rows
+    ] == [
+        (0, 0, True, ""),
+        (100, 0, True, ""),
+    ]
+    assert (first["lag_seconds"], first["rpo_seconds"]) == (0.0, 0.0)
+    assert 0 < second["lag_seconds"] < PATIENCE_SECONDS
+    assert second["checkpoint_age_seconds"] < 10
+    assert (second["committed"], second["target_committed"]) == (ends[1] - 100, ends[1] - 100)
+    assert {row["state"] for row in flow.rows} == {"caught_up"}
+    assert all(row["state_seconds"] > 0 for row in flow.rows)
+
+    produce(source, Load(topic, 300, 2, record_bytes=100))
+    committed(source, late, topic, 10, 10)
+    ended = look(properties, "--groups")
+    assert ended.code == 0
+    assert sum(row["rpo_records"] for row in ended.rows if row["group"] == app) == 300
+    assert all(row["lag_seconds"] > 0 for row in ended.rows if row["lag_records"])
+    not_ready = [row for row in ended.rows if not row["ready"]]
+    assert {row["group"] for row in not_ready} == {late}
+    assert {row["reason"].split(":")[0] for row in not_ready} == {"unknown_group"}
+    told = emergency(bench, mmtool, topic, app, how)
+    costs = ("reread_max", "reread_expected")
+    assert [[row[key] for key in costs] for row in ended.rows if row["group"] == app] == [
+        [partition[key] for key in costs] for partition in told
+    ]
+    assert (
+        "1 of 2 groups ready to fail over; not ready: " in look(properties, "--groups", output="table").stderr
+    )
+
+    with BlackHole() as hole:
+        unreachable = bench.properties(topic, **how, **{"source.bootstrap.servers": hole.bootstrap})
+        dead = look(unreachable, "--groups", "--timeout", "3s")
+    assert dead.code == 9
+    assert [(row["group"], row["ready"], row["committed"]) for row in dead.rows] == [(app, True, None)] * 2
+    assert [row["reread_max"] for row in dead.rows] == [partition["reread_max"] for partition in told]
+
+
+def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, measured, tmp_path):
+    stem = f"mm2-stands-{os.getpid()}"
+    source, plain, payments = bench.fleet["source"].bootstrap, f"{stem}-plain", f"{stem}-payments"
+    app = f"{stem}-app"
+    properties = bench.properties(
+        f"{stem}-.*",
+        **{
+            "source->target.groups": f"{stem}-.*",
+            "emit.checkpoints.interval.seconds": "1",
+            "refresh.groups.interval.seconds": "1",
+            "sync.group.offsets.interval.seconds": "1",
+            "source.offset.flush.interval.ms": "2000",
+            "target.offset.flush.interval.ms": "2000",
+        },
+    )
+    for topic in (plain, payments):
+        create_topic(source, topic, 2)
+    create_topic(source, empty := f"{stem}-empty", 1)
+    produce(source, Load(plain, RECORDS, 2, record_bytes=100))
+    transactions = Transactions(f"{payments}-writer", 37, 5)
+    produce(source, Load(payments, RECORDS, 2, record_bytes=100, transactions=transactions))
+    assert [row["state"] for row in look(properties).rows] == ["never_ran"]
+    ends = end_offsets(source, plain)
+    committed(source, app, plain, ends[0], ends[1] - 100)
+
+    def states():
+        return [(row["topic"], row["state"]) for row in look(properties).rows]
+
+    def told():
+        return len(KafkaSynced(bench.flow(properties)).checkpoints().checkpoints.get(app, {})) == 2
+
+    expected = [(topic, "caught_up") for topic in [empty, payments, payments, plain, plain]]
+    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
+        seconds = mm2.wait_until(lambda: states() == expected, "all partitions to be caught up", 120)
+        mm2.wait_until(told, "the group's checkpoints", PATIENCE_SECONDS)
+        running, groups = look(properties), look(properties, "--groups")
+        line = look(properties, output="table").stderr
+        mm2.stop()
+    measured(f"status told {seconds:.0f} s after the start that MirrorMaker 2 had caught up")
+    assert {(row["lag_records"], row["reason"]) for row in running.rows} == {(0, "mirrored by MirrorMaker 2")}
+    positions = {row["partition"]: row["upstream_position"] for row in running.rows if row["topic"] == plain}
+    assert positions == ends
+    assert "run by MirrorMaker 2, " in line
+    assert [(row["lag_records"], row["rpo_records"], row["ready"]) for row in groups.rows] == [
+        (0, 0, True),
+        (100, 0, True),
+    ], json.dumps(groups.rows, indent=1)
+    assert all(row["checkpoint_age_seconds"] is not None for row in groups.rows)
+
+    produce(source, Load(plain, 200, 2, record_bytes=100))
+    time.sleep(1)
+    ended = look(properties, "--max-lag-seconds", "0.5")
+    assert ended.code == 4
+    assert sum(row["lag_records"] for row in ended.rows) == 200
+    behind = {(row["state"], row["reason"]) for row in ended.rows if row["lag_records"]}
+    assert behind == {("waiting", "mirrored by MirrorMaker 2, whose workers have left")}
+    assert sum(row["rpo_records"] for row in look(properties, "--groups").rows) == 200
