@@ -134,8 +134,9 @@ class SyncMap:
         begun: Those that were copied, or had others before them copied, a second time; seldom any.
         first: The copy of the lowest record; None when no sync is left.
         from_start: No sync is gone, and MM2 began at the source's beginning: what the target's log holds below the
-            first sync are the records below it. MM2 sends ten syncs at a time, for all partitions of a task: on a
-            busy one the first of a partition is seldom of its first record.
+            first sync are the records below it, and where there is room for more, later ones that MM2 copies again
+            after a restart. MM2 sends ten syncs at a time, for all partitions of a task: on a busy one the first of a
+            partition is seldom of its first record.
     """
 
     forward: _Stairs
@@ -165,7 +166,8 @@ class SyncMap:
             from_start: The syncs are all that MM2 ever sent of the partition, and it began at the source's beginning.
         """
         log = _of_this_log(syncs, exactly_once=exactly_once)
-        copies = _copies(log, exactly_once=exactly_once)
+        from_start = from_start and not log.since_ms
+        copies = _copies(log, exactly_once=exactly_once, from_start=from_start)
         held = [
             (c.upstream, c.downstream)
             for c in checkpoints
@@ -182,7 +184,7 @@ class SyncMap:
             sorted({copy.upstream for copy in copies}),
             [copy for copy in copies if copy.begins],
             min(copies, default=None),
-            from_start and bool(copies) and not log.since_ms,
+            from_start and bool(copies),
         )
 
     @property
@@ -266,10 +268,11 @@ class _Log:
         self.highest = max(self.highest, sync.downstream)
 
 
-def _copies(log: _Log, *, exactly_once: bool) -> list[_Copy]:
+def _copies(log: _Log, *, exactly_once: bool, from_start: bool) -> list[_Copy]:
     """Without exactly-once each slot between two syncs holds a record, though maybe one that was copied again later."""
     syncs = log.syncs
-    ends, since = [0], [s.downstream + 1 for s in syncs]
+    repeats = from_start and not exactly_once
+    ends, since = [_end_below(syncs[0]) if repeats and syncs else 0], [s.downstream + 1 for s in syncs]
     for sync, after in pairwise(syncs):
         told = (sync, *log.overtakers.get(sync.downstream, ()))
         ends.append(max(s.upstream + (1 if exactly_once else after.downstream - s.downstream) for s in told))
@@ -279,6 +282,15 @@ def _copies(log: _Log, *, exactly_once: bool) -> list[_Copy]:
         _Copy(*sync[:2], reach, begins=sync.upstream < end, settled=newest + 1 >= reach, since=behind)
         for sync, end, reach, newest, behind in zip(syncs, ends, reaches, furthest, [0, *since], strict=False)
     ]
+
+
+def _end_below(first: OffsetPair) -> int:
+    """How far MM2 may have copied below the first sync that it ever sent; 0 where each record has room once.
+
+    With more copies there than the source has offsets, MM2 copied some again before it told of any. It began at the
+    synced record at the latest, where retention had deleted all records before that one.
+    """
+    return first.upstream + first.downstream if first.downstream > first.upstream else 0
 
 
 def _adds(checkpoint: OffsetPair, syncs: Sequence[OffsetPair]) -> bool:
@@ -389,15 +401,17 @@ def translate_by_syncs(
 def _before_the_first(
     known: SyncMap, commit: UpstreamOffset, target: TargetLog, source: SourceLog | Unknown
 ) -> Answer:
-    """The group has read less than the first record that is told of, and no sync tells what came before that."""
+    """No sync tells of the commit: it is below the first one, or what that repeats is not complete."""
     first = known.first
     if known.from_start and target.log_start == 0 < known.copies[0].downstream < target.log_end:
-        return Bounded(0, known.copies[0].downstream + known.repeated_below(commit, 0))
+        synced = known.copies[0].downstream
+        return Bounded(0, synced + known.repeated_below(commit, synced))
     if first is None or target.log_start < first.downstream:
         return Refused(Reason.AMBIGUOUS)
     if target.log_start > first.downstream:
         return Refused(Reason.TARGET_LOG_START_PASSED)
-    if source is not UNKNOWN and source.log_start >= first.upstream:
+    below = commit <= known.copies[0].upstream
+    if below and source is not UNKNOWN and source.log_start >= first.upstream:
         return Exact(first.downstream)
     return Refused(Reason.NOT_MIRRORED if first.downstream == 0 else Reason.TARGET_LOG_START_PASSED)
 

@@ -90,11 +90,19 @@ def test_o_a_sync_that_later_ones_overtook_takes_no_answer_away(history):
     assert answered >= {record for record in history.target if record >= first}
 
 
+def shows_repetitions(below: list[int]) -> bool:
+    """Whether the sync of the last of these shows what MM2 copied twice: it came to no hole before it stopped."""
+    stops = [place for place, (one, other) in enumerate(pairwise(below)) if MARKER < other <= one]
+    contiguous = below[: stops[-1] + 1] if stops else []
+    holes = any(other > one + 1 for one, other in pairwise(contiguous))
+    return not stops or (not holes and below[-1] < len(below) - 1)
+
+
 @given(copyings(tells_of_restarts=False), st.integers(1, 4))
 def test_where_mm2_s_first_syncs_were_never_sent_a_group_below_them_begins_at_the_log_start(history, starved):
     """MM2 began at the source's beginning, and no sync is gone."""
     told = history.syncs[starved:]
-    assume(told)
+    assume(told and shows_repetitions(history.target[: told[0].downstream + 1]))
     known = SyncMap.of(told, exactly_once=history.exactly_once, from_start=True)
     for commit in range(history.source[-1] + 3):
         answer = translate_by_syncs(known, commit, target=target_of(history))
@@ -106,7 +114,18 @@ def test_where_mm2_s_first_syncs_were_never_sent_a_group_below_them_begins_at_th
 
 @given(HISTORIES)
 def test_the_way_back_skips_nothing_and_reads_no_more_again_than_it_says(history):
-    known, target = map_of(history), target_of(history)
+    check_way_back(history, map_of(history))
+
+
+@given(copyings(tells_of_restarts=False), st.integers(1, 4))
+def test_so_does_the_way_back_where_mm2_s_first_syncs_were_never_sent(history, starved):
+    told = history.syncs[starved:]
+    assume(told and shows_repetitions(history.target[: told[0].downstream + 1]))
+    check_way_back(history, SyncMap.of(told, exactly_once=history.exactly_once, from_start=True))
+
+
+def check_way_back(history: Copying, known: SyncMap | None) -> None:
+    target = target_of(history)
     for commit in range(len(history.target) + 1):
         answer = translate_back_by_syncs(known, commit, target=target)
         if isinstance(answer, Refused):
@@ -126,6 +145,11 @@ def pair(upstream, downstream, at_ms=0):
 def by(syncs, commit, *, checkpoints=(), start=0, end=100_000, source=UNKNOWN):
     known = SyncMap.of(syncs, checkpoints)
     return translate_by_syncs(known, commit, target=TargetLog(start, end), source=source)
+
+
+def from_start(syncs, commit, *, end, exactly_once=False):
+    known = SyncMap.of(syncs, exactly_once=exactly_once, from_start=True)
+    return translate_by_syncs(known, commit, target=TargetLog(0, end))
 
 
 def test_a_synced_record_and_the_one_after_it_are_exact():
@@ -218,6 +242,35 @@ def test_checkpoints_about_a_log_that_was_deleted_do_not_count():
 )
 def test_below_the_first_sync_only_logs_without_anything_to_read_give_an_answer(start, source, said):
     assert by([pair(100, 50)], 20, start=start, source=source) == said
+
+
+def test_from_more_copies_below_the_first_sync_than_records_only_a_complete_repetition_is_trusted():
+    """Target 0 1 0: MM2 copied two records, told of none, restarted, and told of the first one that it copied again."""
+    assert from_start([pair(0, 2)], 1, end=3) == Bounded(0, 2 + 1)
+    assert from_start([pair(0, 2), pair(1, 3)], 1, end=4) == Exact(3)
+
+
+def test_what_mm2_copied_before_its_first_sync_may_begin_at_the_synced_record_itself():
+    """Target 3 4 5 6 3, of a source whose first three records retention had deleted: record 6 is at 3 alone."""
+    assert from_start([pair(3, 4)], 6, end=5) == Bounded(0, 4 + 3)
+    assert from_start([pair(3, 4)], 7, end=5) == Exact(5)
+    assert from_start([pair(3, 4), pair(6, 7)], 6, end=8) == Exact(7)
+
+
+def test_as_many_copies_below_the_first_sync_as_records_are_no_repetition():
+    """Nor are fewer, where the source has holes; and with exactly-once nothing is."""
+    assert from_start([pair(185, 185)], 186, end=186) == Exact(186)
+    assert from_start([pair(185, 150)], 186, end=151) == Exact(151)
+    assert from_start([pair(185, 190)], 186, end=191, exactly_once=True) == Exact(191)
+    assert from_start([pair(185, 190)], 186, end=191) == Bounded(0, 190 + 1)
+
+
+def test_copies_of_unread_records_that_the_target_deleted_before_the_first_sync_are_refused():
+    known = SyncMap.of([pair(3, 4)], from_start=True)
+    target, source = TargetLog(4, 5), SourceLog(3, 9)
+    assert translate_by_syncs(known, 3, target=target, source=source) == Exact(4)
+    said = translate_by_syncs(known, 5, target=target, source=source)
+    assert said == Refused(Reason.TARGET_LOG_START_PASSED)
 
 
 def test_below_the_first_record_that_was_ever_mirrored_nothing_is_mirrored():
