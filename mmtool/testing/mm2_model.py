@@ -44,6 +44,7 @@ class Copying:
     now_ms: int = 0
     overtaken: OffsetSync | None = None
     _takes: bool = False
+    _told_from: int | None = 0
 
     def __post_init__(self) -> None:
         self.restart(0)
@@ -54,7 +55,7 @@ class Copying:
         if not self.exactly_once:
             self.next_record = max(0, self.next_record - back)
         self._emitter = SyncEmitter(TopicPartition("t", 0), offset_lag_max=self.offset_lag_max)
-        self._is_new = True
+        self._is_new, self._told_from = True, 0
 
     def copy(self, count: int, *, busy: bool) -> None:
         """``busy``: no permit is free until this is done, so that only its last sync is sent."""
@@ -100,7 +101,7 @@ class Copying:
         """The target topic is deleted and made anew; MM2 has a permit to tell of its first record (rule 4)."""
         self.release()
         self.target.clear()
-        self._is_new = True
+        self._is_new, self._told_from = True, self.source[min(self.next_record, len(self.source) - 1)]
 
     def checkpoint(self, commit: int) -> None:
         """Of a group that has committed ``commit``."""
@@ -115,10 +116,12 @@ class Copying:
         due = self._emitter.due()
         if due is None:
             return
-        if self._takes and not self._is_new:
+        if self._takes and self._told_from is None:
             self.overtaken, self._takes = due, False
-        else:
-            self._tell(due)
+            return
+        if self._told_from is not None and due.upstream >= self._told_from:
+            self._told_from = None  # a sync that was owed from before the target was made anew is not the first one
+        self._tell(due)
 
     def _tell(self, sync: OffsetSync) -> None:
         self.now_ms += 1
