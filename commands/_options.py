@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from mmtool.metrics.level import Level
 from mmtool.output import LogFormat, OutputFormat
 from mmtool.output.console import switches
 
@@ -214,6 +215,22 @@ DrainTimeout = Annotated[
         rich_help_panel=COMMON,
     ),
 ]
+MetricsAddress = Annotated[
+    str,
+    typer.Option(
+        "--metrics-address",
+        metavar="ADDRESS",
+        help="Address of this host to serve metrics on; they are not encrypted, and nobody is asked who they are.",
+    ),
+]
+MetricsLevel = Annotated[
+    Level,
+    typer.Option(
+        "--metrics-level", help="How far metrics are split: each level has more series than the one before."
+    ),
+]
+LOOPBACK = "127.0.0.1"
+
 Verbose = Annotated[
     int,
     typer.Option(

@@ -53,12 +53,14 @@ def left_behind(work: Callable[[], T], name: str) -> asyncio.Future[T]:
     return done
 
 
-class LookUps(ThreadPoolExecutor):
-    """For what an event loop does in threads by itself: looking names up, for as long as a resolver takes.
+class Unawaited(ThreadPoolExecutor):
+    """A daemon thread for each piece of work. Neither leaving the pool nor the end of the process waits for them.
 
-    A thread for each, which nobody waits for: of a pool's few, names that nobody resolves would leave none for others,
-    and the end of the loop, and of the process, would come when the last resolver has given up.
+    For questions to clusters, each of whose answers is asked for: only those are left behind that nobody wants any
+    more.
     """
+
+    _of = "question"
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         done: Future[T] = Future()
@@ -73,8 +75,18 @@ class LookUps(ThreadPoolExecutor):
             else:
                 done.set_result(result)
 
-        threading.Thread(target=run, name="look-up", daemon=True).start()
+        threading.Thread(target=run, name=self._of, daemon=True).start()
         return done
+
+
+class LookUps(Unawaited):
+    """For what an event loop does in threads by itself: looking names up, for as long as a resolver takes.
+
+    Of a pool's few threads names that nobody resolves would leave none for others, and the end of the loop, and of the
+    process, would come when the last resolver has given up.
+    """
+
+    _of = "look-up"
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from mmtool.plan.audit import (
 from mmtool.plan.group_facts import select_groups, told_of_others
 from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import counted
+from mmtool.threads import Unawaited
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         UnreachableError, NotAuthorisedError: Neither cluster answers, or one answers no.
         UsageError, RefusedError: as `look`, and stored state that cannot be read.
     """
-    with ThreadPoolExecutor(2) as pool:
+    with Unawaited() as pool:
         source, target = pool.map(_outage, (clusters.source, clusters.target))
     if source is None and target is None:
         return _both(look(clusters, topics), selection, now_ms)

@@ -13,7 +13,6 @@ The order of the questions matters, because everything moves while it is asked:
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from mmtool.plan.activity import activity_of
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
 from mmtool.plan.vanished import vanished_rows
+from mmtool.threads import Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,7 +109,7 @@ class WatchedFlow:
         flow = look(self.clusters, self.topics, past=True)
         settings = self.clusters.settings
         committed = settings.reads_committed
-        with ThreadPoolExecutor(3) as pool:
+        with Unawaited() as pool:
             members = pool.submit(self.watch.members, flow.identity)
             groups = pool.submit(self._groups)
             bounds = self.clusters.source.bounds_each(flow.partitions, committed=committed)

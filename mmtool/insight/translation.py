@@ -12,7 +12,6 @@ For ``--reverse`` commits are the target's; the same order gives the same promis
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -38,6 +37,7 @@ from mmtool.plan.offsets import (
     plan_group,
     unknown_group,
 )
+from mmtool.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import TopicPartition
@@ -188,7 +188,7 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
         RefusedError: One answers as another than ``mmtool.cluster.id`` says.
         UsageError: Both aliases are one cluster; an alias clash; no topic is matched.
     """
-    with ThreadPoolExecutor(2) as pool:
+    with Unawaited() as pool:
         source_id, target_id = pool.map(lambda cluster: cluster.probe(), (clusters.source, clusters.target))
         if source_id == target_id:
             raise ConfigError(

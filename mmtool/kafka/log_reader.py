@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.own_records import is_marked
+from mmtool.threads import Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -171,7 +171,7 @@ class _Ends:
         """Those that are read to their end, of those that seemed to end. They are asked together: each is slow."""
         untold = [p for p in partitions if p in self.shown and p not in self._told]
         if untold:
-            with ThreadPoolExecutor(len(untold)) as pool:
+            with Unawaited() as pool:
                 list(pool.map(self._ask, untold))
         return {p for p in self._told if max(self.shown[p], self.read_to.get(p, 0)) >= self._told[p]}
 

@@ -23,6 +23,7 @@ def generated(root):
         "exit-codes.md",
         "failover-states.md",
         "log-events.md",
+        "metrics.md",
         "refusals.md",
         "runbook-example.md",
     ],

@@ -1,0 +1,40 @@
+"""``mmtool metrics``: a stand-alone Prometheus exporter."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.metrics.level import Level
+
+Port = Annotated[
+    int,
+    typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 for any that is free."),
+]
+
+DEFAULT_PORT = 9464
+"""Where OpenTelemetry's Prometheus exporters listen by default."""
+
+
+def metrics(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    port: Port = DEFAULT_PORT,
+    metrics_address: options.MetricsAddress = options.LOOPBACK,
+    metrics_level: options.MetricsLevel = Level.GROUP,
+    timeout: options.Timeout = timedelta(seconds=10),
+) -> None:
+    """Serve Prometheus metrics of flows, from any host, whoever runs the flows."""
+    from mmtool.commands._wiring import loaded
+    from mmtool.metrics.exporter import export
+    from mmtool.metrics.server import MetricsServer
+    from mmtool.output import talk
+
+    flows = loaded(config).select(source, target)
+    with MetricsServer(metrics_address, port, "--port") as server:
+        export(flows, server, metrics_level, timeout.total_seconds(), say=talk)

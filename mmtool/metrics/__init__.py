@@ -1,0 +1,1 @@
+"""Prometheus metrics of flows, asked of Kafka in the background and served over HTTP."""

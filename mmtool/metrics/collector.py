@@ -1,0 +1,153 @@
+"""The background collector: it looks at clusters and flows all the time, so that a scrape never has to.
+
+A  a scrape asks no cluster: it gets what the last looks found
+B  each cluster, and each flow, is looked at by itself: one that is away or hangs costs no other its series
+C  while a cluster of a flow does not answer, what the flow's looks found before is not shown
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, Self
+
+from mmtool import __version__
+from mmtool.metrics.exposition import format_of, render
+from mmtool.metrics.lookout import Lookout
+from mmtool.metrics.reopening import Reopened
+from mmtool.metrics.samples import sample_of_build, sample_of_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.metrics.samples import Sample
+
+LOOK_SECONDS = 5.0
+SLOW_LOOK_SECONDS = 30.0
+
+
+class Probes(Protocol):
+    """How clusters and flows are asked. Each method opens what it needs, and returns the question."""
+
+    def cluster(self, settings: ClusterSettings) -> Callable[[], object]:
+        """Whether a cluster answers; raises when it does not."""
+
+    def certificates(self, settings: ClusterSettings) -> list[Sample]:
+        """What the configuration itself tells of a cluster's certificates."""
+
+    def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
+        """Where a flow stands."""
+
+    def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
+        """The flow's failover operations, and its consumer groups where they are wanted."""
+
+
+class Collector:
+    """Looks at flows and their clusters in threads of its own; a context manager.
+
+    Args:
+        flows: The settings in force now, always of the same flows.
+        probes: How they are asked.
+        every: Seconds from one look at a cluster or flow to the next.
+        slow_every: The same for operations and groups, which cost more.
+    """
+
+    def __init__(
+        self,
+        flows: Callable[[], Sequence[FlowSettings]],
+        probes: Probes,
+        *,
+        every: float = LOOK_SECONDS,
+        slow_every: float = SLOW_LOOK_SECONDS,
+    ) -> None:
+        self._flows = flows
+        self._probes = probes
+        self._build = sample_of_build(__version__)
+        self._clusters = {
+            alias: Lookout(alias, Reopened(partial(self._cluster, alias), probes.cluster), every)
+            for alias in self._settings()
+        }
+        self._looks = {
+            flow.name: Lookout(flow.name, Reopened(partial(self._flow, flow.name), probes.flow), every)
+            for flow in flows()
+        }
+        self._slow = {
+            flow.name: Lookout(
+                f"{flow.name} operations",
+                Reopened(partial(self._flow, flow.name), probes.operations),
+                slow_every,
+            )
+            for flow in flows()
+        }
+        self._rendering = threading.Lock()
+        self._rendered: dict[str, bytes] = {}
+        self._rendered_of: object = None
+
+    def __enter__(self) -> Self:
+        for lookout in self._lookouts():
+            lookout.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for lookout in self._lookouts():
+            lookout.stop()
+
+    def _lookouts(self) -> Iterator[Lookout[object]]:
+        yield from self._clusters.values()
+        yield from self._looks.values()  # type: ignore[misc]  # what they found does not matter here
+        yield from self._slow.values()  # type: ignore[misc]  # likewise
+
+    def _settings(self) -> dict[str, ClusterSettings]:
+        return {side.alias: side for flow in self._flows() for side in (flow.source, flow.target)}
+
+    def _cluster(self, alias: str) -> ClusterSettings:
+        return self._settings()[alias]
+
+    def _flow(self, name: str) -> FlowSettings:
+        return next(flow for flow in self._flows() if flow.name == name)
+
+    # --- what scrapes get -----------------------------------------------------------------------------------
+
+    def exposition(self, accept: str) -> tuple[bytes, str]:
+        """The metrics in the format that an ``Accept`` header asks for, and its content type."""
+        wanted = format_of(accept)
+        with self._rendering:
+            state = self._state()
+            if state != self._rendered_of:
+                self._rendered, self._rendered_of = {}, state
+            if wanted.content_type not in self._rendered:
+                self._rendered[wanted.content_type] = render(self.samples(), wanted)
+            return self._rendered[wanted.content_type], wanted.content_type
+
+    def _state(self) -> object:
+        return [(look.version, look.latest is None) for look in self._lookouts()]
+
+    def samples(self) -> list[Sample]:
+        """Everything that is known now."""
+        found = [self._build]
+        for alias, settings in self._settings().items():
+            found += self._probes.certificates(settings)
+            cluster = self._clusters[alias]
+            if cluster.version:
+                found.append(sample_of_cluster(alias, is_up=cluster.latest is not None))
+        for flow in self._flows():
+            if not any(self._is_away(side.alias) for side in (flow.source, flow.target)):
+                found += self._looks[flow.name].latest or ()
+            found += self._slow[flow.name].latest or ()
+        return found
+
+    def _is_away(self, alias: str) -> bool:
+        """Whether the last answer was none; not before the first question was answered."""
+        cluster = self._clusters[alias]
+        return bool(cluster.version) and cluster.latest is None
+
+    # --- readiness ------------------------------------------------------------------------------------------
+
+    def away(self) -> list[str]:
+        """The clusters that do not answer, each with why."""
+        return [f"{alias}: {look.problem}" for alias, look in self._clusters.items() if look.problem]
+
+    def unseen(self) -> list[str]:
+        """The flows of which no fresh look succeeded, each with why."""
+        return [f"{name}: {look.problem}" for name, look in self._looks.items() if look.problem]

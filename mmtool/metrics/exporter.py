@@ -1,0 +1,72 @@
+"""What `mmtool metrics` and `mmtool replicate --metrics-port` call: serve what the collector finds."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mmtool.metrics.collector import Collector
+from mmtool.metrics.probes import KafkaProbes
+from mmtool.metrics.server import Answers
+from mmtool.signals import ended_by_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.metrics.level import Level
+    from mmtool.metrics.server import MetricsServer
+
+PROBE_SECONDS = 10.0
+"""How long one request of a look may take where nobody says otherwise."""
+
+
+def export(
+    flows: Sequence[FlowSettings],
+    server: MetricsServer,
+    level: Level,
+    seconds: float,
+    *,
+    say: Callable[[str], None],
+) -> None:
+    """Serves metrics until a signal ends it: ready while all clusters answer, and all looks succeed.
+
+    Args:
+        flows: Which flows; also those that MirrorMaker 2 runs.
+        server: Where.
+        level: How detailed.
+        seconds: How long one request to a cluster may take.
+        say: Called with sentences for the operator.
+
+    Raises:
+        StoppedError, KeyboardInterrupt: A signal came.
+    """
+    with ended_by_signals(), Collector(lambda: flows, KafkaProbes(level, seconds)) as collector:
+        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))
+        say(f"metrics on {server.url}")
+        threading.Event().wait()
+
+
+@contextmanager
+def exported_beside(
+    flows: Callable[[], Sequence[FlowSettings]],
+    unowned: Callable[[], Sequence[str]],
+    server: MetricsServer,
+    level: Level,
+    *,
+    say: Callable[[str], None],
+) -> Iterator[None]:
+    """Serves metrics beside a running engine: ready while it owns its flows, and their clusters answer.
+
+    Args:
+        flows: The settings in force now, always of the same flows.
+        unowned: The flows that the engine does not own now, each with why.
+        server: Where.
+        level: How detailed.
+        say: Called with sentences for the operator.
+    """
+    with Collector(flows, KafkaProbes(level, PROBE_SECONDS)) as collector:
+        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *unowned()]))
+        say(f"metrics on {server.url}")
+        yield

@@ -1,0 +1,172 @@
+"""Every metric family that mmtool exposes: one row each. `docs/reference/metrics.md` is written from this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+_FLOW = ("source", "target")
+_PLACE = (*_FLOW, "topic", "partition")
+_GROUP = (*_FLOW, "group")
+
+
+class Kind(StrEnum):
+    """Prometheus' type of a family."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric family.
+
+    Attributes:
+        name: As in ``/metrics``.
+        labels: At the most detailed level.
+        meaning: The help text: one sentence, with the unit.
+        coarser: What the value is where ``topic`` or ``partition`` is left out; empty where it never has them.
+    """
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+    coarser: str = ""
+
+    @property
+    def base_name(self) -> str:
+        """Without the suffix that OpenMetrics adds to a counter's samples."""
+        return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
+
+
+RECORDS = Family(
+    "mmtool_records_total",
+    Kind.COUNTER,
+    _PLACE,
+    "Records mirrored since the present owner took the flow; starts again at 0 with each owner.",
+    "sum",
+)
+BYTES = Family(
+    "mmtool_bytes_total",
+    Kind.COUNTER,
+    _PLACE,
+    "Bytes of record batches mirrored since the present owner took the flow.",
+    "sum",
+)
+LAG_RECORDS = Family(
+    "mmtool_lag_records",
+    Kind.GAUGE,
+    _PLACE,
+    "Offsets between the next record to mirror and the source's end.",
+    "sum",
+)
+LAG_SECONDS = Family(
+    "mmtool_lag_seconds",
+    Kind.GAUGE,
+    _PLACE,
+    "Age of the oldest record that is missing on the target, in seconds; 0 without lag.",
+    "maximum",
+)
+LATENCY = Family(
+    "mmtool_replication_latency_seconds",
+    Kind.HISTOGRAM,
+    (*_FLOW, "topic"),
+    "Time from a record's timestamp to its acknowledgement on the target, in seconds.",
+    "sum",
+)
+PARTITION_STATE = Family(
+    "mmtool_partition_state",
+    Kind.GAUGE,
+    (*_PLACE, "state"),
+    "1 for the state that holds, as `mmtool status` names it; the other states have no series.",
+    "number of partitions in that state",
+)
+DATA_LOSS = Family(
+    "mmtool_data_loss_records_total",
+    Kind.COUNTER,
+    _PLACE,
+    "Offsets that the source deleted before they were mirrored, and that the mirror passed over.",
+    "sum",
+)
+LAST_SUCCESS = Family(
+    "mmtool_last_success_timestamp_seconds",
+    Kind.GAUGE,
+    _FLOW,
+    "Unix time at which the flow's workers last reported a partition that they mirror or that is at its end.",
+)
+OWNER_INFO = Family(
+    "mmtool_owner_info",
+    Kind.GAUGE,
+    (*_FLOW, "owner"),
+    "1 for the process that owns the flow now, as host and pid; no series while nobody does.",
+)
+SPARK_SLOTS = Family(
+    "mmtool_spark_slots",
+    Kind.GAUGE,
+    (*_FLOW, "kind"),
+    "Spark slots of the owner's running round: wanted, and held.",
+)
+CLUSTER_UP = Family(
+    "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
+)
+CERTIFICATE_EXPIRY = Family(
+    "mmtool_certificate_expiry_timestamp_seconds",
+    Kind.GAUGE,
+    ("cluster",),
+    "Unix time at which the first certificate of the configured client certificate chain expires.",
+)
+CHECKPOINT_AGE = Family(
+    "mmtool_checkpoint_age_seconds",
+    Kind.GAUGE,
+    _GROUP,
+    "Age of the group's oldest checkpoint on the target, over its partitions, in seconds.",
+)
+GROUP_LAG = Family(
+    "mmtool_group_lag_records",
+    Kind.GAUGE,
+    _GROUP,
+    "Records between the group's commits and the source's ends, summed over its partitions.",
+)
+GROUP_REREAD = Family(
+    "mmtool_group_reread_records",
+    Kind.GAUGE,
+    _GROUP,
+    "Records that the group reads again after a failover now, at the most, summed over its partitions.",
+)
+FAILOVER_READY = Family(
+    "mmtool_failover_ready",
+    Kind.GAUGE,
+    _GROUP,
+    "1 while every partition of the group can fail over now, else 0.",
+)
+FAILOVER_STATE = Family(
+    "mmtool_failover_state",
+    Kind.GAUGE,
+    (*_FLOW, "operation", "mode", "state"),
+    "1 for the state of each open operation on the flow, and of the last one.",
+)
+BUILD_INFO = Family("mmtool_build_info", Kind.GAUGE, ("version",), "1; the version of mmtool.")
+
+FAMILIES = (
+    RECORDS,
+    BYTES,
+    LAG_RECORDS,
+    LAG_SECONDS,
+    LATENCY,
+    PARTITION_STATE,
+    DATA_LOSS,
+    LAST_SUCCESS,
+    OWNER_INFO,
+    SPARK_SLOTS,
+    CHECKPOINT_AGE,
+    GROUP_LAG,
+    GROUP_REREAD,
+    FAILOVER_READY,
+    FAILOVER_STATE,
+    CLUSTER_UP,
+    CERTIFICATE_EXPIRY,
+    BUILD_INFO,
+)
+"""In the order of ``/metrics``."""

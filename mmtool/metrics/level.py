@@ -1,0 +1,29 @@
+"""How detailed metrics are: the fewer labels, the fewer series."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Level(StrEnum):
+    """``--metrics-level``: each level has what the one before it has, in more detail."""
+
+    FLOW = "flow"
+    TOPIC = "topic"
+    PARTITION = "partition"
+    GROUP = "group"
+
+    @property
+    def place_labels(self) -> tuple[str, ...]:
+        """The labels that say where in a flow a value belongs."""
+        return {Level.FLOW: (), Level.TOPIC: ("topic",)}.get(self, ("topic", "partition"))
+
+    @property
+    def topic_labels(self) -> tuple[str, ...]:
+        """The same for families that are never split by partition."""
+        return self.place_labels[:1]
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether consumer groups have series."""
+        return self is Level.GROUP

@@ -1,0 +1,86 @@
+"""A question that is asked again and again in the background, and its last answer for whoever wants it now."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from mmtool.errors import MmtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+_STALE_LOOKS = 3
+_STALE_SECONDS = 30.0
+
+
+class Lookout(Generic[T]):
+    """Asks in a daemon thread of its own: a question that hangs keeps nobody else waiting, nor the end of the process.
+
+    A. `latest` is the answer to the last question, or None: a question that failed, or that has not been answered for
+       long, leaves no older answer in force.
+
+    Args:
+        name: What is asked, for threads and sentences.
+        look: Asks; raises what keeps it from being answered.
+        every: Seconds from one answer to the next question.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(
+        self, name: str, look: Callable[[], T], every: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name = name
+        self._look = look
+        self._every = every
+        self._clock = clock
+        self._patience = max(_STALE_LOOKS * every, _STALE_SECONDS)
+        self._told: tuple[float, T] | None = None
+        self._error = ""
+        self._asked_at = clock()
+        self._stopped = threading.Event()
+        self.version = 0
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, name=f"metrics {self.name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Asks no further question; one that is under way is left behind."""
+        self._stopped.set()
+
+    @property
+    def latest(self) -> T | None:
+        """The answer in force; None where there is none."""
+        told = self._told
+        return None if told is None or self._clock() - told[0] > self._patience else told[1]
+
+    @property
+    def problem(self) -> str:
+        """Why there is no answer in force; empty where there is one."""
+        if self.latest is not None:
+            return ""
+        if self._error:
+            return self._error
+        seconds = self._clock() - self._asked_at
+        return f"no answer for {seconds:.0f} s" if self._told or seconds > self._patience else "not asked yet"
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._asked_at = self._clock()
+            self.ask()
+            self._stopped.wait(self._every)
+
+    def ask(self) -> None:
+        """Asks once."""
+        try:
+            found = self._look()
+        except MmtoolError as error:
+            self._told, self._error = None, error.message
+        except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and metrics go on meanwhile
+            self._told, self._error = None, f"{type(error).__name__}: {error}"
+        else:
+            self._told, self._error = (self._clock(), found), ""
+        self.version += 1

@@ -1,0 +1,43 @@
+"""A question whose clients are opened again when their settings have changed, and from time to time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+_KEPT_SECONDS = 600.0
+"""An internal topic that was deleted and recreated is read from its beginning then."""
+
+
+class Reopened(Generic[S, T]):
+    """Asks by the settings that are in force now; nothing is opened before the first question.
+
+    Args:
+        settings: Those in force.
+        open_with: Opens the clients, and returns the question.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], S],
+        open_with: Callable[[S], Callable[[], T]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._open = open_with
+        self._clock = clock
+        self._opened: tuple[S, float, Callable[[], T]] | None = None
+
+    def __call__(self) -> T:
+        settings, now = self._settings(), self._clock()
+        opened = self._opened
+        if opened is None or opened[0] is not settings or now - opened[1] > _KEPT_SECONDS:
+            self._opened = opened = (settings, now, self._open(settings))
+        return opened[2]()

@@ -1,0 +1,173 @@
+"""What was found, in; samples of metric families, out.
+
+A  a value that is not known has no sample
+B  no two samples of a family have the same labels
+C  a coarser level has one sample where a finer one has several: their sum, or for times the largest
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.metrics import families
+from mmtool.plan.documents import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from mmtool.insight.status import FlowStatus
+    from mmtool.metrics.families import Family
+    from mmtool.metrics.level import Level
+    from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.partition_rows import PartitionRow
+    from mmtool.plan.status import FlowFacts
+
+    Aggregate = Callable[[Iterable[float]], float]
+
+_MIRRORED = (State.RUNNING, State.CAUGHT_UP)
+
+
+class Sample(NamedTuple):
+    """One value.
+
+    Attributes:
+        labels: By name, in the order of the family.
+    """
+
+    family: Family
+    labels: Mapping[str, str]
+    value: float
+
+
+class PlaceFigures(NamedTuple):
+    """What is known of one partition; None where it is not.
+
+    Attributes:
+        topic, partition: On the source; empty for a row about a whole topic, or the whole flow.
+        lost: Offsets that the source deleted before they were mirrored.
+    """
+
+    topic: str
+    partition: str
+    records: int | None = None
+    bytes: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    lost: int | None = None
+    state: str | None = None
+
+
+_AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
+    (families.RECORDS, "records", sum),
+    (families.BYTES, "bytes", sum),
+    (families.LAG_RECORDS, "lag_records", sum),
+    (families.LAG_SECONDS, "lag_seconds", max),
+    (families.DATA_LOSS, "lost", sum),
+)
+
+
+def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
+    """Everything that a look at a flow tells."""
+    flow = {"source": found.facts.source, "target": found.facts.target}
+    samples = samples_of_places(flow, _figures(found), level)
+    samples += _of_owner(flow, found.facts)
+    last = last_success_ms(found.facts.positions.values())
+    if last is not None:
+        samples.append(Sample(families.LAST_SUCCESS, flow, last / 1000))
+    return samples
+
+
+def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], level: Level) -> list[Sample]:
+    """The families that are split by topic and partition, as far as the level goes.
+
+    Args:
+        flow: The labels of the flow.
+        places: Each partition once.
+        level: How far they are split.
+    """
+    names, split = level.place_labels, defaultdict(list)
+    for place in places:
+        split[(place.topic, place.partition)[: len(names)]].append(place)
+    samples = []
+    for values, some in split.items():
+        labels = {**flow, **dict(zip(names, values, strict=True))}
+        samples += _of_some(labels, some)
+    return samples
+
+
+def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[Sample]:
+    samples = []
+    for family, name, aggregate in _AGGREGATES:
+        known = [value for place in places if (value := getattr(place, name)) is not None]
+        if known:
+            samples.append(Sample(family, labels, aggregate(known)))
+    states = Counter(place.state for place in places if place.state is not None)
+    samples += [
+        Sample(families.PARTITION_STATE, {**labels, "state": state}, number)
+        for state, number in sorted(states.items())
+    ]
+    return samples
+
+
+def _figures(found: FlowStatus) -> list[PlaceFigures]:
+    lost = _lost(found.facts.positions.values())
+    return [_figures_of(row, lost.get((row.topic or "", row.partition))) for row in found.rows]
+
+
+def _figures_of(row: PartitionRow, lost: int | None) -> PlaceFigures:
+    """A row about a whole topic or flow tells its state alone."""
+    if row.topic is None or row.partition is None:
+        return PlaceFigures(row.topic or "", "", state=str(row.state))
+    return PlaceFigures(
+        row.topic,
+        str(row.partition),
+        row.records,
+        row.bytes,
+        row.lag_records,
+        row.lag_seconds,
+        lost,
+        str(row.state),
+    )
+
+
+def _lost(positions: Iterable[PositionRecord]) -> dict[tuple[str, int | None], int]:
+    """By topic and partition; where a topic was recreated, of all topics of that name."""
+    found: Counter[tuple[str, int | None]] = Counter()
+    for position in positions:
+        found[position.topic, position.partition] += position.gaps
+    return dict(found)
+
+
+def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
+    """When a partition was last reported as mirrored, or known to be at the source's end; None before the first."""
+    told = [p.observed_ms if p.state in _MIRRORED else p.at_end_ms for p in positions]
+    return max(told, default=0) or None
+
+
+def _of_owner(flow: Mapping[str, str], facts: FlowFacts) -> list[Sample]:
+    samples = []
+    if facts.holder is not None:
+        samples.append(Sample(families.OWNER_INFO, {**flow, "owner": owner_name(facts)}, 1))
+    if facts.announced and facts.slots is not None:
+        kinds = {"wanted": facts.slots.wanted, "held": facts.slots.held}
+        samples += [
+            Sample(families.SPARK_SLOTS, {**flow, "kind": kind}, value) for kind, value in kinds.items()
+        ]
+    return samples
+
+
+def owner_name(facts: FlowFacts) -> str:
+    """``host/pid`` of the flow's holder; its client id where that tells neither."""
+    assert facts.holder is not None
+    _, found, process = facts.holder.client_id.partition("-owner-")
+    host, pid, number = process.rpartition("-pid-")
+    return f"{host}/{number}" if found and pid else facts.holder.client_id
+
+
+def sample_of_cluster(alias: str, *, is_up: bool) -> Sample:
+    return Sample(families.CLUSTER_UP, {"cluster": alias}, int(is_up))
+
+
+def sample_of_build(version: str) -> Sample:
+    return Sample(families.BUILD_INFO, {"version": version}, 1)

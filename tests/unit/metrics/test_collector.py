@@ -1,0 +1,214 @@
+"""The background collector, and the server that answers from it, with clusters that answer, fail and hang."""
+
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
+from prometheus_client.parser import text_string_to_metric_families as plain
+
+from mmtool.config import load_settings
+from mmtool.errors import UnreachableError, UsageError
+from mmtool.lab.waiting import wait_until
+from mmtool.metrics import families
+from mmtool.metrics.collector import Collector
+from mmtool.metrics.lookout import Lookout
+from mmtool.metrics.reopening import Reopened
+from mmtool.metrics.samples import Sample
+from mmtool.metrics.server import Answers, MetricsServer
+
+PROPERTIES = """\
+clusters = a, b, c
+a.bootstrap.servers = a-1:9092
+b.bootstrap.servers = b-1:9092
+c.bootstrap.servers = c-1:9092
+a->b.enabled = true
+a->c.enabled = true
+"""
+
+
+class FakeProbes:
+    """Clusters that answer unless they are ``away`` or ``hung``; flows that have the topics of ``topics``."""
+
+    def __init__(self):
+        self.away, self.hung = set(), set()
+        self.topics = {"a->b": ["x", "y"], "a->c": ["x"]}
+
+    def _reach(self, *aliases):
+        for alias in aliases:
+            if alias in self.hung:
+                threading.Event().wait()
+            if alias in self.away:
+                raise UnreachableError(f"cluster {alias} does not answer")
+
+    def cluster(self, settings):
+        def look():
+            self._reach(settings.alias)
+            return settings.alias
+
+        return look
+
+    def certificates(self, settings):
+        return []
+
+    def flow(self, settings):
+        flow = {"source": settings.source.alias, "target": settings.target.alias}
+
+        def look():
+            self._reach(*flow.values())
+            return [
+                Sample(families.LAG_RECORDS, {**flow, "topic": topic, "partition": "0"}, 5)
+                for topic in self.topics[settings.name]
+            ]
+
+        return look
+
+    def operations(self, settings):
+        return list
+
+
+@pytest.fixture
+def probes():
+    return FakeProbes()
+
+
+@pytest.fixture
+def collector(probes, tmp_path):
+    path = tmp_path / "mm2.properties"
+    path.write_text(PROPERTIES)
+    flows = load_settings(path, {}).flows
+    with Collector(lambda: flows, probes, every=0.02, slow_every=0.02) as made:
+        yield made
+
+
+def series(collector):
+    body, _ = collector.exposition("")
+    return {
+        (sample.name, *(sample.labels.get(name, "") for name in ("cluster", "target", "topic"))): sample.value
+        for family in plain(body.decode())
+        for sample in family.samples
+    }
+
+
+def ups(collector):
+    return {key[1]: value for key, value in series(collector).items() if key[0] == "mmtool_cluster_up"}
+
+
+def lags(collector):
+    return {key[2:] for key in series(collector) if key[0] == "mmtool_lag_records"}
+
+
+ALL = {("b", "x"), ("b", "y"), ("c", "x")}
+
+
+def test_what_every_look_finds_is_in_one_scrape(collector):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    assert ups(collector) == {"a": 1, "b": 1, "c": 1}
+    assert (collector.away(), collector.unseen()) == ([], [])
+
+
+def test_a_cluster_that_is_away_is_told_and_costs_no_other_flow_its_series(collector, probes):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    probes.away.add("c")
+    wait_until(lambda: ups(collector)["c"] == 0, "the cluster to be told", 5)
+    wait_until(lambda: lags(collector) == {("b", "x"), ("b", "y")}, "its flow to be unknown", 5)
+    assert collector.away() == ["c: cluster c does not answer"]
+    probes.away.clear()
+    wait_until(lambda: lags(collector) == ALL, "its flow to be back", 5)
+    assert ups(collector)["c"] == 1
+
+
+def test_series_of_a_topic_that_is_gone_disappear(collector, probes):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    probes.topics["a->b"].remove("y")
+    wait_until(lambda: lags(collector) == {("b", "x"), ("c", "x")}, "the topic's series to end", 5)
+
+
+def test_a_cluster_that_hangs_keeps_no_scrape_waiting(collector, probes):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    probes.hung.add("a")
+    time.sleep(0.1)
+    began = time.monotonic()
+    collector.exposition("")
+    assert time.monotonic() - began < 1
+
+
+def test_an_answer_that_is_old_is_none_any_more():
+    now = [0.0]
+    look = Lookout("a", lambda: "answer", 5.0, clock=lambda: now[0])
+    assert look.problem == "not asked yet"
+    look.ask()
+    assert (look.latest, look.problem) == ("answer", "")
+    now[0] = 31.0
+    assert (look.latest, look.problem) == (None, "no answer for 31 s")
+
+
+def test_clients_are_opened_again_when_their_settings_change_and_every_ten_minutes():
+    now, settings, opened = [0.0], ["one"], []
+    ask = Reopened(lambda: settings[0], lambda given: opened.append(given) or (lambda: given), lambda: now[0])
+    assert [ask(), ask()] == ["one", "one"]
+    settings[0] = "two"
+    assert ask() == "two"
+    now[0] = 700.0
+    ask()
+    assert opened == ["one", "two", "two"]
+
+
+# --- the server ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["127.0.0.1", "::1", "localhost"])
+def address(request):
+    return request.param
+
+
+def fetched(url, path="/metrics", **headers):
+    request = urllib.request.Request(url.replace("/metrics", path), headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read()
+
+
+def test_metrics_are_served_in_both_formats(collector, address):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    with MetricsServer(address, 0, "--port") as server:
+        server.serve(Answers(collector.exposition, list))
+        status, headers, body = fetched(server.url)
+        assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+        assert {"mmtool_lag_records", "mmtool_cluster_up", "mmtool_build_info"} == {
+            family.name for family in plain(body.decode())
+        }
+        accept = "application/openmetrics-text; version=1.0.0"
+        _, headers, body = fetched(server.url, Accept=accept)
+        assert headers["Content-Type"].startswith("application/openmetrics-text")
+        assert list(open_metrics(body.decode()))
+        assert fetched(server.url, "/nothing")[0] == 404
+
+
+def test_ready_and_healthy_say_why_not():
+    whys = []
+    with MetricsServer("127.0.0.1", 0, "--port") as server:
+        server.serve(Answers(lambda _: (b"", "text/plain"), lambda: whys))
+        assert [fetched(server.url, path)[::2] for path in ("/readyz", "/healthz")] == [(200, b"ok\n")] * 2
+        whys.append("cluster a does not answer")
+        assert fetched(server.url, "/readyz")[::2] == (503, b"cluster a does not answer\n")
+        assert fetched(server.url, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("taken", "where"), [(True, "127.0.0.1"), (False, "192.0.2.1"), (False, "no such host")]
+)
+def test_a_port_that_cannot_be_had_is_a_usage_error_of_one_line(taken, where):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1] if taken else 0
+        with pytest.raises(UsageError) as refused:
+            MetricsServer(where, port, "--metrics-port")
+    assert f"--metrics-port {port}: cannot listen on {where}: " in refused.value.message
+    assert "\n" not in refused.value.message

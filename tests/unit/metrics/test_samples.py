@@ -1,0 +1,148 @@
+"""What a look at a flow becomes: pure, so every case is a table of facts."""
+
+from dataclasses import replace
+
+import pytest
+
+from mmtool.insight.status import FlowStatus
+from mmtool.metrics import families
+from mmtool.metrics.level import Level
+from mmtool.metrics.samples import samples_of_flow
+from mmtool.plan.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.partition_rows import PartitionRow
+from mmtool.plan.slots import SlotsRecord
+from mmtool.plan.status import FlowFacts, FlowMember
+
+OWNER = OwnerRecord("owner-2", "host-1", 4711, since_ms=1_000)
+HOLDER = FlowMember("mmtool/0.1-owner-host-1-pid-4711", "/10.0.0.1", holds=True)
+
+
+def row(topic, partition, **others):
+    known = {"records": 10, "bytes": 100, "lag_records": 3, "lag_seconds": 1.5, "state": State.RUNNING}
+    return PartitionRow("a", "b", topic, partition, **(known | others))
+
+
+def position(topic, partition, **others):
+    known = PositionRecord(
+        owner="owner-2",
+        topic=topic,
+        topic_id=f"id-{topic}",
+        partition=partition,
+        target_topic=f"a.{topic}",
+        upstream_position=10,
+        downstream_position=10,
+        source_end=10,
+        source_log_start=0,
+        records=10,
+        mirrored_bytes=100,
+        state=State.CAUGHT_UP,
+        reason="",
+        observed_ms=5_000,
+        behind_since_ms=0,
+    )
+    return replace(known, **others)
+
+
+def facts(*positions, **others):
+    known = FlowFacts(
+        source="a",
+        target="b",
+        ran=True,
+        topics={},
+        remote={},
+        ends={},
+        owner=OWNER,
+        members=(HOLDER,),
+        positions={(p.topic_id, p.partition): p for p in positions},
+        target_ids={},
+        now_ms=10_000,
+    )
+    return replace(known, **others)
+
+
+def found(*rows, level=Level.PARTITION, known=None):
+    samples = samples_of_flow(FlowStatus(known or facts(), rows, None), level)
+    return {(s.family.name, *list(s.labels.values())[2:]): s.value for s in samples}
+
+
+THREE = (row("x", 0), row("x", 1, lag_records=0, lag_seconds=0.0, state=State.CAUGHT_UP), row("y", 0))
+
+
+@pytest.mark.parametrize(
+    ("level", "lags"),
+    [
+        (Level.FLOW, {(): 6}),
+        (Level.TOPIC, {("x",): 3, ("y",): 3}),
+        (Level.PARTITION, {("x", "0"): 3, ("x", "1"): 0, ("y", "0"): 3}),
+        (Level.GROUP, {("x", "0"): 3, ("x", "1"): 0, ("y", "0"): 3}),
+    ],
+)
+def test_a_level_splits_the_lag_so_far_and_sums_what_is_below(level, lags):
+    samples = found(*THREE, level=level)
+    assert {key[1:]: value for key, value in samples.items() if key[0] == "mmtool_lag_records"} == lags
+
+
+def test_lag_in_seconds_is_the_largest_where_several_partitions_share_a_sample():
+    rows = [row("x", n, lag_seconds=seconds) for n, seconds in enumerate((2.0, 9.0, None))]
+    assert found(*rows, level=Level.FLOW)["mmtool_lag_seconds",] == 9.0
+
+
+def test_states_are_counted_where_several_partitions_share_a_sample():
+    samples = found(*THREE, level=Level.FLOW)
+    states = {key[1]: value for key, value in samples.items() if key[0] == "mmtool_partition_state"}
+    assert states == {"running": 2, "caught_up": 1}
+
+
+def test_what_is_not_known_has_no_sample():
+    samples = found(row("x", 0, lag_records=None, lag_seconds=None), known=facts(owner=None, members=()))
+    assert {key[0] for key in samples} == {
+        "mmtool_records_total",
+        "mmtool_bytes_total",
+        "mmtool_partition_state",
+    }
+
+
+def test_a_row_about_a_whole_flow_or_topic_tells_its_state_alone():
+    never = PartitionRow("a", "b", None, state=State.NEVER_RAN)
+    assert found(never, known=facts(owner=None, members=())) == {
+        ("mmtool_partition_state", "", "", "never_ran"): 1
+    }
+
+
+def test_offsets_that_the_source_deleted_are_counted_by_place():
+    known = facts(position("x", 0, gaps=7), position("x", 1))
+    samples = found(*THREE, known=known)
+    assert samples["mmtool_data_loss_records_total", "x", "0"] == 7
+    assert samples["mmtool_data_loss_records_total", "x", "1"] == 0
+    assert ("mmtool_data_loss_records_total", "y", "0") not in samples
+
+
+def test_the_last_success_is_the_newest_word_of_a_pump_that_mirrors():
+    halted = position("x", 0, state=State.HALTED, observed_ms=9_000, at_end_ms=7_000)
+    samples = found(*THREE, known=facts(halted, position("y", 0, observed_ms=5_000)))
+    assert samples["mmtool_last_success_timestamp_seconds",] == 7.0
+
+
+def test_the_owner_is_named_by_host_and_process_and_tells_its_slots():
+    samples = found(*THREE, known=facts(slots=SlotsRecord("owner-2", 4, 3)))
+    assert samples["mmtool_owner_info", "host-1/4711"] == 1
+    assert (samples["mmtool_spark_slots", "wanted"], samples["mmtool_spark_slots", "held"]) == (4, 3)
+
+
+def test_slots_of_an_owner_that_is_gone_are_not_told():
+    samples = found(*THREE, known=facts(members=(), slots=SlotsRecord("owner-2", 4, 3)))
+    assert not [key for key in samples if key[0] in {"mmtool_owner_info", "mmtool_spark_slots"}]
+
+
+@pytest.mark.parametrize("level", Level)
+def test_every_sample_has_the_labels_of_its_family_and_no_two_the_same(level):
+    known = facts(position("x", 0), slots=SlotsRecord("owner-2", 4, 3))
+    samples = samples_of_flow(FlowStatus(known, THREE, None), level)
+    assert all(set(s.labels) <= set(s.family.labels) for s in samples)
+    keys = [(s.family.name, tuple(s.labels.items())) for s in samples]
+    assert len(keys) == len(set(keys))
+
+
+def test_the_table_has_every_family_once():
+    names = [family.name for family in families.FAMILIES]
+    assert len(names) == len(set(names)) == 18
