@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -14,7 +15,7 @@ from mmtool.output import bind, hide, talk, warn
 from mmtool.output.console import switches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.ports import ClusterPort, FencePort
+    from mmtool.metrics.level import Level
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.units import ChosenUnit
+    from mmtool.replication.service import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _SMOKE_REQUEST = timedelta(seconds=20)
@@ -240,6 +243,27 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
 
     seconds = timeout.total_seconds()
     return KafkaCluster(cluster, seconds), KafkaFences(cluster, max(60.0, seconds))
+
+
+@contextmanager
+def served_beside(address: str, port: int | None, level: Level) -> Iterator[Observe]:
+    """What serves the metrics of an engine while it runs; nothing where no port is asked for.
+
+    The port is held from now on, before anything is touched.
+
+    Raises:
+        UsageError: The port cannot be had.
+    """
+    if port is None:
+        yield lambda _: nullcontext()
+        return
+    from mmtool.metrics.exporter import exported_beside
+    from mmtool.metrics.server import MetricsServer
+
+    with MetricsServer(address, port, "--metrics-port") as server:
+        yield lambda engine: exported_beside(
+            lambda: engine.settings, engine.unowned, server, level, say=engine.say
+        )
 
 
 def engine_drain() -> DrainPort:

@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from mmtool.commands._options import Config, Output, Source, Target
+from mmtool.commands._options import (
+    LOOPBACK,
+    Config,
+    MetricsAddress,
+    MetricsLevel,
+    Output,
+    Source,
+    Target,
+)
+from mmtool.metrics.level import Level
 from mmtool.output import Column, OutputFormat
 
 UntilCaughtUp = Annotated[
@@ -28,6 +37,17 @@ Every = Annotated[
     int,
     typer.Option(
         "--every", metavar="SECONDS", min=1, help="Off a terminal, one line of progress per so many."
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        metavar="N",
+        min=0,
+        max=65535,
+        help="Serve Prometheus metrics on this port; 0 for any that is free.",
+        show_default=False,
     ),
 ]
 
@@ -58,9 +78,12 @@ def replicate(
     standby: Standby = False,
     take_over: TakeOver = False,
     every: Every = 10,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = LOOPBACK,
+    metrics_level: MetricsLevel = Level.GROUP,
 ) -> None:
     """Mirror topics from source to target, exactly once, until stopped."""
-    from mmtool.commands._wiring import live_file
+    from mmtool.commands._wiring import live_file, served_beside
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.progress import Progress
     from mmtool.replication.run_options import RunOptions
@@ -68,6 +91,9 @@ def replicate(
 
     file = live_file(config, source, target)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
-    with Progress(every=float(every)) as progress:
-        outcome = run(file, options, show=progress.show, say=talk, warn=warn)
+    with (
+        served_beside(metrics_address, metrics_port, metrics_level) as observe,
+        Progress(every=float(every)) as progress,
+    ):
+        outcome = run(file, options, show=progress.show, say=talk, warn=warn, observe=observe)
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)

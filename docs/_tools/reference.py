@@ -79,30 +79,32 @@ def exit_codes() -> str:
 def metrics() -> str:
     """The table of metric families, and what the levels are."""
     intro = """\
-        What `mmtool metrics` and `mmtool replicate --metrics-port` serve at `/metrics`, in Prometheus' text format or, to
-        a scraper that asks for it, in OpenMetrics. A value that is not known has no sample: it is never -1 or NaN. While
-        a cluster does not answer, `mmtool_cluster_up` is 0 and the flow's other values are absent.
+        What `mmtool metrics` and `mmtool replicate --metrics-port` serve at `/metrics`, in Prometheus' text format
+        or, to a scraper that asks for it, in OpenMetrics. A value that is not known has no sample: it is never -1 or
+        NaN. While a cluster does not answer, `mmtool_cluster_up` is 0 and the flow's other values are absent.
         """
     levels = """\
         ## Levels
 
-        `--metrics-level` says how far values are split: `flow`, `topic`, `partition`, or `group`, which is everything and
-        the default. Without `partition` or `topic` one sample stands for several, as the last column says. Only `group`
-        has the families with a `group` label. A cluster with 10,000 partitions has about 60,000 series at `partition`,
-        and about 20 per flow at `flow`.
+        `--metrics-level` says how far values are split: `flow`, `topic`, `partition`, or `group`, which is everything
+        and the default. Without `partition` or `topic` one sample stands for several, as the last column says. Only
+        `group` has the families with a `group` label. A cluster with 10,000 partitions has about 60,000 series at
+        `partition`, and about 20 per flow at `flow`.
 
         ## Probes
 
         `/healthz` is 200 while the process works. `/readyz` is 200 while `mmtool replicate` owns all of its flows and
-        their clusters answer, and for `mmtool metrics` while all clusters answer and the last look at each flow succeeded;
-        else it is 503, with a line for each reason.
+        their clusters answer, and for `mmtool metrics` while all clusters answer and the last look at each flow
+        succeeded; else it is 503, with a line for each reason.
         """
     rows = [
         (f"`{f.name}`", f.kind.value, ", ".join(f"`{name}`" for name in f.labels), f.meaning, f.coarser)
         for f in FAMILIES
     ]
     table = _table(("Family", "Type", "Labels", "Meaning", "Without `partition` or `topic`"), rows)
-    return "\n".join([NOTE, "# Metrics\n", textwrap.dedent(intro), table, textwrap.dedent(levels).rstrip() + "\n"])
+    return "\n".join(
+        [NOTE, "# Metrics\n", textwrap.dedent(intro), table, textwrap.dedent(levels).rstrip() + "\n"]
+    )
 
 
 def refusals() -> str:

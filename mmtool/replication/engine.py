@@ -128,6 +128,11 @@ class Engine:
                 self.say(flow_notice(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
             await ending
 
+    def unowned(self) -> list[str]:
+        """The flows that this process does not own now, each with why. Asked by other threads as well."""
+        runs = {run.name: run for run in tuple(self.runs)}
+        return [f"{flow.name}: {why}" for flow in self.settings if (why := _unowned(runs.get(flow.name)))]
+
     # --- before the first round ---------------------------------------------------------------------------
 
     def _open_spark(self) -> Rounds:
@@ -426,6 +431,14 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
+
+
+def _unowned(run: FlowRun | None) -> str:
+    if run is None:
+        return "has not started here"
+    if run.is_away:
+        return "waits until it is taken over again"
+    return "" if run.ownership.held.is_set() else "is not owned by this process"
 
 
 def _local_slots() -> int:

@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,11 +28,13 @@ from mmtool.replication.reloading import Reloader
 from mmtool.threads import run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.replication.run_options import RunOptions
+
+Observe = Callable[[Engine], AbstractContextManager[None]]
 
 _SHOW_SECONDS = 0.5
 _POLL_SECONDS = 0.5
@@ -71,6 +75,10 @@ class Outcome:
         return PartlyAppliedError("; ".join(said), remedy=f"{remedy}; the others are mirrored", code=code)
 
 
+def _unobserved(_: Engine) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def replicate(
     file: LiveFile,
     options: RunOptions,
@@ -78,6 +86,7 @@ def replicate(
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
     warn: Callable[[str], None],
+    observe: Observe = _unobserved,
 ) -> Outcome:
     """Runs the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
 
@@ -87,6 +96,7 @@ def replicate(
         show: Called about twice a second with how far it is.
         say: Called with sentences for the operator.
         warn: Called with what the operator must know.
+        observe: Entered with the engine while it runs, as by who serves its metrics.
 
     Raises:
         MmtoolError: as the engine, each with the contract's exit code; UsageError: the file cannot be used.
@@ -95,7 +105,8 @@ def replicate(
     java_binary()  # missing or too old is said before anything is touched
     stop, shown = asyncio.Event(), FlowsShown(show)
     engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)
-    return run_loop(_run(engine, Reloader(file, engine, say, warn)))
+    with observe(engine):
+        return run_loop(_run(engine, Reloader(file, engine, say, warn)))
 
 
 async def _run(engine: Engine, reloader: Reloader) -> Outcome:

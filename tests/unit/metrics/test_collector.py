@@ -3,8 +3,6 @@
 import socket
 import threading
 import time
-import urllib.error
-import urllib.request
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
@@ -19,6 +17,7 @@ from mmtool.metrics.lookout import Lookout
 from mmtool.metrics.reopening import Reopened
 from mmtool.metrics.samples import Sample
 from mmtool.metrics.server import Answers, MetricsServer
+from mmtool.testing.scraping import fetch
 
 PROPERTIES = """\
 clusters = a, b, c
@@ -165,39 +164,29 @@ def address(request):
     return request.param
 
 
-def fetched(url, path="/metrics", **headers):
-    request = urllib.request.Request(url.replace("/metrics", path), headers=headers)
-    try:
-        with urllib.request.urlopen(request, timeout=5) as answer:
-            return answer.status, answer.headers, answer.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.headers, error.read()
-
-
 def test_metrics_are_served_in_both_formats(collector, address):
     wait_until(lambda: lags(collector) == ALL, "all flows", 5)
     with MetricsServer(address, 0, "--port") as server:
         server.serve(Answers(collector.exposition, list))
-        status, headers, body = fetched(server.url)
-        assert (status, headers["Content-Type"].split(";")[0]) == (200, "text/plain")
+        page = fetch(server.url)
+        assert (page.status, page.headers["Content-Type"].split(";")[0]) == (200, "text/plain")
         assert {"mmtool_lag_records", "mmtool_cluster_up", "mmtool_build_info"} == {
-            family.name for family in plain(body.decode())
+            family.name for family in plain(page.text)
         }
-        accept = "application/openmetrics-text; version=1.0.0"
-        _, headers, body = fetched(server.url, Accept=accept)
-        assert headers["Content-Type"].startswith("application/openmetrics-text")
-        assert list(open_metrics(body.decode()))
-        assert fetched(server.url, "/nothing")[0] == 404
+        page = fetch(server.url, Accept="application/openmetrics-text; version=1.0.0")
+        assert page.headers["Content-Type"].startswith("application/openmetrics-text")
+        assert list(open_metrics(page.text))
+        assert fetch(server.url, "/nothing").status == 404
 
 
 def test_ready_and_healthy_say_why_not():
     whys = []
     with MetricsServer("127.0.0.1", 0, "--port") as server:
         server.serve(Answers(lambda _: (b"", "text/plain"), lambda: whys))
-        assert [fetched(server.url, path)[::2] for path in ("/readyz", "/healthz")] == [(200, b"ok\n")] * 2
+        assert [fetch(server.url, path)[::2] for path in ("/readyz", "/healthz")] == [(200, b"ok\n")] * 2
         whys.append("cluster a does not answer")
-        assert fetched(server.url, "/readyz")[::2] == (503, b"cluster a does not answer\n")
-        assert fetched(server.url, "/healthz")[0] == 200
+        assert fetch(server.url, "/readyz")[::2] == (503, b"cluster a does not answer\n")
+        assert fetch(server.url, "/healthz").status == 200
 
 
 @pytest.mark.parametrize(

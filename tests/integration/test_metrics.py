@@ -1,0 +1,167 @@
+"""Prometheus metrics of flows on real brokers: running, at rest, and with a cluster away."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import delete_topic
+from mmtool.lab.topics import create_topic
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.processes import MmtoolProcess, run_mmtool
+from mmtool.testing.replicating import Bench
+from mmtool.testing.scraping import fetch, scrape, values
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PATIENCE_SECONDS = 60
+RECORDS = 3000
+
+
+def url_of(process):
+    process.wait_line("metrics on http", PATIENCE_SECONDS)
+    return re.search(r"metrics on (\S+)", process.stderr)[1]
+
+
+def ups(url):
+    return {alias: up for (alias,), up in values(scrape(url), "mmtool_cluster_up", "cluster").items()}
+
+
+def states(url, topic):
+    found = values(scrape(url), "mmtool_partition_state", "partition", "state", topic=topic)
+    return {state for _, state in found}
+
+
+@pytest.fixture
+def exporter(bench):
+    """``exporter(properties, ...)`` is a running ``mmtool metrics`` on a port of its own."""
+    started = []
+
+    def start(properties, *options):
+        folder = bench.directory / f"metrics-{len(started)}-{os.getpid()}-{time.monotonic_ns()}"
+        process = MmtoolProcess(folder, "metrics", "-c", str(properties), "--port", "0", *options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill_all()
+
+
+def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, exporter, measured):
+    topic, other = (f"metrics-{name}-{os.getpid()}" for name in "ab")
+    source = bench.fleet["source"].bootstrap
+    create_topic(source, topic, 2, 1)
+    create_topic(source, other, 1, 1)
+    produce(source, Load(topic, RECORDS, 2, 100))
+    properties = bench.properties(f"metrics-.*-{os.getpid()}")
+    alone = exporter(properties)
+    elsewhere = url_of(alone)
+    with bench.start(properties, "--metrics-port", "0") as process:
+        here = url_of(process)
+        assert fetch(here, "/readyz").status == 503
+        wait_until(lambda: fetch(here, "/readyz").status == 200, "the owner to be ready", PATIENCE_SECONDS)
+        wait_until(lambda: fetch(elsewhere, "/readyz").status == 200, "a first look", PATIENCE_SECONDS)
+        for url in (here, elsewhere):
+            wait_until(
+                lambda u=url: states(u, topic) == {"caught_up"}, "it to be caught up", PATIENCE_SECONDS
+            )
+            series = scrape(url)
+            flow = {"source": "source", "target": "target"}
+            assert sum(values(series, "mmtool_records_total", "partition", topic=topic).values()) == RECORDS
+            assert set(values(series, "mmtool_lag_records", "partition", **flow, topic=topic).values()) == {0}
+            assert set(values(series, "mmtool_lag_seconds", "partition", topic=topic).values()) == {0}
+            assert list(values(series, "mmtool_owner_info", "owner", **flow)) == [
+                (f"{socket.gethostname()}/{process.pid}",)
+            ]
+            assert set(values(series, "mmtool_spark_slots", "kind")) == {("wanted",), ("held",)}
+            (last,) = values(series, "mmtool_last_success_timestamp_seconds", "source").values()
+            assert abs(time.time() - last) < 30
+            assert sum(values(series, "mmtool_data_loss_records_total", "partition").values()) == 0
+            assert ups(url) == {"source": 1, "target": 1}
+        measured(f"a scrape of a running flow took {fetch(here).seconds * 1000:.1f} ms")
+        delete_topic(source, other)
+        wait_until(
+            lambda: not states(elsewhere, other), "the series of a deleted topic to end", PATIENCE_SECONDS
+        )
+        answer = process.stop()
+    assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
+    wait_until(
+        lambda: not values(scrape(elsewhere), "mmtool_owner_info", "owner"), "the owner to be gone", 60
+    )
+    assert fetch(elsewhere, "/readyz").status == 200
+    answer = alone.stop(signal.SIGINT)
+    assert (answer.code, answer.seconds < 15, "Traceback" in answer.stderr) == (130, True, False), (
+        answer.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["metrics", "replicate"])
+def test_a_port_in_use_ends_the_command_before_anything_is_touched(bench, command, tmp_path):
+    properties = bench.properties("nothing-there")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = str(other.getsockname()[1])
+        option = "--port" if command == "metrics" else "--metrics-port"
+        answer = run_mmtool(tmp_path, command, "-c", str(properties), option, port)
+    assert (answer.code, answer.said[0]) == (
+        2,
+        f"error: {option} {port}: cannot listen on 127.0.0.1: address already in use",
+    )
+
+
+def test_a_cluster_that_hangs_is_told_while_the_other_flow_goes_on(tmp_path_factory, exporter, measured):
+    """SIGSTOP: connections stay open, and nothing is answered."""
+    folder = tmp_path_factory.mktemp("hung")
+    with Fleet.of(folder / "clusters", "a", "b", "c") as fleet:
+        bench = Bench(fleet, folder)
+        for name in ("x", "y"):
+            create_topic(fleet["a"].bootstrap, name, 1, 1)
+        properties = folder / "mm2.properties"
+        properties.write_text(
+            fleet.properties([("a", "b"), ("a", "c")], **{"a->b.topics": "x", "a->c.topics": "y"})
+        )
+        with bench.start(properties, "--metrics-port", "0") as process:
+            here, elsewhere = url_of(process), url_of(exporter(properties))
+            for url in (here, elsewhere):
+                wait_until(lambda u=url: fetch(u, "/readyz").status == 200, "both flows", PATIENCE_SECONDS)
+                wait_until(lambda u=url: states(u, "y") == {"caught_up"}, "both flows", PATIENCE_SECONDS)
+            fleet["b"].pause_broker(0)
+            hung = time.monotonic()
+            for url in (here, elsewhere):
+                wait_until(lambda u=url: ups(u) == {"a": 1, "b": 0, "c": 1}, "b to be told", PATIENCE_SECONDS)
+                measured(f"{time.monotonic() - hung:.1f} s after its SIGSTOP a cluster was told as away")
+                assert (states(url, "x"), states(url, "y")) == (set(), {"caught_up"})
+                assert fetch(url).seconds < 1
+                page = fetch(url, "/readyz")
+                assert (page.status, page.text.startswith("b: ")) == (503, True), page.text
+                assert fetch(url, "/healthz").status == 200
+            fleet["b"].resume_broker(0)
+            for url in (here, elsewhere):
+                wait_until(lambda u=url: states(u, "x") == {"caught_up"}, "a->b to be back", PATIENCE_SECONDS)
+                wait_until(lambda u=url: fetch(u, "/readyz").status == 200, "both flows", PATIENCE_SECONDS)
+            fleet["b"].pause_broker(0)
+            time.sleep(6)
+            began = time.monotonic()
+            answer = process.stop(signal.SIGTERM, timeout=120)
+            measured(f"replicate ended {time.monotonic() - began:.1f} s after SIGTERM while a cluster hung")
+            assert answer.code == 143
+            fleet["b"].resume_broker(0)
+
+
+def test_metrics_are_served_before_the_clusters_answer(bench, exporter):
+    properties = bench.properties("nothing-there")
+    text = properties.read_text().replace(bench.fleet["source"].bootstrap, "127.0.0.1:1")
+    properties.write_text(text)
+    url = url_of(exporter(properties, "--timeout", "2s"))
+    assert fetch(url).status == fetch(url, "/healthz").status == 200
+    wait_until(lambda: ups(url) == {"source": 0, "target": 1}, "the clusters to be told", PATIENCE_SECONDS)
+    assert re.search(r"^source: .*\n", fetch(url, "/readyz").text)
