@@ -3,6 +3,8 @@
 A  a value that is not known has no sample
 B  no two samples of a family have the same labels
 C  a coarser level has one sample where a finer one has several: their sum, or for times the largest
+D  a topic that was deleted on the source, and of which nothing is missing, has no series; what was counted of it stays
+   in the flow's counters, which would seem to start again otherwise
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ class PlaceFigures(NamedTuple):
     Attributes:
         topic, partition: On the source; empty for a row about a whole topic, or the whole flow.
         lost: Offsets that the source deleted before they were mirrored.
+        is_gone: Its topic was deleted on the source, and nothing of it is missing.
     """
 
     topic: str
@@ -56,6 +59,7 @@ class PlaceFigures(NamedTuple):
     lag_seconds: float | None = None
     lost: int | None = None
     state: str | None = None
+    is_gone: bool = False
 
 
 _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
@@ -88,6 +92,8 @@ def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], l
     """
     names, split = level.place_labels, defaultdict(list)
     for place in places:
+        if place.is_gone and names:
+            continue
         split[(place.topic, place.partition)[: len(names)]].append(place)
     samples = []
     for values, some in split.items():
@@ -102,7 +108,7 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
         known = [value for place in places if (value := getattr(place, name)) is not None]
         if known:
             samples.append(Sample(family, labels, aggregate(known)))
-    states = Counter(place.state for place in places if place.state is not None)
+    states = Counter(place.state for place in places if place.state is not None and not place.is_gone)
     samples += [
         Sample(families.PARTITION_STATE, {**labels, "state": state}, number)
         for state, number in sorted(states.items())
@@ -111,8 +117,13 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
 
 
 def _figures(found: FlowStatus) -> list[PlaceFigures]:
-    lost = _lost(found.facts.positions.values())
-    return [_figures_of(row, lost.get((row.topic or "", row.partition))) for row in found.rows]
+    lost, deleted = _lost(found.facts.positions.values()), found.facts.deleted
+    return [
+        _figures_of(row, lost.get((row.topic or "", row.partition)))._replace(
+            is_gone=row.state is State.WAITING and row.topic in deleted
+        )
+        for row in found.rows
+    ]
 
 
 def _figures_of(row: PartitionRow, lost: int | None) -> PlaceFigures:

@@ -14,7 +14,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic
-from mmtool.lab.waiting import wait_until
+from mmtool.lab.waiting import patience, wait_until
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.testing.replicating import Bench
 from mmtool.testing.scraping import fetch, scrape, values
@@ -97,10 +97,10 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
         lambda: not values(scrape(elsewhere), "mmtool_owner_info", "owner"), "the owner to be gone", 60
     )
     assert fetch(elsewhere, "/readyz").status == 200
+    began = time.monotonic()
     answer = alone.stop(signal.SIGINT)
-    assert (answer.code, answer.seconds < 15, "Traceback" in answer.stderr) == (130, True, False), (
-        answer.stderr
-    )
+    assert (answer.code, "Traceback" in answer.stderr) == (130, False), answer.stderr
+    assert time.monotonic() - began < patience(5)
 
 
 @pytest.mark.parametrize("command", ["metrics", "replicate"])

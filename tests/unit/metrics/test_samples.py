@@ -109,6 +109,30 @@ def test_a_row_about_a_whole_flow_or_topic_tells_its_state_alone():
     }
 
 
+@pytest.mark.parametrize(
+    ("level", "records", "states"),
+    [
+        (Level.FLOW, {(): 20}, {("running",): 1}),
+        (Level.TOPIC, {("x",): 10}, {("x", "running"): 1}),
+        (Level.PARTITION, {("x", "0"): 10}, {("x", "0", "running"): 1}),
+    ],
+)
+def test_a_deleted_topic_of_which_nothing_is_missing_has_no_series_and_stays_in_the_flow_s_sums(
+    level, records, states
+):
+    gone = row("y", 0, state=State.WAITING, lag_records=None, lag_seconds=None)
+    samples = found(row("x", 0), gone, level=level, known=facts(deleted=frozenset({"y"})))
+    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_records_total"} == records
+    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_partition_state"} == states
+
+
+def test_a_deleted_topic_of_which_records_are_missing_stays():
+    lost = row("y", 0, state=State.HALTED)
+    assert (
+        found(lost, known=facts(deleted=frozenset({"y"})))["mmtool_partition_state", "y", "0", "halted"] == 1
+    )
+
+
 def test_offsets_that_the_source_deleted_are_counted_by_place():
     known = facts(position("x", 0, gaps=7), position("x", 1))
     samples = found(*THREE, known=known)
