@@ -13,12 +13,13 @@ from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.identity import JOURNAL_TOPIC
-from mmtool.plan.journal import Entry
+from mmtool.plan.journal import Entry, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.log_reader import LogRecord
     from mmtool.kafka.wire.cluster import WireCluster
 
 
@@ -59,13 +60,39 @@ class KafkaJournal:
             raise unreachable(self._target.alias, what, str(lost)) from lost
 
     def entries(self) -> list[Entry]:
-        found = []
         records = read_log(self._target, JOURNAL_TOPIC, patience_seconds=self._seconds)
-        for record in newest_records(records):
-            if record.value is None:
-                continue
-            try:
-                found.append(Entry.decode(record.value))
-            except UnreadableDocumentError as error:
-                raise unreadable(JOURNAL_TOPIC, record.partition, record.offset, str(error)) from error
-        return found
+        newest = newest_records(records)
+        return [_decoded(record, record.value) for record in newest if record.value is not None]
+
+
+class FollowedJournal:
+    """The journal without the groups' offsets, for a reader that asks again and again: only what is new is read."""
+
+    def __init__(self, target: ClusterSettings) -> None:
+        self._target = target
+        self._entries: dict[bytes, Entry] = {}
+        self._next: dict[int, int] = {}
+
+    def entries(self) -> list[Entry]:
+        """Every entry but those about single groups, in the order of the log.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: as `read_log`.
+            RefusedError: an entry cannot be read.
+        """
+        for record in read_log(self._target, JOURNAL_TOPIC, start=self._next):
+            if record.offset < self._next.get(record.partition, 0):
+                self._entries.clear()  # the topic was deleted and recreated
+            self._next[record.partition] = record.offset + 1
+            if record.value is not None:
+                entry = _decoded(record, record.value)
+                if entry.kind not in {Kind.GROUP, Kind.OUTCOME}:
+                    self._entries[record.key] = entry
+        return list(self._entries.values())
+
+
+def _decoded(record: LogRecord, value: bytes) -> Entry:
+    try:
+        return Entry.decode(value)
+    except UnreadableDocumentError as error:
+        raise unreadable(JOURNAL_TOPIC, record.partition, record.offset, str(error)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from mmtool.translation.mm2_records import OffsetSync, decode_offset_sync
 from mmtool.translation.naming import topic_part
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -22,6 +25,8 @@ STRIMZI_GROUP = "mirrormaker2-cluster"
 
 STRIMZI_POSITIONS = "mirrormaker2-cluster-offsets"
 """Where these keep their positions."""
+
+_POSITIONS_SECONDS = 30.0
 
 
 def positions_topics(flow: FlowSettings) -> list[str]:
@@ -104,3 +109,41 @@ def read_syncs(flow: FlowSettings) -> dict[TopicPartition, OffsetSync]:
     records = (record for record in read_log(*syncs_place(flow)) if not record.is_ours)
     syncs = (decode_offset_sync(record.key, record.value) for record in records)
     return {sync.topic_partition: sync for sync in syncs if isinstance(sync, OffsetSync)}
+
+
+class FollowedMirrorMaker:
+    """What MM2 has told of a flow, for a reader that asks again and again.
+
+    Of offset syncs only what is new is read. Positions, which Connect stores once a minute, are read each half minute.
+
+    Args:
+        flow: Which flow.
+        clock: Seconds that only go forward.
+    """
+
+    def __init__(self, flow: FlowSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._flow = flow
+        self._clock = clock
+        self._syncs: dict[TopicPartition, OffsetSync] = {}
+        self._next: dict[int, int] = {}
+        self._positions: dict[TopicPartition, UpstreamOffset] = {}
+        self._read_at = float("-inf")
+
+    def syncs(self) -> dict[TopicPartition, OffsetSync]:
+        """The newest of each partition, by its name on the source; none where they may not be read."""
+        with suppress(NotAuthorisedError):
+            for record in read_log(*syncs_place(self._flow), start=self._next):
+                self._next[record.partition] = record.offset + 1
+                sync = None if record.is_ours else decode_offset_sync(record.key, record.value)
+                if isinstance(sync, OffsetSync):
+                    self._syncs[sync.topic_partition] = sync
+        return self._syncs
+
+    def positions(self) -> dict[TopicPartition, UpstreamOffset]:
+        """The last copied record of each partition, by MM2's own account; none where it may not be read."""
+        if self._clock() - self._read_at > _POSITIONS_SECONDS:
+            with suppress(NotAuthorisedError):
+                found = read_positions(self._flow)
+                self._positions = {at: last for topic in reversed(found) for at, last in found[topic].items()}
+            self._read_at = self._clock()
+        return self._positions

@@ -75,6 +75,11 @@ def out_of_date(certificate: Certificate) -> str:
     return ""
 
 
+def first_expiry(text: str) -> datetime | None:
+    """When the first certificate of a PEM text expires; None where it has none that can be read."""
+    return min((one.not_valid_after_utc for one in certificates_in(text)), default=None)
+
+
 def _subject(certificate: Certificate) -> str:
     """The name; the number where there is no name, or none that ``cryptography`` decodes."""
     with contextlib.suppress(ValueError):

@@ -2,7 +2,8 @@
 
 A  a scrape asks no cluster: it gets what the last looks found
 B  each cluster, and each flow, is looked at by itself: one that is away or hangs costs no other its series
-C  while a cluster of a flow does not answer, what the flow's looks found before is not shown
+C  while a cluster of a flow does not answer, what the flow's looks found before is not shown; of groups and operations
+   the target alone tells
 """
 
 from __future__ import annotations
@@ -39,8 +40,11 @@ class Probes(Protocol):
     def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
         """Where a flow stands."""
 
+    def groups(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
+        """The flow's consumer groups, where they are wanted; while the source is away the target alone tells."""
+
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        """The flow's failover operations, and its consumer groups where they are wanted."""
+        """The flow's failover operations, which its target tells."""
 
 
 class Collector:
@@ -73,11 +77,10 @@ class Collector:
             for flow in flows()
         }
         self._slow = {
-            flow.name: Lookout(
-                f"{flow.name} operations",
-                Reopened(partial(self._flow, flow.name), probes.operations),
-                slow_every,
-            )
+            flow.name: [
+                Lookout(f"{flow.name} {what}", Reopened(partial(self._flow, flow.name), ask), slow_every)
+                for what, ask in (("groups", probes.groups), ("operations", probes.operations))
+            ]
             for flow in flows()
         }
         self._rendering = threading.Lock()
@@ -96,7 +99,8 @@ class Collector:
     def _lookouts(self) -> Iterator[Lookout[object]]:
         yield from self._clusters.values()
         yield from self._looks.values()  # type: ignore[misc]  # what they found does not matter here
-        yield from self._slow.values()  # type: ignore[misc]  # likewise
+        for some in self._slow.values():
+            yield from some  # type: ignore[misc]  # likewise
 
     def _settings(self) -> dict[str, ClusterSettings]:
         return {side.alias: side for flow in self._flows() for side in (flow.source, flow.target)}
@@ -134,7 +138,9 @@ class Collector:
         for flow in self._flows():
             if not any(self._is_away(side.alias) for side in (flow.source, flow.target)):
                 found += self._looks[flow.name].latest or ()
-            found += self._slow[flow.name].latest or ()
+            if not self._is_away(flow.target.alias):
+                for slow in self._slow[flow.name]:
+                    found += slow.latest or ()
         return found
 
     def _is_away(self, alias: str) -> bool:

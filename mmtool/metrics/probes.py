@@ -5,11 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.failover.recorded import in_journal_order
+from mmtool.insight.group_status import group_status
+from mmtool.insight.mirror_maker_status import mirror_maker_lags
 from mmtool.insight.status import WatchedFlow
 from mmtool.insight.translation import FlowClusters
 from mmtool.kafka.cluster_facts import KafkaCluster
+from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.flow_watch import KafkaFlowWatch
-from mmtool.metrics.samples import samples_of_flow
+from mmtool.kafka.journal import FollowedJournal
+from mmtool.kafka.mirror_maker import FollowedMirrorMaker
+from mmtool.kafka.synced import KafkaSynced
+from mmtool.keystores.certificates import first_expiry
+from mmtool.metrics.samples import (
+    has_unmirrored,
+    sample_of_certificate,
+    samples_of_flow,
+    samples_of_groups,
+    samples_of_operations,
+)
+from mmtool.plan.group_status import summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +32,9 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.metrics.level import Level
     from mmtool.metrics.samples import Sample
+    from mmtool.plan.identity import FlowIdentity
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicId
 
 _PROBE_SECONDS = 5.0
 
@@ -37,22 +55,20 @@ class KafkaProbes:
         return KafkaCluster(settings, min(self._seconds, _PROBE_SECONDS)).probe
 
     def certificates(self, settings: ClusterSettings) -> list[Sample]:
-        del settings
-        return []
+        """By the configuration alone: no cluster is asked."""
+        chains = (settings.security, *settings.role_security.values())
+        texts = [chain.certificate.text.get_secret_value() for chain in chains if chain.certificate]
+        found = [expires for text in texts if (expires := first_expiry(text)) is not None]
+        return [sample_of_certificate(settings.alias, min(found))] if found else []
 
     def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        watch = KafkaFlowWatch(settings, self._seconds)
-        clusters = FlowClusters(
-            settings,
-            KafkaCluster(settings.source, self._seconds),
-            KafkaCluster(settings.target, self._seconds),
-            watch,
-        )
-        flow = WatchedFlow(clusters, watch)
+        flow, mm2 = self._watched(settings), FollowedMirrorMaker(settings)
 
         def look() -> list[Sample]:
             try:
-                return samples_of_flow(flow.status(), self._level)
+                found = flow.status()
+                by_mm2 = mirror_maker_lags(flow, mm2) if has_unmirrored(found) else ()
+                return samples_of_flow(found, self._level, by_mm2)
             except UsageError as error:
                 if error.code != UsageError.code:
                     raise
@@ -60,6 +76,39 @@ class KafkaProbes:
 
         return look
 
+    def groups(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
+        if not self._level.has_groups:
+            return list
+        flow = self._watched(settings)
+        return lambda: samples_of_groups(_labels(settings), summaries(group_status(flow).rows))
+
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        del settings
-        return list
+        journal = FollowedJournal(settings.target)
+        return lambda: samples_of_operations(_labels(settings), in_journal_order(journal.entries()))
+
+    def _watched(self, settings: FlowSettings) -> WatchedFlow:
+        """With clients of its own: each look is in a thread of its own."""
+        watch = _FollowedWatch(settings, self._seconds)
+        clusters = FlowClusters(
+            settings,
+            KafkaCluster(settings.source, self._seconds),
+            KafkaCluster(settings.target, self._seconds),
+            watch,
+            synced=KafkaSynced(settings),
+        )
+        return WatchedFlow(clusters, watch, on_target=KafkaSynced(settings, target_only=True))
+
+
+class _FollowedWatch(KafkaFlowWatch):
+    """Of the offset runs only what is new is read, too."""
+
+    def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
+        super().__init__(flow, timeout_seconds)
+        self._followed = FollowedFlowState(flow.target)
+
+    def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
+        return self._followed.maps(identity)
+
+
+def _labels(settings: FlowSettings) -> dict[str, str]:
+    return {"source": settings.source.alias, "target": settings.target.alias}

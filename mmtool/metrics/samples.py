@@ -17,11 +17,15 @@ from mmtool.plan.documents import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from mmtool.failover.recorded import Recorded
+    from mmtool.insight.mirror_maker_status import MirrorMakerLag
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family
     from mmtool.metrics.level import Level
     from mmtool.plan.documents import PositionRecord
+    from mmtool.plan.group_status import GroupSummary
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowFacts
 
@@ -71,15 +75,26 @@ _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
 )
 
 
-def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
-    """Everything that a look at a flow tells."""
+def samples_of_flow(found: FlowStatus, level: Level, by_mm2: Iterable[MirrorMakerLag] = ()) -> list[Sample]:
+    """Everything that a look at a flow tells.
+
+    Args:
+        found: What mmtool knows of the flow.
+        level: How far values are split.
+        by_mm2: What MirrorMaker 2 tells of partitions that mmtool has never mirrored.
+    """
     flow = {"source": found.facts.source, "target": found.facts.target}
-    samples = samples_of_places(flow, _figures(found), level)
+    samples = samples_of_places(flow, _with_mirror_maker(_figures(found), by_mm2), level)
     samples += _of_owner(flow, found.facts)
     last = last_success_ms(found.facts.positions.values())
     if last is not None:
         samples.append(Sample(families.LAST_SUCCESS, flow, last / 1000))
     return samples
+
+
+def has_unmirrored(found: FlowStatus) -> bool:
+    """Whether mmtool has never mirrored some of the flow: MirrorMaker 2 may do so."""
+    return any(row.state is State.NEVER_RAN for row in found.rows)
 
 
 def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], level: Level) -> list[Sample]:
@@ -123,6 +138,26 @@ def _figures(found: FlowStatus) -> list[PlaceFigures]:
             is_gone=row.state is State.WAITING and row.topic in deleted
         )
         for row in found.rows
+    ]
+
+
+def _with_mirror_maker(places: Sequence[PlaceFigures], lags: Iterable[MirrorMakerLag]) -> list[PlaceFigures]:
+    """Of what MM2 mirrors its lag is known, and nothing of its workers."""
+    told = {
+        (one.place.topic, str(one.place.partition)): PlaceFigures(
+            one.place.topic, str(one.place.partition), lag_records=one.records, lag_seconds=one.seconds
+        )
+        for one in lags
+    }
+    if not told:
+        return list(places)
+    ours = [place for place in places if place.topic and place.state != State.NEVER_RAN]
+    known = {(place.topic, place.partition) for place in ours}
+    others = [place for place in places if place.topic and place.state == State.NEVER_RAN]
+    return [
+        *ours,
+        *(one for at, one in told.items() if at not in known),
+        *(place for place in others if (place.topic, place.partition) not in told),
     ]
 
 
@@ -174,6 +209,44 @@ def owner_name(facts: FlowFacts) -> str:
     _, found, process = facts.holder.client_id.partition("-owner-")
     host, pid, number = process.rpartition("-pid-")
     return f"{host}/{number}" if found and pid else facts.holder.client_id
+
+
+def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -> list[Sample]:
+    """What a failover now would cost each group of a flow, and whether it could be done."""
+    samples = []
+    for group in groups:
+        labels = {**flow, "group": group.group}
+        known = {
+            families.CHECKPOINT_AGE: group.checkpoint_age_seconds,
+            families.GROUP_LAG: group.lag_records,
+            families.GROUP_REREAD: group.reread_max,
+            families.FAILOVER_READY: int(group.ready),
+        }
+        samples += [Sample(family, labels, value) for family, value in known.items() if value is not None]
+    return samples
+
+
+def samples_of_operations(flow: Mapping[str, str], operations: Sequence[Recorded]) -> list[Sample]:
+    """The state of each open operation on a flow, and of the last one.
+
+    Args:
+        flow: The labels of the flow.
+        operations: Of any flow, as they began.
+    """
+    ours = [one for one in operations if (one.names.source, one.names.target) == tuple(flow.values())]
+    return [
+        Sample(
+            families.FAILOVER_STATE,
+            {**flow, "operation": one.operation_id, "mode": str(one.mode), "state": str(one.state)},
+            1,
+        )
+        for one in ours
+        if one.is_open or one is ours[-1]
+    ]
+
+
+def sample_of_certificate(alias: str, expires: datetime) -> Sample:
+    return Sample(families.CERTIFICATE_EXPIRY, {"cluster": alias}, expires.timestamp())
 
 
 def sample_of_cluster(alias: str, *, is_up: bool) -> Sample:

@@ -12,12 +12,16 @@ import pytest
 
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.operating import delete_topic
 from mmtool.lab.topics import create_topic
 from mmtool.lab.waiting import patience, wait_until
+from mmtool.plan.group_facts import Commit
+from mmtool.testing.lookups import groups_of
 from mmtool.testing.processes import MmtoolProcess, run_mmtool
 from mmtool.testing.replicating import Bench
 from mmtool.testing.scraping import fetch, scrape, values
+from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -56,11 +60,12 @@ def exporter(bench):
 
 
 def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, exporter, measured):
-    topic, other = (f"metrics-{name}-{os.getpid()}" for name in "ab")
+    topic, other, group = (f"metrics-{name}-{os.getpid()}" for name in ("a", "b", "app"))
     source = bench.fleet["source"].bootstrap
     create_topic(source, topic, 2, 1)
     create_topic(source, other, 1, 1)
     produce(source, Load(topic, RECORDS, 2, 100))
+    groups_of(source).alter(group, {TopicPartition(topic, 0): Commit(5)})
     properties = bench.properties(f"metrics-.*-{os.getpid()}")
     alone = exporter(properties)
     elsewhere = url_of(alone)
@@ -87,6 +92,13 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
             assert sum(values(series, "mmtool_data_loss_records_total", "partition").values()) == 0
             assert ups(url) == {"source": 1, "target": 1}
         measured(f"a scrape of a running flow took {fetch(here).seconds * 1000:.1f} ms")
+        ready = {"source": "source", "target": "target", "group": group}
+        wait_until(
+            lambda: set(values(scrape(elsewhere), "mmtool_failover_ready", "group", **ready).values()) == {1},
+            "the group to be ready",
+            PATIENCE_SECONDS,
+        )
+        assert values(scrape(elsewhere), "mmtool_checkpoint_age_seconds", "group", **ready)
         delete_topic(source, other)
         wait_until(
             lambda: not states(elsewhere, other), "the series of a deleted topic to end", PATIENCE_SECONDS
@@ -97,6 +109,17 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
         lambda: not values(scrape(elsewhere), "mmtool_owner_info", "owner"), "the owner to be gone", 60
     )
     assert fetch(elsewhere, "/readyz").status == 200
+    line = ("failover", "emergency", "-c", str(properties), "-g", group, "--execute", "--yes")
+    assert run_mmtool(bench.directory / group, *line, "--accept-data-loss").code == 0
+    wait_until(
+        lambda: (
+            set(values(scrape(elsewhere), "mmtool_failover_state", "mode", "state"))
+            == {("emergency", "completed")}
+        ),
+        "the operation to be told",
+        PATIENCE_SECONDS,
+    )
+    assert states(elsewhere, topic) == {"failed_over"}
     began = time.monotonic()
     answer = alone.stop(signal.SIGINT)
     assert (answer.code, "Traceback" in answer.stderr) == (130, False), answer.stderr
@@ -155,6 +178,40 @@ def test_a_cluster_that_hangs_is_told_while_the_other_flow_goes_on(tmp_path_fact
             measured(f"replicate ended {time.monotonic() - began:.1f} s after SIGTERM while a cluster hung")
             assert answer.code == 143
             fleet["b"].resume_broker(0)
+
+
+def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_path):
+    topic, group = f"mm2-metrics-{os.getpid()}", f"mm2-app-{os.getpid()}"
+    source = bench.fleet["source"].bootstrap
+    create_topic(source, topic, 1, 1)
+    produce(source, Load(topic, 250, 1, 100))
+    groups_of(source).alter(group, {TopicPartition(topic, 0): Commit(240)})
+    properties = bench.properties(
+        topic,
+        groups=group,
+        **{"emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"},
+    )
+    url = url_of(exporter(properties, "-s", "source", "-t", "target"))
+
+    def lag(name="mmtool_lag_records", **only):
+        return set(values(scrape(url), name, "source", "target", **only).values())
+
+    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
+        mm2.wait_until(lambda: lag(topic=topic) == {0}, "MM2 to have caught up", PATIENCE_SECONDS)
+        assert lag("mmtool_lag_seconds", topic=topic) == {0}
+        mm2.pause()
+        produce(source, Load(topic, 17, 1, 100))
+        wait_until(lambda: lag(topic=topic) == {17}, "what MM2 lacks to be told", PATIENCE_SECONDS)
+        (seconds,) = lag("mmtool_lag_seconds", topic=topic)
+        assert 0 < seconds < PATIENCE_SECONDS
+        mm2.resume()
+        mm2.wait_until(lambda: lag(topic=topic) == {0}, "MM2 to go on", PATIENCE_SECONDS)
+        mm2.wait_until(
+            lambda: lag("mmtool_group_reread_records", group=group) != set(), "its group", PATIENCE_SECONDS
+        )
+    assert lag("mmtool_group_lag_records", group=group) == {27}
+    assert lag("mmtool_failover_ready", group=group) == {1}
+    assert not lag("mmtool_partition_state", topic=topic)
 
 
 def test_metrics_are_served_before_the_clusters_answer(bench, exporter):

@@ -65,8 +65,10 @@ class FakeProbes:
 
         return look
 
-    def operations(self, settings):
+    def groups(self, settings):
         return list
+
+    operations = groups
 
 
 @pytest.fixture

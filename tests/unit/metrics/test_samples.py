@@ -4,14 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from mmtool.failover.recorded import in_journal_order
+from mmtool.failover.states import OperationState
+from mmtool.insight.mirror_maker_status import MirrorMakerLag
 from mmtool.insight.status import FlowStatus
 from mmtool.metrics import families
 from mmtool.metrics.level import Level
-from mmtool.metrics.samples import samples_of_flow
+from mmtool.metrics.samples import samples_of_flow, samples_of_groups, samples_of_operations
 from mmtool.plan.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.group_status import GroupSummary
+from mmtool.plan.journal import Entry, Kind
 from mmtool.plan.partition_rows import PartitionRow
 from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.status import FlowFacts, FlowMember
+from mmtool.translation.types import TopicPartition
 
 OWNER = OwnerRecord("owner-2", "host-1", 4711, since_ms=1_000)
 HOLDER = FlowMember("mmtool/0.1-owner-host-1-pid-4711", "/10.0.0.1", holds=True)
@@ -61,7 +67,7 @@ def facts(*positions, **others):
 
 
 def found(*rows, level=Level.PARTITION, known=None):
-    samples = samples_of_flow(FlowStatus(known or facts(), rows, None), level)
+    samples = samples_of_flow(FlowStatus(known or facts(), rows, None, ()), level)
     return {(s.family.name, *list(s.labels.values())[2:]): s.value for s in samples}
 
 
@@ -133,6 +139,33 @@ def test_a_deleted_topic_of_which_records_are_missing_stays():
     )
 
 
+NEVER = {"state": State.NEVER_RAN, "records": 0, "bytes": 0, "lag_records": None, "lag_seconds": None}
+BY_MM2 = [MirrorMakerLag(TopicPartition("y", n), 17 + n, 2.5) for n in range(2)]
+
+
+def test_what_mmtool_never_mirrored_is_told_by_what_mm2_tells():
+    rows = (row("x", 0), row("y", 0, **NEVER), row("z", 0, **NEVER))
+    status = FlowStatus(facts(), rows, None, ())
+    samples = {
+        (s.family.name, *list(s.labels.values())[2:]): s.value
+        for s in samples_of_flow(status, Level.PARTITION, BY_MM2[:1])
+    }
+    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_lag_records"} == {
+        ("x", "0"): 3,
+        ("y", "0"): 17,
+    }
+    states = {key[1:] for key in samples if key[0] == "mmtool_partition_state"}
+    assert states == {("x", "0", "running"), ("z", "0", "never_ran")}
+
+
+def test_a_flow_that_only_mm2_runs_has_its_partitions_and_no_state():
+    never = FlowStatus(
+        facts(owner=None, members=()), (PartitionRow("a", "b", None, state=State.NEVER_RAN),), None, ()
+    )
+    samples = samples_of_flow(never, Level.FLOW, BY_MM2)
+    assert {s.family.name: s.value for s in samples} == {"mmtool_lag_records": 35, "mmtool_lag_seconds": 2.5}
+
+
 def test_offsets_that_the_source_deleted_are_counted_by_place():
     known = facts(position("x", 0, gaps=7), position("x", 1))
     samples = found(*THREE, known=known)
@@ -158,10 +191,48 @@ def test_slots_of_an_owner_that_is_gone_are_not_told():
     assert not [key for key in samples if key[0] in {"mmtool_owner_info", "mmtool_spark_slots"}]
 
 
+FLOW = {"source": "a", "target": "b"}
+
+
+def test_a_group_is_told_by_what_is_known_of_it():
+    groups = [
+        GroupSummary("app", True, 5, None, 2.5),
+        GroupSummary("late", False, None, None, None, "never_ran"),
+    ]
+    samples = {(s.family.name, s.labels["group"]): s.value for s in samples_of_groups(FLOW, groups)}
+    assert samples == {
+        ("mmtool_group_lag_records", "app"): 5,
+        ("mmtool_checkpoint_age_seconds", "app"): 2.5,
+        ("mmtool_failover_ready", "app"): 1,
+        ("mmtool_failover_ready", "late"): 0,
+    }
+
+
+def operation(name, state, target="b", at=0):
+    began = {"source": "a", "target": target, "source_id": None, "target_id": "id", "mode": "planned"}
+    about = {"steps": [], "groups": ["app"], "reason": "", "figures": {}, "sentence": "", "problem": ""}
+    entry = Entry(name, 1, Kind.BEGAN, at, "me@host", OperationState.RUNNING, False, began | about)
+    return [entry, replace(entry, number=2, kind=Kind.ENDED, state=state)]
+
+
+def test_open_operations_and_the_last_one_are_told():
+    entries = [
+        *operation("one", OperationState.COMPLETED),
+        *operation("two", OperationState.FAILED, at=1),
+        *operation("three", OperationState.COMPLETED, at=2),
+        *operation("four", OperationState.FAILED, target="c", at=3),
+    ]
+    samples = samples_of_operations(FLOW, in_journal_order(entries))
+    assert [tuple(s.labels.values())[2:] for s in samples] == [
+        ("two", "planned", "failed"),
+        ("three", "planned", "completed"),
+    ]
+
+
 @pytest.mark.parametrize("level", Level)
 def test_every_sample_has_the_labels_of_its_family_and_no_two_the_same(level):
     known = facts(position("x", 0), slots=SlotsRecord("owner-2", 4, 3))
-    samples = samples_of_flow(FlowStatus(known, THREE, None), level)
+    samples = samples_of_flow(FlowStatus(known, THREE, None, ()), level)
     assert all(set(s.labels) <= set(s.family.labels) for s in samples)
     keys = [(s.family.name, tuple(s.labels.items())) for s in samples]
     assert len(keys) == len(set(keys))
