@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics.families import FAMILIES, Kind
+from mmtool.plan.latency import cumulative
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -61,5 +62,16 @@ def metrics_of(samples: Iterable[Sample]) -> Iterator[Metric]:
 
 
 def _add(metric: Metric, sample: Sample) -> None:
+    if sample.family.kind is Kind.HISTOGRAM:
+        _add_histogram(metric, sample)
+        return
     name = sample.family.name if sample.family.kind is Kind.COUNTER else metric.name
     metric.add_sample(name, dict(sample.labels), sample.value)
+
+
+def _add_histogram(metric: Metric, sample: Sample) -> None:
+    labels = dict(sample.labels)
+    for bound, records in cumulative(sample.counts):
+        metric.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, records)
+    metric.add_sample(f"{metric.name}_count", labels, sum(sample.counts))
+    metric.add_sample(f"{metric.name}_sum", labels, sample.value)

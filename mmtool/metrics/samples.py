@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics import families
 from mmtool.plan.documents import State
+from mmtool.plan.latency import Latency, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,11 +40,14 @@ class Sample(NamedTuple):
 
     Attributes:
         labels: By name, in the order of the family.
+        value: Of a histogram the sum.
+        counts: Of a histogram, bucket by bucket as `mmtool.plan.latency.Latency`.
     """
 
     family: Family
     labels: Mapping[str, str]
     value: float
+    counts: tuple[int, ...] = ()
 
 
 class PlaceFigures(NamedTuple):
@@ -85,6 +89,7 @@ def samples_of_flow(found: FlowStatus, level: Level, by_mm2: Iterable[MirrorMake
     """
     flow = {"source": found.facts.source, "target": found.facts.target}
     samples = samples_of_places(flow, _with_mirror_maker(_figures(found), by_mm2), level)
+    samples += _of_latency(flow, found, level)
     samples += _of_owner(flow, found.facts)
     last = last_success_ms(found.facts.positions.values())
     if last is not None:
@@ -132,13 +137,15 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
 
 
 def _figures(found: FlowStatus) -> list[PlaceFigures]:
-    lost, deleted = _lost(found.facts.positions.values()), found.facts.deleted
+    lost = _lost(found.facts.positions.values())
     return [
-        _figures_of(row, lost.get((row.topic or "", row.partition)))._replace(
-            is_gone=row.state is State.WAITING and row.topic in deleted
-        )
+        _figures_of(row, lost.get((row.topic or "", row.partition)))._replace(is_gone=_is_gone(row, found))
         for row in found.rows
     ]
+
+
+def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
+    return row.state is State.WAITING and row.topic in found.facts.deleted
 
 
 def _with_mirror_maker(places: Sequence[PlaceFigures], lags: Iterable[MirrorMakerLag]) -> list[PlaceFigures]:
@@ -189,6 +196,21 @@ def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
     """When a partition was last reported as mirrored, or known to be at the source's end; None before the first."""
     told = [p.observed_ms if p.state in _MIRRORED else p.at_end_ms for p in positions]
     return max(told, default=0) or None
+
+
+def _of_latency(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list[Sample]:
+    """Never by partition: a histogram has fifteen series."""
+    names, split = level.topic_labels, defaultdict(list)
+    gone = {row.topic for row in found.rows if _is_gone(row, found)}
+    for position in found.facts.positions.values():
+        counted = position.latency and found.facts.is_of_owner(position)
+        if counted and not (names and position.topic in gone):
+            split[(position.topic,)[: len(names)]].append(Latency(position.latency, position.latency_ms))
+    samples = []
+    for values, some in split.items():
+        labels, latency = {**flow, **dict(zip(names, values, strict=True))}, summed(some)
+        samples.append(Sample(families.LATENCY, labels, latency.total_ms / 1000, latency.counts))
+    return samples
 
 
 def _of_owner(flow: Mapping[str, str], facts: FlowFacts) -> list[Sample]:

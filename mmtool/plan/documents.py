@@ -240,6 +240,7 @@ class PositionRecord(Document):
         dead_letters: Records that are beside the target topic instead, of whichever owner.
         foreign, foreign_end: Offsets of the mirror that somebody else wrote, and behind the last one.
         gaps, gaps_end: Offsets that the source deleted unmirrored and that were passed over, and behind the last one.
+        latency, latency_ms: As `mmtool.plan.latency.Latency`, since ``owner`` took the flow.
         slowed_by: The clusters whose quotas make its pump wait while it is behind.
         waits_for: The broker that leads it on either side, where that has owed an answer for long.
         executor: The worker that wrote this; empty where no worker did.
@@ -273,6 +274,11 @@ class PositionRecord(Document):
     gaps_end: int = 0
     executor: str = ""
     round: int = 0
+    latency: tuple[int, ...] = ()
+    latency_ms: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "latency", tuple(self.latency))  # JSON gives a list
 
     @property
     def key(self) -> bytes:

@@ -23,6 +23,7 @@ class Tally(NamedTuple):
         foreign, foreign_end: Offsets of the mirror that are somebody else's, and behind the last one.
         gaps, gaps_end: Offsets that the source deleted before they were mirrored and that were passed over by the
             operator's choice, and behind the last one; of whichever owner.
+        latency, latency_ms: As `mmtool.plan.latency.Latency`, of this owner.
     """
 
     records: int = 0
@@ -32,6 +33,8 @@ class Tally(NamedTuple):
     foreign_end: int = 0
     gaps: int = 0
     gaps_end: int = 0
+    latency: tuple[int, ...] = ()
+    latency_ms: int = 0
 
 
 NOTHING_YET = Tally()

@@ -22,7 +22,7 @@ _SCHEMA = (
     "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
     " for_good boolean, producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
     " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint,"
-    " gaps bigint, gaps_end bigint, told string, executor string"
+    " gaps bigint, gaps_end bigint, latency array<bigint>, latency_ms bigint, told string, executor string"
 )
 """Spark's DDL for ``ReportRow``."""
 
@@ -98,7 +98,7 @@ def _report(rows: list[ReportRow]) -> Any:
     import pyarrow as pa
 
     types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
-    types["boolean"] = pa.bool_()
+    types |= {"boolean": pa.bool_(), "array<bigint>": pa.list_(pa.int64())}
     fields = (column.split() for column in _SCHEMA.split(","))
     schema = pa.schema([(name, types[kind]) for name, kind in fields])
     return pa.RecordBatch.from_pylist([row._asdict() for row in rows], schema=schema)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.events import Event, Notice
 from mmtool.plan.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.holds import Holds, news
+from mmtool.plan.latency import Latency
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.plan.partition_rows import STILL
 from mmtool.replication.assignment import Tally
@@ -292,4 +294,8 @@ def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> 
     own = (position.records, position.mirrored_bytes) if position.owner == owner else (0, 0)
     records, size = max(folded.records, own[0]), max(folded.bytes, own[1])
     gaps = max((folded.gaps, folded.gaps_end), (position.gaps, position.gaps_end))
-    return Tally(records, size, max(folded.dead_letters, position.dead_letters), *foreign, *gaps)
+    latency = Latency(folded.latency, folded.latency_ms)
+    if position.owner == owner:
+        latency = max(latency, Latency(position.latency, position.latency_ms), key=attrgetter("records"))
+    letters = max(folded.dead_letters, position.dead_letters)
+    return Tally(records, size, letters, *foreign, *gaps, *latency)

@@ -91,6 +91,10 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
             assert abs(time.time() - last) < 30
             assert sum(values(series, "mmtool_data_loss_records_total", "partition").values()) == 0
             assert ups(url) == {"source": 1, "target": 1}
+            counted = values(series, "mmtool_replication_latency_seconds_count", "topic", topic=topic)
+            assert counted == {(topic,): RECORDS}
+            buckets = values(series, "mmtool_replication_latency_seconds_bucket", "le", topic=topic)
+            assert (len(buckets), buckets["+Inf",]) == (13, RECORDS)
         measured(f"a scrape of a running flow took {fetch(here).seconds * 1000:.1f} ms")
         ready = {"source": "source", "target": "target", "group": group}
         wait_until(
@@ -209,7 +213,9 @@ def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_
         mm2.wait_until(
             lambda: lag("mmtool_group_reread_records", group=group) != set(), "its group", PATIENCE_SECONDS
         )
-    assert lag("mmtool_group_lag_records", group=group) == {27}
+        mm2.wait_until(
+            lambda: lag("mmtool_group_lag_records", group=group) == {27}, "its lag", PATIENCE_SECONDS
+        )
     assert lag("mmtool_failover_ready", group=group) == {1}
     assert not lag("mmtool_partition_state", topic=topic)
 

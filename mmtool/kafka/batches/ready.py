@@ -17,6 +17,8 @@ from mmtool.kafka.batches.header import (
     MAGIC,
     TRANSACTIONAL_BIT,
 )
+from mmtool.kafka.batches.legacy import NO_TIMESTAMP
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_AT = 43
+_MAX_TIMESTAMP = struct.Struct(">q")
+_MAX_TIMESTAMP_AT = 35
 
 
 class Segment(NamedTuple):
@@ -83,6 +87,12 @@ class ReadyBatch:
     def size(self) -> int:
         """Bytes of the whole batch."""
         return len(self.payload)
+
+    @property
+    def max_timestamp_ms(self) -> int | Unknown:
+        """The newest record's timestamp, in ms since 1970; UNKNOWN where the records carry none."""
+        (stated,) = _MAX_TIMESTAMP.unpack_from(self.payload, _MAX_TIMESTAMP_AT)
+        return UNKNOWN if stated == NO_TIMESTAMP else int(stated)
 
     def stamp(self, producer_id: int, epoch: int, sequence: int) -> None:
         """Address the batch: base offset 0, no leader epoch, our producer, our sequence (KIP-98).

@@ -217,6 +217,8 @@ class PositionsBook:
             foreign_end=tally.foreign_end,
             gaps=tally.gaps,
             gaps_end=tally.gaps_end,
+            latency=tally.latency,
+            latency_ms=tally.latency_ms,
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
             waits_for=waits_for,
             executor=executor_name(),

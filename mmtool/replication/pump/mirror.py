@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.documents import State
+from mmtool.plan.latency import Latency, LatencyCounter
 from mmtool.replication.pump.cuts import source_cut, target_cut
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
@@ -84,6 +85,7 @@ class PartitionMirror:
         self.held_bytes, self.queued, self.dirty = 0, False, True
         self.records, self.bytes, self.dead_letters, *_ = assignment.tally
         self.gaps = Gaps.of(assignment.tally.gaps, assignment.tally.gaps_end)
+        self.latencies = LatencyCounter(Latency(assignment.tally.latency, assignment.tally.latency_ms))
         self.source_end = self.log_start = self.high_watermark = 0
         self.behind_since_ms, self.at_end_ms = 0, assignment.at_end_ms
         self._remembered, self._offered_ms, self._renumbered = False, 0, set[Sent]()

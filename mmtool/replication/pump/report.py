@@ -41,6 +41,8 @@ class ReportRow(NamedTuple):
     foreign_end: int
     gaps: int
     gaps_end: int
+    latency: tuple[int, ...]
+    latency_ms: int
     told: str
     executor: str = ""
 
@@ -54,9 +56,8 @@ def tally_of(mirror: PartitionMirror) -> Tally:
     """What it has counted so far."""
     foreign = mirror.foreign
     others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
-    return Tally(
-        mirror.records, mirror.bytes, mirror.dead_letters, *others, mirror.gaps.count, mirror.gaps.end
-    )
+    gaps = (mirror.gaps.count, mirror.gaps.end)
+    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others, *gaps, *mirror.latencies.latency)
 
 
 def rows_of(

@@ -13,6 +13,7 @@ from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.topics import BEGIN_AGAIN
 from mmtool.replication.pump.presence import TopicWatch
 from mmtool.replication.pump.silence import Unanswered
+from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -170,6 +171,7 @@ class TargetWriter:
                 mirror.lost(sent)
                 self._later(mirror)
             return
+        now_ms = int(time.time() * 1000)
         by_place = {(a.topic_id or a.topic, a.partition): a for a in answers}
         for mirror, sent in load:
             a = mirror.assignment
@@ -183,6 +185,8 @@ class TargetWriter:
             mirror.answered(sent, answer)
             if answer.error_code == Code.NONE:
                 self._appended += 1
+                if (newest_ms := sent.batch.max_timestamp_ms) is not UNKNOWN:
+                    mirror.latencies.note(sent.batch.record_count, now_ms - newest_ms)
             else:
                 self._later(mirror, look_up=answer.error_code in RETRY_AFTER_METADATA)
 

@@ -186,6 +186,32 @@ def test_the_owner_is_named_by_host_and_process_and_tells_its_slots():
     assert (samples["mmtool_spark_slots", "wanted"], samples["mmtool_spark_slots", "held"]) == (4, 3)
 
 
+def latencies(level, *positions, rows=THREE, **others):
+    samples = samples_of_flow(FlowStatus(facts(*positions, **others), rows, None, ()), level)
+    return {
+        tuple(s.labels.values())[2:]: (s.value, s.counts) for s in samples if s.family is families.LATENCY
+    }
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        (Level.FLOW, {(): (0.6, (4, 6))}),
+        (Level.TOPIC, {("x",): (0.3, (3, 3)), ("y",): (0.3, (1, 3))}),
+        (Level.PARTITION, {("x",): (0.3, (3, 3)), ("y",): (0.3, (1, 3))}),
+    ],
+)
+def test_latencies_are_summed_and_never_split_by_partition(level, expected):
+    counted = [
+        position("x", 0, latency=(1, 2), latency_ms=100),
+        position("x", 1, latency=(2, 1), latency_ms=200),
+        position("y", 0, latency=(1, 3), latency_ms=300),
+        position("z", 0, owner="owner-1", latency=(9, 9), latency_ms=900),
+        position("z", 1),
+    ]
+    assert latencies(level, *counted) == expected
+
+
 def test_slots_of_an_owner_that_is_gone_are_not_told():
     samples = found(*THREE, known=facts(members=(), slots=SlotsRecord("owner-2", 4, 3)))
     assert not [key for key in samples if key[0] in {"mmtool_owner_info", "mmtool_spark_slots"}]

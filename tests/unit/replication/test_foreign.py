@@ -92,6 +92,16 @@ def test_what_is_counted_goes_on_from_round_to_round_and_from_owner_to_owner():
     assert tally_of_all(Tally(9, 90), None, "owner-2") == Tally(9, 90)
 
 
+def test_latencies_go_on_from_round_to_round_and_begin_anew_with_an_owner():
+    told = booked_position(assigned(tally=Tally(7, 70, latency=(5, 2), latency_ms=900)), "owner-1")
+    assert (told.latency, told.latency_ms) == ((5, 2), 900)
+    ours = tally_of_all(Tally(4, 40, latency=(4, 0), latency_ms=100), told, "owner-1")
+    assert (ours.latency, ours.latency_ms) == ((5, 2), 900)
+    later = tally_of_all(Tally(9, 90, latency=(6, 3), latency_ms=1000), told, "owner-1")
+    assert (later.latency, later.latency_ms) == ((6, 3), 1000)
+    assert tally_of_all(NOTHING_YET, told, "owner-2").latency == ()
+
+
 def test_records_of_a_round_that_did_not_live_to_tell_its_end_are_counted_all_the_same():
     told = booked_position(assigned(tally=Tally(7, 70)), "owner-1")
     assert tally_of_all(Tally(3, 30), told, "owner-1") == Tally(7, 70)

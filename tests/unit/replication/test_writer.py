@@ -100,6 +100,22 @@ def run(scene):
     return asyncio.run(asyncio.wait_for(scene(), 10))
 
 
+def test_each_record_is_counted_once_with_the_time_since_its_batch_s_newest_timestamp():
+    """Also where an answer was lost, and the batch was sent again."""
+
+    async def scene():
+        s = Scene(Target(Code.NONE, None))
+        s.fetch(4)
+        assert await s.finished()
+        (mirror,) = s.mirrors
+        return mirror.records, mirror.latencies.latency
+
+    records, latency = run(scene)
+    assert records == latency.records == 80
+    assert latency.counts[-1] == 80  # of 1970
+    assert latency.total_ms > 80 * 1_000_000_000_000
+
+
 def test_every_byte_is_given_back_once_when_everything_is_acknowledged():
     """Also while more is fetched, and other requests are acknowledged, during a request."""
 

@@ -1,0 +1,73 @@
+"""How long records took from their timestamp to their acknowledgement on the target, counted in buckets."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+BOUNDS_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000)
+"""A bucket holds what took so long or less, and longer than the bound before; one more holds the rest."""
+
+
+class Latency(NamedTuple):
+    """What was counted.
+
+    Attributes:
+        counts: Records, bucket by bucket; empty before the first.
+        total_ms: Of all of them together.
+    """
+
+    counts: tuple[int, ...] = ()
+    total_ms: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many were counted."""
+        return sum(self.counts)
+
+
+class LatencyCounter:
+    """Counts the records of one partition, batch by batch.
+
+    A. What is counted only grows, and the buckets' counts add up to the records that were noted.
+    """
+
+    __slots__ = ("_counts", "_total_ms")
+
+    def __init__(self, before: Latency) -> None:
+        self._counts = list(before.counts)
+        self._total_ms = before.total_ms
+
+    def note(self, records: int, latency_ms: int) -> None:
+        """Records were acknowledged so long after the timestamp of the newest one; by clocks that differ, 0."""
+        waited = max(latency_ms, 0)
+        if not self._counts:
+            self._counts = [0] * (len(BOUNDS_MS) + 1)
+        self._counts[bisect_left(BOUNDS_MS, waited)] += records
+        self._total_ms += waited * records
+
+    @property
+    def latency(self) -> Latency:
+        """What is counted so far."""
+        return Latency(tuple(self._counts), self._total_ms)
+
+
+def summed(latencies: Iterable[Latency]) -> Latency:
+    """Of several partitions together."""
+    found = list(latencies)
+    counts = zip_longest(*(one.counts for one in found), fillvalue=0)
+    return Latency(tuple(map(sum, counts)), sum(one.total_ms for one in found))
+
+
+def cumulative(counts: Sequence[int]) -> list[tuple[str, int]]:
+    """Prometheus' buckets: the upper bound in seconds, and how many records took that long or less."""
+    bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
+    sums, found = 0, []
+    for bound, count in zip(bounds, counts, strict=True):
+        sums += count
+        found.append((bound, sums))
+    return found
