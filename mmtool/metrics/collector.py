@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, Self
 
 from mmtool import __version__
-from mmtool.metrics.exposition import format_of, render
+from mmtool.metrics.exposition import format_of, lines_of, render
 from mmtool.metrics.lookout import Lookout
 from mmtool.metrics.reopening import Reopened
 from mmtool.metrics.samples import sample_of_build, sample_of_cluster
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.metrics.exposition import Lines
     from mmtool.metrics.samples import Sample
 
 LOOK_SECONDS = 5.0
@@ -53,6 +54,7 @@ class Collector:
     Args:
         flows: The settings in force now, always of the same flows.
         probes: How they are asked.
+        say: Called with why something cannot be asked, but that a cluster is away.
         every: Seconds from one look at a cluster or flow to the next.
         slow_every: The same for operations and groups, which cost more.
     """
@@ -62,23 +64,22 @@ class Collector:
         flows: Callable[[], Sequence[FlowSettings]],
         probes: Probes,
         *,
+        say: Callable[[str], None],
         every: float = LOOK_SECONDS,
         slow_every: float = SLOW_LOOK_SECONDS,
     ) -> None:
         self._flows = flows
         self._probes = probes
-        self._build = sample_of_build(__version__)
         self._clusters = {
             alias: Lookout(alias, Reopened(partial(self._cluster, alias), probes.cluster), every)
             for alias in self._settings()
         }
         self._looks = {
-            flow.name: Lookout(flow.name, Reopened(partial(self._flow, flow.name), probes.flow), every)
-            for flow in flows()
+            flow.name: Lookout(flow.name, self._lines(flow.name, probes.flow), every, say) for flow in flows()
         }
         self._slow = {
             flow.name: [
-                Lookout(f"{flow.name} {what}", Reopened(partial(self._flow, flow.name), ask), slow_every)
+                Lookout(f"{what} of {flow.name}", self._lines(flow.name, ask), slow_every, say)
                 for what, ask in (("groups", probes.groups), ("operations", probes.operations))
             ]
             for flow in flows()
@@ -105,6 +106,12 @@ class Collector:
     def _settings(self) -> dict[str, ClusterSettings]:
         return {side.alias: side for flow in self._flows() for side in (flow.source, flow.target)}
 
+    def _lines(
+        self, name: str, open_with: Callable[[FlowSettings], Callable[[], list[Sample]]]
+    ) -> Callable[[], Lines]:
+        ask = Reopened(partial(self._flow, name), open_with)
+        return lambda: lines_of(ask())
+
     def _cluster(self, alias: str) -> ClusterSettings:
         return self._settings()[alias]
 
@@ -121,26 +128,29 @@ class Collector:
             if state != self._rendered_of:
                 self._rendered, self._rendered_of = {}, state
             if wanted.content_type not in self._rendered:
-                self._rendered[wanted.content_type] = render(self.samples(), wanted)
+                self._rendered[wanted.content_type] = render(self._known(), wanted)
             return self._rendered[wanted.content_type], wanted.content_type
 
     def _state(self) -> object:
         return [(look.version, look.latest is None) for look in self._lookouts()]
 
-    def samples(self) -> list[Sample]:
+    def _known(self) -> Iterator[Lines]:
         """Everything that is known now."""
-        found = [self._build]
+        yield lines_of(self._of_clusters())
+        for flow in self._flows():
+            if not any(self._is_away(side.alias) for side in (flow.source, flow.target)):
+                yield self._looks[flow.name].latest or {}
+            if not self._is_away(flow.target.alias):
+                for slow in self._slow[flow.name]:
+                    yield slow.latest or {}
+
+    def _of_clusters(self) -> list[Sample]:
+        found = [sample_of_build(__version__)]
         for alias, settings in self._settings().items():
             found += self._probes.certificates(settings)
             cluster = self._clusters[alias]
             if cluster.version:
                 found.append(sample_of_cluster(alias, is_up=cluster.latest is not None))
-        for flow in self._flows():
-            if not any(self._is_away(side.alias) for side in (flow.source, flow.target)):
-                found += self._looks[flow.name].latest or ()
-            if not self._is_away(flow.target.alias):
-                for slow in self._slow[flow.name]:
-                    found += slow.latest or ()
         return found
 
     def _is_away(self, alias: str) -> bool:

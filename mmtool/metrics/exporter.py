@@ -42,7 +42,7 @@ def export(
     Raises:
         StoppedError, KeyboardInterrupt: A signal came.
     """
-    with ended_by_signals(), Collector(lambda: flows, KafkaProbes(level, seconds)) as collector:
+    with ended_by_signals(), Collector(lambda: flows, KafkaProbes(level, seconds), say=say) as collector:
         server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))
         say(f"metrics on {server.url}")
         threading.Event().wait()
@@ -66,7 +66,7 @@ def exported_beside(
         level: How detailed.
         say: Called with sentences for the operator.
     """
-    with Collector(flows, KafkaProbes(level, PROBE_SECONDS)) as collector:
+    with Collector(flows, KafkaProbes(level, PROBE_SECONDS), say=say) as collector:
         server.serve(Answers(collector.exposition, lambda: [*collector.away(), *unowned()]))
         say(f"metrics on {server.url}")
         yield

@@ -1,4 +1,8 @@
-"""Samples as Prometheus reads them: the text format, or OpenMetrics for a scraper that asks for it."""
+"""Samples as Prometheus reads them: the text format, or OpenMetrics for a scraper that asks for it.
+
+A sample is the same line in both formats. Lines are made once, by the look that found the samples: a scrape only puts
+them together, for a large cluster has a hundred thousand.
+"""
 
 from __future__ import annotations
 
@@ -9,69 +13,71 @@ from mmtool.metrics.families import FAMILIES, Kind
 from mmtool.plan.latency import cumulative
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from prometheus_client.core import Metric
-
+    from mmtool.metrics.families import Family
     from mmtool.metrics.samples import Sample
+
+    Lines = Mapping[str, Sequence[str]]
+    """By the name of the family."""
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
 class Format(NamedTuple):
     """A format of ``/metrics``."""
 
     content_type: str
-    encode: Callable[[_Rendered], bytes]
+    is_open_metrics: bool
 
 
 def format_of(accept: str) -> Format:
     """The format that an ``Accept`` header asks for; the plain text format without one."""
     from prometheus_client.exposition import choose_encoder
 
-    encode, content_type = choose_encoder(accept)
-    return Format(content_type, encode)
+    _, content_type = choose_encoder(accept)
+    return Format(content_type, content_type.startswith("application/openmetrics-text"))
 
 
-def render(samples: Iterable[Sample], wanted: Format) -> bytes:
-    """The samples, in any order, in one format."""
-    return wanted.encode(_Rendered(metrics_of(samples)))
-
-
-class _Rendered:
-    """What prometheus_client takes for a registry."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterable[Metric]:
-        return self._metrics
-
-
-def metrics_of(samples: Iterable[Sample]) -> Iterator[Metric]:
-    """One metric for each family that has a sample, in the order of the table."""
-    from prometheus_client.core import Metric
-
-    by_family = defaultdict(list)
+def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
+    """The lines of samples in any order; each family's stay in theirs."""
+    found: dict[str, list[str]] = defaultdict(list)
     for sample in samples:
-        by_family[sample.family.name].append(sample)
+        lines = found[sample.family.name]
+        if sample.family.kind is Kind.HISTOGRAM:
+            lines += _histogram(sample)
+        else:
+            lines.append(f"{sample.family.name}{_labels(sample.labels)} {sample.value!r}")
+    return found
+
+
+def render(some: Iterable[Lines], wanted: Format) -> bytes:
+    """The lines in the order of the table, each family with its help and its type."""
+    together = list(some)
+    texts = []
     for family in FAMILIES:
-        if of_family := by_family.get(family.name):
-            metric = Metric(family.base_name, family.meaning, family.kind.value)
-            for sample in of_family:
-                _add(metric, sample)
-            yield metric
+        lines = [line for of in together for line in of.get(family.name, ())]
+        if lines:
+            texts += [*_head(family, wanted), *lines]
+    if wanted.is_open_metrics:
+        texts.append("# EOF")
+    return "".join(f"{text}\n" for text in texts).encode()
 
 
-def _add(metric: Metric, sample: Sample) -> None:
-    if sample.family.kind is Kind.HISTOGRAM:
-        _add_histogram(metric, sample)
-        return
-    name = sample.family.name if sample.family.kind is Kind.COUNTER else metric.name
-    metric.add_sample(name, dict(sample.labels), sample.value)
+def _head(family: Family, wanted: Format) -> Iterator[str]:
+    name = family.base_name if wanted.is_open_metrics else family.name
+    yield f"# HELP {name} {family.meaning}"
+    yield f"# TYPE {name} {family.kind}"
 
 
-def _add_histogram(metric: Metric, sample: Sample) -> None:
-    labels = dict(sample.labels)
+def _histogram(sample: Sample) -> Iterator[str]:
+    name, labels = sample.family.name, sample.labels
     for bound, records in cumulative(sample.counts):
-        metric.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, records)
-    metric.add_sample(f"{metric.name}_count", labels, sum(sample.counts))
-    metric.add_sample(f"{metric.name}_sum", labels, sample.value)
+        yield f"{name}_bucket{_labels({**labels, 'le': bound})} {records}"
+    yield f"{name}_count{_labels(labels)} {sum(sample.counts)}"
+    yield f"{name}_sum{_labels(labels)} {sample.value!r}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    text = ",".join([f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items()])
+    return f"{{{text}}}"

@@ -6,15 +6,23 @@ import threading
 import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 T = TypeVar("T")
 
+
+def _say_nothing(_: str) -> None:
+    """Nobody is told."""
+
+
 _STALE_LOOKS = 3
 _STALE_SECONDS = 30.0
+_IDLE_SHARE = 20.0
+"""A look is followed by so many times the processor time that it took, so that large flows cost no more than a
+twentieth of a core."""
 
 
 class Lookout(Generic[T]):
@@ -26,18 +34,25 @@ class Lookout(Generic[T]):
     Args:
         name: What is asked, for threads and sentences.
         look: Asks; raises what keeps it from being answered.
-        every: Seconds from one answer to the next question.
+        every: Seconds from one answer to the next question, at the least.
+        say: Called with each new problem but that a cluster is away, which others say.
         clock: Seconds that only go forward.
     """
 
     def __init__(
-        self, name: str, look: Callable[[], T], every: float, clock: Callable[[], float] = time.monotonic
+        self,
+        name: str,
+        look: Callable[[], T],
+        every: float,
+        say: Callable[[str], None] = _say_nothing,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._look = look
-        self._every = every
+        self._every = self._pause = every
+        self._say = say
+        self._said = ""
         self._clock = clock
-        self._patience = max(_STALE_LOOKS * every, _STALE_SECONDS)
         self._told: tuple[float, T] | None = None
         self._error = ""
         self._asked_at = clock()
@@ -58,6 +73,10 @@ class Lookout(Generic[T]):
         return None if told is None or self._clock() - told[0] > self._patience else told[1]
 
     @property
+    def _patience(self) -> float:
+        return max(_STALE_LOOKS * self._pause, _STALE_SECONDS)
+
+    @property
     def problem(self) -> str:
         """Why there is no answer in force; empty where there is one."""
         if self.latest is not None:
@@ -69,9 +88,10 @@ class Lookout(Generic[T]):
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._asked_at = self._clock()
+            self._asked_at, used = self._clock(), time.thread_time()
             self.ask()
-            self._stopped.wait(self._every)
+            self._pause = max(self._every, _IDLE_SHARE * (time.thread_time() - used))
+            self._stopped.wait(self._pause)
 
     def ask(self) -> None:
         """Asks once."""
@@ -79,8 +99,18 @@ class Lookout(Generic[T]):
             found = self._look()
         except MmtoolError as error:
             self._told, self._error = None, error.message
+            if not isinstance(error, UnreachableError) or isinstance(error, NotAuthorisedError):
+                self._tell(error.message)
         except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and metrics go on meanwhile
             self._told, self._error = None, f"{type(error).__name__}: {error}"
+            self._tell(self._error)
         else:
             self._told, self._error = (self._clock(), found), ""
+            self._said = ""
         self.version += 1
+
+    def _tell(self, problem: str) -> None:
+        """Each once, until all is well again."""
+        if problem != self._said:
+            self._said = problem
+            self._say(f"no metrics of {self.name}: {problem}")

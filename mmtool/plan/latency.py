@@ -65,7 +65,7 @@ def summed(latencies: Iterable[Latency]) -> Latency:
 
 def cumulative(counts: Sequence[int]) -> list[tuple[str, int]]:
     """Prometheus' buckets: the upper bound in seconds, and how many records took that long or less."""
-    bounds = [*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf"]
+    bounds = [*(repr(bound / 1000) for bound in BOUNDS_MS), "+Inf"]
     sums, found = 0, []
     for bound, count in zip(bounds, counts, strict=True):
         sums += count

@@ -120,7 +120,9 @@ class Copying:
             self.overtaken, self._takes = due, False
             return
         if self._told_from is not None and due.upstream >= self._told_from:
-            self._told_from = None  # a sync that was owed from before the target was made anew is not the first one
+            self._told_from = (
+                None  # a sync that was owed from before the target was made anew is not the first one
+            )
         self._tell(due)
 
     def _tell(self, sync: OffsetSync) -> None:

@@ -49,7 +49,8 @@ class ReportRow(NamedTuple):
     @property
     def tally(self) -> Tally:
         """What is counted from round to round."""
-        return Tally(*(getattr(self, name) for name in Tally._fields))
+        counted = Tally(*(getattr(self, name) for name in Tally._fields))
+        return counted._replace(latency=tuple(counted.latency))  # Spark Connect gives a list
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:

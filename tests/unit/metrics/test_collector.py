@@ -77,11 +77,16 @@ def probes():
 
 
 @pytest.fixture
-def collector(probes, tmp_path):
+def said():
+    return []
+
+
+@pytest.fixture
+def collector(probes, tmp_path, said):
     path = tmp_path / "mm2.properties"
     path.write_text(PROPERTIES)
     flows = load_settings(path, {}).flows
-    with Collector(lambda: flows, probes, every=0.02, slow_every=0.02) as made:
+    with Collector(lambda: flows, probes, say=said.append, every=0.02, slow_every=0.02) as made:
         yield made
 
 
@@ -135,6 +140,17 @@ def test_a_cluster_that_hangs_keeps_no_scrape_waiting(collector, probes):
     began = time.monotonic()
     collector.exposition("")
     assert time.monotonic() - began < 1
+
+
+def test_a_problem_is_said_once_until_all_is_well_and_a_cluster_that_is_away_is_not(collector, probes, said):
+    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
+    probes.away.add("c")
+    wait_until(collector.away, "the cluster to be told", 5)
+    probes.away.clear()
+    del probes.topics["a->c"]
+    wait_until(lambda: said, "the problem to be said", 5)
+    time.sleep(0.2)
+    assert said == ["no metrics of a->c: KeyError: 'a->c'"]
 
 
 def test_an_answer_that_is_old_is_none_any_more():

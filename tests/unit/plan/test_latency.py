@@ -33,5 +33,5 @@ def test_partitions_are_summed_bucket_by_bucket():
 def test_buckets_are_shown_as_sums_up_to_their_bounds_in_seconds():
     shown = cumulative([1, 2, *[0] * 10, 4])
     assert shown[0] == ("0.05", 1)
-    assert (shown[1], shown[-2], shown[-1]) == (("0.1", 3), ("300", 3), ("+Inf", 7))
+    assert (shown[1], shown[-2], shown[-1]) == (("0.1", 3), ("300.0", 3), ("+Inf", 7))
     assert len(shown) == len(BOUNDS_MS) + 1

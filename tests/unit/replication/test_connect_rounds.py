@@ -22,6 +22,11 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     assert caught.value.remedy == "pip install 'mmtool[connect]'"
 
 
-def test_spark_has_a_column_for_each_field_of_a_report():
-    columns = [column.split()[0] for column in connect_rounds._SCHEMA.split(",")]
-    assert columns == list(ReportRow._fields)
+def test_a_report_crosses_spark_connect_as_it_is():
+    about = ("flow", 1, "id", "orders", 2, "running", "", False, 7, 0, 5, 3, b"block")
+    row = ReportRow(*about, 10, 1000, 0, 0, 0, 0, 0, [1, *[0] * 12], 40, "")
+    batch = connect_rounds._report([row, row._replace(latency=())])
+    assert batch.schema.names == list(ReportRow._fields)
+    first, second = (ReportRow(**one) for one in batch.to_pylist())
+    assert first == row
+    assert second.tally.latency == ()
