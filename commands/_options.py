@@ -220,7 +220,7 @@ MetricsAddress = Annotated[
     typer.Option(
         "--metrics-address",
         metavar="ADDRESS",
-        help="Address of this host to serve metrics on; they are not encrypted, and nobody is asked who they are.",
+        help="Address to serve metrics on, without encryption or login.",
     ),
 ]
 MetricsLevel = Annotated[

@@ -435,10 +435,10 @@ class Engine:
 
 def _unowned(run: FlowRun | None) -> str:
     if run is None:
-        return "has not started here"
+        return "not started here yet"
     if run.is_away:
-        return "waits until it is taken over again"
-    return "" if run.ownership.held.is_set() else "is not owned by this process"
+        return "reacquiring ownership"
+    return "" if run.ownership.held.is_set() else "not owned by this process"
 
 
 def _local_slots() -> int:

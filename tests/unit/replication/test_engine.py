@@ -50,7 +50,9 @@ class Run:
     def __init__(self, settings):
         self.name, self.answers = settings.name, True
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
-        self.ownership = SimpleNamespace(lost=asyncio.Event(), is_given_up=False, again=self._again)
+        self.ownership = SimpleNamespace(
+            lost=asyncio.Event(), held=asyncio.Event(), is_given_up=False, again=self._again
+        )
         self.standing = Standing({})
         self.watch = SimpleNamespace(news=[])
         self.view, self.warnings = TopicsView(matched=1), []
@@ -229,6 +231,30 @@ def test_a_flow_that_begins_while_others_are_waited_for_is_taken_once_and_its_du
         return late.did.count("take"), [duty.turns for duty in scene.duties] == turns
 
     assert played(play) == (1, True)
+
+
+def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(played):
+    async def play(scene):
+        run, late = scene.runs.values()
+        late.failures["meet"] = [AWAY]
+        late.joined.clear()
+        told = [scene.engine.unowned()]
+        async with scene.running():
+            await until(scene.engine.ready.is_set)
+            told.append(scene.engine.unowned())
+            run.ownership.held.set()
+            told.append(scene.engine.unowned())
+            run.is_away = True
+            told.append(scene.engine.unowned())
+            run.is_away = False
+        return told
+
+    assert played(play) == [
+        ["a->b: not started here yet", "c->b: not started here yet"],
+        ["a->b: not owned by this process", "c->b: not started here yet"],
+        ["c->b: not started here yet"],
+        ["a->b: reacquiring ownership", "c->b: not started here yet"],
+    ]
 
 
 def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
