@@ -117,6 +117,17 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
     )
 
 
+def connected_flows(
+    config: Path | None, source: str | None, target: str | None, timeout: timedelta
+) -> list[FlowClusters]:
+    """Every flow that ``-c``, ``-s`` and ``-t`` mean, and what MM2 has told of it; nothing is asked yet.
+
+    Raises:
+        UsageError: The file cannot be used, or no flow is meant.
+    """
+    return [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
+
+
 def with_way_back(
     config: Path | None, source: str | None, target: str | None
 ) -> tuple[FlowSettings, FlowSettings]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from mmtool.errors import UsageError
 from mmtool.replication.pump.report import ReportRow
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
     from mmtool.replication.assignment import TaskAssignment
     from mmtool.replication.spark_slots import SparkSlots
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _PARALLELISM, _SLOTS = "spark.default.parallelism", "2"
 _SCHEMA = (
@@ -63,6 +67,13 @@ class ConnectRounds:
         report = self.session.range(0, count, 1, count).mapInArrow(_mirroring(tuple(tasks)), _SCHEMA)
         return [ReportRow(*row) for row in report.collect()]
 
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        count = len(items)
+        found = self.session.range(0, count, 1, count).mapInArrow(
+            _working(tuple(items), work), "result binary"
+        )
+        return [pickle.loads(row[0]) for row in found.collect()]  # noqa: S301  what our own workers pickled
+
     def cancel(self) -> None:
         self.session.interruptAll()
 
@@ -83,6 +94,17 @@ def _loading(batches: Iterator[Any]) -> Iterator[Any]:
     import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before its first round
 
     yield from batches
+
+
+def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def worked(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            results = [pickle.dumps(work(items[index])) for index in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], names=["result"])
+
+    return worked
 
 
 def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -9,7 +9,7 @@ import uuid
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.plan.slots import asked_slots
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.replication.assignment import TaskAssignment
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 _END_SECONDS = 5.0
 _ATTEMPTS = 4
@@ -85,6 +88,9 @@ class Rounds(Protocol):
             Exception: whatever Spark says when a task failed for the last time.
         """
 
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        """One job: ``work`` on each item, each in a task of its own; raises as `run`. What is returned is pickled."""
+
     def cancel(self) -> None:
         """Kills the running round; its pumps flush nothing."""
 
@@ -117,6 +123,11 @@ class ContextRounds:
         self._question.follow(group)
         job = self._context.parallelize(range(count), count).mapPartitions(_mirroring(tuple(tasks)))
         return [ReportRow(*row) for row in job.collect()]
+
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        count = len(items)
+        job = self._context.parallelize(range(count), count).mapPartitions(_working(tuple(items), work))
+        return list(job.collect())
 
     def cancel(self) -> None:
         self._context.cancelAllJobs()
@@ -231,6 +242,10 @@ def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], I
             yield from run_task(tasks[index], attempt_number())
 
     return mirror
+
+
+def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterable[int]], Iterator[R]]:
+    return lambda indexes: (work(items[index]) for index in indexes)
 
 
 def attempt_number() -> int:

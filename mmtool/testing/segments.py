@@ -31,7 +31,7 @@ def stored_batches(cluster: Cluster, topic: str, partition: int, broker: int = 0
     folder = cluster.directory / f"broker-{broker}" / "data" / f"{topic}-{partition}"
     while True:
         with suppress(FileNotFoundError):  # the cleaner swaps segments under our hands
-            return [batch for segment in sorted(folder.glob("*.log")) for batch in _batches(segment)]
+            return [batch for segment in sorted(folder.glob("*.log")) for batch in batches_in(segment)]
 
 
 def stored_bytes(cluster: Cluster, topic: str, broker: int = 0) -> int:
@@ -46,7 +46,8 @@ def data_batches(cluster: Cluster, topic: str, partition: int) -> list[PlainBatc
     return [batch for batch in stored if batch.records and not batch.flags & CONTROL]
 
 
-def _batches(segment: Path) -> list[PlainBatch]:
+def batches_in(segment: Path) -> list[PlainBatch]:
+    """Every batch of one file of a log."""
     data = segment.read_bytes()
     found, at = [], 0
     while at + _HEADER.size <= len(data):

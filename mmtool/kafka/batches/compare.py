@@ -6,6 +6,7 @@ the batch layout are left out: a target that recompresses writes both anew.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -88,28 +89,35 @@ def same_records(
     Raises:
         BatchError: A batch that cannot be read.
     """
-    source = _Cursor(source_views, position)
-    target = _Cursor(target_views, target_position)
+    source = Cursor(source_views, position)
+    target = Cursor(target_views, target_position)
     trail: list[MatchedRange] = []
     left, difference = count, None
     while difference is None and left > 0 and source.load() and target.load():
-        step = _twins(source, target, left)
+        step = twins(source, target, left)
         if step is None:
-            step, difference = _in_step(source, target, left)
+            step, difference = in_step(source, target, left)
         for matched in step:
-            _extend(trail, matched)
+            extend(trail, matched)
             left -= matched.count
     return Comparison(tuple(trail), difference, count)
 
 
-class _Cursor:
-    """One side of the walk: a whole batch until somebody looks inside, then what is left of its records."""
+class Cursor:
+    """One side of the walk: a whole batch until somebody looks inside, then what is left of its records.
 
-    __slots__ = ("_position", "_views", "keeps_time", "records", "view")
+    Args:
+        views: Batches in order. An iterator that has ended may go on later.
+        position: Earlier records are passed over.
+        stop: Records from there on are passed over; None is without end.
+    """
 
-    def __init__(self, views: Iterable[BatchView], position: int) -> None:
+    __slots__ = ("_position", "_stop", "_views", "keeps_time", "records", "view")
+
+    def __init__(self, views: Iterable[BatchView], position: int, stop: int | None = None) -> None:
         self._views = iter(views)
         self._position = position
+        self._stop = stop
         self.view: BatchView | None = None
         self.records = RecordColumns()
         self.keeps_time = True
@@ -122,7 +130,8 @@ class _Cursor:
                 return False
             if not view.header.is_control and not view.header.is_empty:
                 self.view = view
-                if view.header.base_offset < self._position:
+                is_cut = self._stop is not None and view.header.next_offset > self._stop
+                if view.header.base_offset < self._position or is_cut:
                     self.open()
         return True
 
@@ -130,7 +139,10 @@ class _Cursor:
         """The records at hand."""
         if self.view is not None:
             self.keeps_time = not self.view.header.is_log_append_time
-            self.records = read_columns(self.view).wanted(self._position, ())
+            records = read_columns(self.view).wanted(self._position, ())
+            if self._stop is not None:
+                records = records.part(0, bisect_left(records.offsets, self._stop))
+            self.records = records
             self.view = None
         return self.records
 
@@ -141,8 +153,8 @@ class _Cursor:
         return records.part(0, count)
 
 
-def _twins(source: _Cursor, target: _Cursor, room: int) -> list[MatchedRange] | None:
-    """The quick way: two whole dense batches whose records are the same bytes."""
+def twins(source: Cursor, target: Cursor, room: int) -> list[MatchedRange] | None:
+    """The quick way: two whole dense batches whose records are the same bytes; None where they are not."""
     ours, theirs = source.view, target.view
     if ours is None or theirs is None or not _same_bytes(ours, theirs, room):
         return None
@@ -169,7 +181,8 @@ def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
     )
 
 
-def _in_step(source: _Cursor, target: _Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
+def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
+    """The records at hand on both sides, one by one, at most ``room``: equal ones, and the first pair that is not."""
     count = min(len(source.open()), len(target.open()), room)
     ours, theirs = source.take(count), target.take(count)
     timed = target.keeps_time
@@ -205,7 +218,7 @@ def _first_difference(one: RawRecord, two: RawRecord, *, timed: bool) -> str | N
     return next((name for name, ours, theirs in pairs if ours != theirs), None)
 
 
-def _extend(trail: list[MatchedRange], more: MatchedRange) -> None:
+def extend(trail: list[MatchedRange], more: MatchedRange) -> None:
     """Join to the last range when both sides go on without a hole."""
     last = trail[-1] if trail else None
     if (

@@ -1,0 +1,84 @@
+"""``mmtool verify``: compare both sides of a flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.errors import UsageError
+from mmtool.output import Column, OutputFormat, Result, finish, talk
+
+if TYPE_CHECKING:
+    from mmtool.insight.verify.verification import Verification
+
+Sample = Annotated[
+    str | None,
+    typer.Option(
+        "--sample",
+        metavar="P",
+        help="Compare a part of the records only, chosen at random: 5% or 0.05.",
+        show_default=False,
+    ),
+]
+
+_COLUMNS = (
+    Column("source", essential=False),
+    Column("target", essential=False),
+    Column("topic"),
+    Column("partition"),
+    Column("verdict"),
+    Column("records_compared"),
+    Column("missing"),
+    Column("duplicated", essential=False),
+    Column("reordered", essential=False),
+    Column("mutated", essential=False),
+    Column("foreign", essential=False),
+    Column("lag_records"),
+    Column("reason"),
+)
+
+
+def verify(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.Topic = None,
+    sample: Sample = None,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Compare both sides record by record, on Spark: count, order, key, value, headers, timestamp, offset mapping."""
+    from mmtool.commands._wiring import connected_flows
+    from mmtool.insight.verify.verdicts import gate
+    from mmtool.insight.verify.verification import Options, verify
+
+    asked = Options(tuple(topic or ()), _fraction(sample))
+    found = verify(connected_flows(config, source, target, timeout), asked, talk)
+    finish(_result(found), output, gate(found.rows))
+
+
+def _result(found: Verification) -> Result:
+    rows = [row.document() for row in found.rows]
+    return Result("verify", rows, _COLUMNS, warnings=tuple(found.warnings))
+
+
+def _fraction(text: str | None) -> float:
+    """``5%`` or ``0.05`` as 0.05.
+
+    Raises:
+        UsageError: It is neither, or not between 0 and 1.
+    """
+    if text is None:
+        return 1.0
+    try:
+        part = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        part = 0.0
+    if not 0 < part <= 1:
+        raise UsageError(
+            f"--sample {text}: not a part of the records", remedy="write --sample 5% or --sample 0.05"
+        )
+    return part

@@ -1,0 +1,128 @@
+"""What a comparison of two logs found: differences by kind, where each one is, and how they add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Kind(StrEnum):
+    """How a record differs (the contract's words)."""
+
+    MISSING = "missing"
+    DUPLICATED = "duplicated"
+    REORDERED = "reordered"
+    KEY = "key"
+    VALUE = "value"
+    HEADERS = "headers"
+    TIMESTAMP = "timestamp"
+    MAPPING = "mapping"
+    FOREIGN = "foreign"
+
+
+MUTATED = frozenset({Kind.KEY, Kind.VALUE, Kind.HEADERS, Kind.TIMESTAMP})
+"""Kinds of a record that is there on both sides, and not the same."""
+
+
+class Difference(NamedTuple):
+    """One record that is not the same on both sides.
+
+    Attributes:
+        kind: How it differs.
+        upstream_offset: On the source. Of a foreign record, and of a duplicate's second copy: the source's next record.
+        downstream_offset: On the target. Of a missing record: where the target's next record is.
+        print: A fingerprint of the record, equal for equal records; of a mutated one the source's.
+    """
+
+    kind: Kind
+    upstream_offset: int
+    downstream_offset: int
+    print: int = 0
+
+    def document(self) -> dict[str, object]:
+        """The contract's ``first_difference``."""
+        return {
+            "kind": str(self.kind),
+            "upstream_offset": self.upstream_offset,
+            "downstream_offset": self.downstream_offset,
+        }
+
+
+KEPT = 1_000
+"""Differences of one range that are kept one by one; more are only counted."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found in one range, or in several.
+
+    Attributes:
+        compared: Records of the source that were looked at.
+        counts: How many differences there are of each kind.
+        differences: The first of them, by their places on the target.
+        ends_early: The last thing that is wrong is that records miss at the end of the mirror.
+    """
+
+    compared: int = 0
+    counts: dict[Kind, int] = field(default_factory=dict)
+    differences: list[Difference] = field(default_factory=list)
+    ends_early: bool = False
+
+    def add(self, difference: Difference) -> None:
+        """Count one; keep it as long as there is room."""
+        self.counts[difference.kind] = self.counts.get(difference.kind, 0) + 1
+        if len(self.differences) < KEPT:
+            self.differences.append(difference)
+
+    def count(self, *kinds: Kind) -> int:
+        """How many differences of these kinds there are."""
+        return sum(self.counts.get(kind, 0) for kind in kinds)
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference by its place on the target, then on the source; None where both sides are the same."""
+        return min(self.differences, key=_place, default=None)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Findings]) -> Self:
+        """Ranges of one partition as one: a record missing in one and extra in another has moved."""
+        whole = cls()
+        found: list[Difference] = []
+        for part in parts:
+            whole.compared += part.compared
+            found += part.differences
+            whole.ends_early |= part.ends_early
+            for kind, count in part.counts.items():
+                whole.counts[kind] = whole.counts.get(kind, 0) + count
+        whole.differences = _moved(sorted(found, key=_place), whole.counts)
+        return whole
+
+
+def _place(difference: Difference) -> tuple[int, int]:
+    return difference.downstream_offset, difference.upstream_offset
+
+
+def _moved(found: list[Difference], counts: dict[Kind, int]) -> list[Difference]:
+    """With each missing record that is foreign elsewhere as one that is reordered."""
+    extra = {d.print: at for at, d in enumerate(found) if d.kind is Kind.FOREIGN}
+    gone: set[int] = set()
+    for at, difference in enumerate(found):
+        there = extra.pop(difference.print, None) if difference.kind is Kind.MISSING else None
+        if there is None:
+            continue
+        found[there] = Difference(
+            Kind.REORDERED, difference.upstream_offset, found[there].downstream_offset, difference.print
+        )
+        gone.add(at)
+    if gone:
+        for kind, change in (
+            (Kind.MISSING, -len(gone)),
+            (Kind.FOREIGN, -len(gone)),
+            (Kind.REORDERED, len(gone)),
+        ):
+            counts[kind] = counts.get(kind, 0) + change
+    return [difference for at, difference in enumerate(found) if at not in gone]

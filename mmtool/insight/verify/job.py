@@ -1,0 +1,123 @@
+"""Ranges compared on Spark: one task for a handful of ranges, both sides compared where they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.insight.verify.findings import Findings
+from mmtool.insight.verify.walk import Reading, compare_range
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
+from mmtool.threads import run_loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.verify.ranges import Range
+
+_AT_ONCE = 2
+"""Ranges of one task that are read side by side: while one is compared, the next one arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedFlow:
+    """What a worker must know of a flow.
+
+    Attributes:
+        settings: Its clusters; secrets travel as those of `replicate` do.
+        ours: Producer ids under which it writes; None where MM2 runs it.
+        shared: Records are born on the target's topics as well.
+        left_out: Producer ids whose records it leaves out of the source.
+    """
+
+    settings: FlowSettings
+    ours: frozenset[int] | None
+    shared: bool = False
+    left_out: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One task: ranges of one flow."""
+
+    flow: ComparedFlow
+    ranges: tuple[Range, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A range and what was found.
+
+    Attributes:
+        part: The range.
+        findings: What differs; empty where it could not be read.
+        problem: Why it could not be read; empty where it was.
+        moved: A log begins behind the range by now: retention was faster.
+    """
+
+    part: Range
+    findings: Findings = field(default_factory=Findings)
+    problem: str = ""
+    moved: bool = False
+
+
+def jobs_of(flow: ComparedFlow, ranges: Iterable[Range], weight: int) -> list[Job]:
+    """Small ranges together, up to ``weight`` offsets in a task."""
+    jobs: list[list[Range]] = []
+    held = weight
+    for part in ranges:
+        if held >= weight:
+            jobs.append([])
+            held = 0
+        jobs[-1].append(part)
+        held += part.weight
+    return [Job(flow, tuple(parts)) for parts in jobs]
+
+
+def run_job(job: Job) -> list[Compared]:
+    """Compare the ranges of one task; runs in a Spark worker."""
+    return run_loop(_run(job))
+
+
+async def _run(job: Job) -> list[Compared]:
+    settings = job.flow.settings
+    source = wire_cluster(settings.source, "verify", role="consumer")
+    target = wire_cluster(settings.target, "verify", role="consumer")
+    try:
+        await asyncio.gather(source.start(), target.start())
+        await asyncio.gather(
+            source.refresh({part.source.topic for part in job.ranges}),
+            target.refresh({part.target.topic for part in job.ranges}),
+        )
+        mmtool = job.flow.ours is not None
+        reading = Reading(
+            source,
+            target,
+            source_committed=settings.reads_committed,
+            target_committed=not mmtool,
+            ours=job.flow.ours,
+            shared=job.flow.shared,
+            left_out=job.flow.left_out,
+        )
+        return await _compare(reading, job.ranges)
+    finally:
+        await asyncio.gather(source.close(), target.close())
+
+
+async def _compare(reading: Reading, ranges: Sequence[Range]) -> list[Compared]:
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(part: Range) -> Compared:
+        async with places:
+            try:
+                return Compared(part, await compare_range(reading, part))
+            except OutOfRangeError as error:
+                return Compared(part, problem=str(error), moved=True)
+            except (ConnectionLostError, MmtoolError) as error:
+                return Compared(part, problem=str(error))
+
+    return list(await asyncio.gather(*map(one, ranges)))

@@ -1,0 +1,179 @@
+"""What is to be compared of a flow, asked of both clusters before any log is read.
+
+The order of the questions matters, because everything moves while it is asked:
+
+1. how far the mirror is said to be whole, first: what is mirrored meanwhile is more than that
+2. the source's logs, the offset runs or MM2's syncs, the target's logs, in the order of `partition_facts`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import look
+from mmtool.insight.verify.job import ComparedFlow
+from mmtool.insight.verify.ranges import ComparedPartition
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.mirror_maker import read_positions
+from mmtool.kafka.state_log import read_producers
+from mmtool.plan.offsets import Direction
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.types import TopicPartition
+
+NEVER_RAN = "never_ran: nothing of this partition was mirrored"
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedFlow:
+    """A flow whose partitions are known.
+
+    Attributes:
+        flows: What workers must know, for partitions that mmtool mirrored and for those that MM2 did.
+        partitions: By the place on the source.
+        problems: Why others cannot be compared, likewise.
+        targets: Each partition on the target.
+        warnings: Sentences.
+    """
+
+    clusters: FlowClusters
+    by_mmtool: ComparedFlow
+    by_mm2: ComparedFlow
+    partitions: Mapping[TopicPartition, ComparedPartition]
+    problems: Mapping[TopicPartition, str]
+    targets: Mapping[TopicPartition, TopicPartition]
+    warnings: tuple[str, ...]
+
+    def flow_of(self, place: TopicPartition) -> ComparedFlow:
+        """How the workers read one partition."""
+        return self.by_mm2 if self.partitions[place].facts.map is None else self.by_mmtool
+
+    def lag(self, place: TopicPartition) -> int | None:
+        """Offsets of the source behind what is compared; None where nobody can tell."""
+        part = self.partitions.get(place)
+        if part is None or part.facts.source_log is UNKNOWN:
+            return None
+        if part.frontier is None:
+            return 0
+        return max(part.facts.source_log.log_end - part.frontier, 0)
+
+
+def prepare(clusters: FlowClusters, topics: Collection[str] = ()) -> PreparedFlow:
+    """What is to be compared of a flow.
+
+    Args:
+        clusters: The flow.
+        topics: ``--topic``: only these.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or not us.
+        RefusedError: Stored state that cannot be read.
+        UsageError: No topic is matched.
+    """
+    flow = look(clusters, topics)
+    settings = clusters.settings
+    warnings: list[str] = []
+    positions = _positions(settings, warnings)
+    facts = partition_facts(flow, Direction.FORWARD, warnings)
+    compacted = _compacted(flow, facts, warnings)
+    partitions, problems = {}, {}
+    for place, one in facts.items():
+        problem = _problem(one)
+        if problem:
+            problems[place] = problem
+            continue
+        frontier = positions.get(place) if one.map is None else int(one.map.upstream_frontier)
+        partitions[place] = ComparedPartition(
+            one,
+            flow.topics[place.topic].topic_id,
+            flow.target_ids[one.target.topic],
+            frontier,
+            compacted=bool({place.topic, one.target.topic} & compacted),
+        )
+    return PreparedFlow(
+        clusters,
+        _by_mmtool(flow),
+        ComparedFlow(settings, None),
+        partitions,
+        problems,
+        {place: one.target for place, one in facts.items()},
+        tuple(warnings),
+    )
+
+
+def _problem(facts: PartitionFacts) -> str:
+    if facts.problem:
+        return facts.problem
+    if facts.map is None and facts.synced is None:
+        return NEVER_RAN
+    if facts.source_log is UNKNOWN:
+        return "partition_missing: the source does not have it any more"
+    if facts.target_log is UNKNOWN:
+        return f"partition_missing: {facts.target} is not on the target"
+    return ""
+
+
+def _by_mmtool(flow: FlowNow) -> ComparedFlow:
+    settings = flow.clusters.settings
+    ours = {
+        number
+        for number, producer in read_producers(settings.target).items()
+        if producer.flow == flow.identity.flow and producer.source_cluster_id == flow.identity.source_id
+    }
+    shared = settings.keeps_names and settings.way_back is not None
+    left_out = _left_out(flow, settings) if settings.tells_origins else frozenset()
+    return ComparedFlow(settings, frozenset(ours), shared, left_out)
+
+
+def _left_out(flow: FlowNow, settings: FlowSettings) -> frozenset[int]:
+    """Producer ids on the source whose records the flow does not carry: those that its target brought there."""
+    local = settings.origins == "local"
+    return frozenset(
+        number
+        for number, producer in read_producers(settings.source).items()
+        if local or producer.source_cluster_id == flow.identity.target_id
+    )
+
+
+def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartition, int]:
+    """The source offset behind the last one that MM2 says it has copied, of the topic that holds most."""
+    try:
+        found = max(read_positions(settings).values(), key=len, default={})
+    except MmtoolError as error:
+        warnings.append(f"where MirrorMaker 2 stands is not known: {error.message}")
+        return {}
+    return {place: int(last) + 1 for place, last in found.items()}
+
+
+def _compacted(
+    flow: FlowNow, facts: Mapping[TopicPartition, PartitionFacts], warnings: list[str]
+) -> frozenset[str]:
+    """Topics of either side that a cleaner compacts; one whose configs are not told counts as not compacted."""
+    settings = flow.clusters.settings
+    sides = (
+        (settings.source, {place.topic for place in facts}),
+        (settings.target, {one.target.topic for one in facts.values()} & flow.target_ids.keys()),
+    )
+    return frozenset(topic for cluster, topics in sides for topic in _compacted_of(cluster, topics, warnings))
+
+
+def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: list[str]) -> list[str]:
+    try:
+        found = TopicAdmin(cluster).configs(topics)
+    except MmtoolError as error:
+        warnings.append(f"whether topics of {cluster.alias} are compacted is not known: {error.message}")
+        return []
+    return [
+        topic
+        for topic, entries in found.items()
+        if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
+    ]

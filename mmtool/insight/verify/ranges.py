@@ -1,0 +1,213 @@
+"""Which parts of two logs are compared with each other: planned before anything is read.
+
+A partition is cut where both sides are known to meet: in the middle of an offset run, or at one of MirrorMaker 2's
+syncs. Each range is compared in one Spark task, both sides of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.plan.offsets import PartitionFacts
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.runs import RunMap
+    from mmtool.translation.sync_map import SyncMap
+    from mmtool.translation.types import TopicId, TopicPartition
+
+RANGE_RECORDS = 250_000
+"""Offsets of the source in one range: some seconds of a task."""
+
+
+class Joint(NamedTuple):
+    """Offsets on both sides that meet: what is before one is before the other."""
+
+    upstream: int
+    downstream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of one partition, on both sides.
+
+    Attributes:
+        source, target: The partition.
+        source_id, target_id: The topics' ids.
+        start, stop: Where it begins, and where it ends (exclusive).
+        runs: The offset runs in it; None for a flow that MM2 runs.
+        joints: MM2's syncs in it.
+        tail_end: The target's log end, where this is the last range and what lies behind it may be foreign; else
+            ``stop.downstream``.
+        compacted: Either topic is compacted.
+        is_last: It ends where the mirror does.
+        whole_to: As `Expectations.whole_to`.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    source_id: TopicId
+    target_id: TopicId
+    start: Joint
+    stop: Joint
+    runs: RunMap | None = None
+    joints: tuple[Joint, ...] = ()
+    tail_end: int = 0
+    compacted: bool = False
+    is_last: bool = False
+    whole_to: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """Offsets on both sides."""
+        return (
+            self.stop.upstream
+            - self.start.upstream
+            + max(self.tail_end, self.stop.downstream)
+            - self.start.downstream
+        )
+
+    def leads_to(self, offset: int) -> int | None:
+        """Where stored state says that a record of the source is on the target; None where it does not say."""
+        if self.runs is None:
+            return next((joint.downstream for joint in self.joints if joint.upstream == offset), None)
+        found = self.runs.find_forward(UpstreamOffset(offset))
+        if found is None or self.runs.find_reverse(found) != offset:
+            return None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedPartition:
+    """What is to be compared of one partition.
+
+    Attributes:
+        facts: As both clusters and the stored state know it.
+        source_id, target_id: The topics' ids.
+        frontier: The source offset up to which the mirror should be whole; None where nobody says: up to the source's
+            end.
+        compacted: Either topic is compacted.
+    """
+
+    facts: PartitionFacts
+    source_id: TopicId
+    target_id: TopicId
+    frontier: int | None
+    compacted: bool = False
+
+
+def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list[Range]:
+    """The ranges of one partition, ascending; none where nothing can be compared.
+
+    Args:
+        partition: Both logs of it are known.
+        size: Offsets of the source in a range, at least.
+    """
+    facts = partition.facts
+    if facts.source_log is UNKNOWN or facts.target_log is UNKNOWN:
+        return []
+    joints = (
+        _by_runs(facts, facts.map, size) if facts.map is not None else _by_syncs(facts, facts.synced, size)
+    )
+    if partition.compacted and joints:
+        joints = [joints[0], joints[-1]]  # what replaces a record may lie anywhere behind it
+    return [
+        _range(partition, start, stop, is_last=stop is joints[-1])
+        for start, stop in itertools.pairwise(joints)
+    ]
+
+
+def _range(partition: ComparedPartition, start: Joint, stop: Joint, *, is_last: bool) -> Range:
+    facts = partition.facts
+    assert facts.target_log is not UNKNOWN
+    found = Range(
+        facts.source,
+        facts.target,
+        partition.source_id,
+        partition.target_id,
+        start,
+        stop,
+        tail_end=facts.target_log.log_end if is_last else stop.downstream,
+        compacted=partition.compacted,
+        is_last=is_last,
+        whole_to=partition.frontier if is_last else None,
+    )
+    if facts.map is not None:
+        return replace(found, runs=runs_between(facts.map.runs, start.upstream, stop.upstream))
+    assert facts.synced is not None
+    return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
+
+
+def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int) -> list[Joint]:
+    """Where an mmtool flow's partition is cut: from the first record that both logs hold to the stored frontier."""
+    assert facts.source_log is not UNKNOWN
+    assert facts.target_log is not UNKNOWN
+    runs = known.runs
+    start: int = max(known.known_from, facts.source_log.log_start)
+    first = runs.find_forward(UpstreamOffset(start))
+    stop = Joint(known.upstream_frontier, known.tail.downstream_end.position)
+    if (
+        first is not None and first < facts.target_log.log_start
+    ):  # the target has deleted what the source still has
+        found = runs.find_reverse(DownstreamOffset(facts.target_log.log_start))
+        start = stop.upstream if found is None else found
+        first = runs.find_forward(UpstreamOffset(start))
+    if start >= stop.upstream:
+        return []
+    joints = [Joint(start, stop.downstream if first is None else first)]
+    for offset in range(start + size, stop.upstream - size // 2, size):
+        there = runs.find_forward(UpstreamOffset(offset))
+        if there is None:
+            break
+        joints.append(Joint(offset, there))
+    return [*joints, stop]
+
+
+def runs_between(runs: RunMap, start: int, stop: int) -> RunMap:
+    """The runs that hold a source offset of a range, whole."""
+    import numpy as np
+
+    first = int(np.searchsorted(runs.upstream + runs.counts, start, side="right"))
+    last = int(np.searchsorted(runs.upstream, stop, side="left"))
+    return type(runs)(runs.upstream[first:last], runs.downstream[first:last], runs.counts[first:last])
+
+
+def _by_syncs(facts: PartitionFacts, synced: SyncMap | None, size: int) -> list[Joint]:
+    """Where an MM2 flow's partition is cut: at its syncs, from the first that both logs hold to both logs' ends."""
+    assert facts.source_log is not UNKNOWN
+    assert facts.target_log is not UNKNOWN
+    here, there = facts.source_log, facts.target_log
+    stop = Joint(here.log_end, there.log_end)
+    if synced is None:
+        return []
+    usable = [j for j in _syncs(synced) if j.upstream >= here.log_start and j.downstream >= there.log_start]
+    start = _start(usable, synced, Joint(here.log_start, there.log_start))
+    if start is None or start.upstream >= stop.upstream:
+        return []
+    joints = [start]
+    for joint in usable:
+        if joint.upstream >= joints[-1].upstream + size and joint.downstream > joints[-1].downstream:
+            joints.append(joint)
+    return [*joints, stop]
+
+
+def _start(usable: Sequence[Joint], synced: SyncMap, logs: Joint) -> Joint | None:
+    """Where both logs begin, when the mirror is as old as they are; else the first sync."""
+    if logs == (0, 0) and (synced.from_start or (usable and usable[0].upstream == usable[0].downstream)):
+        return logs
+    return usable[0] if usable else None
+
+
+def _syncs(synced: SyncMap) -> list[Joint]:
+    """Ascending on both sides: what a restart copied again is left out."""
+    found: list[Joint] = []
+    for copy in synced.copies:
+        if not found or (copy.upstream > found[-1].upstream and copy.downstream > found[-1].downstream):
+            found.append(Joint(copy.upstream, copy.downstream))
+    return found

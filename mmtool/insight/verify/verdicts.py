@@ -1,0 +1,120 @@
+"""What is said of a partition once it was compared: the contract's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.errors import DifferencesError
+from mmtool.insight.verify.findings import MUTATED, Findings, Kind
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.translation.types import TopicPartition
+
+
+class Verdict(StrEnum):
+    """What a partition's mirror is (the contract's words)."""
+
+    IDENTICAL = "identical"
+    DIFFERENT = "different"
+    INCOMPLETE = "incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One partition of the source and what was found.
+
+    Attributes:
+        source_alias, target_alias: The flow's clusters.
+        place: On the source.
+        target: On the target.
+        findings: Of all its ranges.
+        lag_records: Offsets of the source behind what was compared; None where nobody can tell.
+        problem: Why it was not compared, or not whole; empty where it was.
+    """
+
+    source_alias: str
+    target_alias: str
+    place: TopicPartition
+    target: TopicPartition
+    findings: Findings
+    lag_records: int | None
+    problem: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """``incomplete`` where nothing is wrong but that records are missing from the mirror's end."""
+        kinds = {kind for kind, count in self.findings.counts.items() if count}
+        if kinds - {Kind.MISSING} or (kinds and not self._misses_tail_alone):
+            return Verdict.DIFFERENT
+        return Verdict.INCOMPLETE if kinds or self.problem else Verdict.IDENTICAL
+
+    @property
+    def _misses_tail_alone(self) -> bool:
+        return len({difference.downstream_offset for difference in self.findings.differences}) == 1 and (
+            self.findings.ends_early
+        )
+
+    @property
+    def reason(self) -> str:
+        """One sentence; empty where the verdict says all."""
+        if self.problem:
+            return self.problem
+        first = self.findings.first
+        if first is None:
+            return ""
+        here = f"offset {first.upstream_offset} of {self.source_alias}"
+        there = f"{first.downstream_offset} of {self.target_alias}"
+        return f"first: {_SENTENCES[first.kind]} ({here}, {there})"
+
+    def document(self) -> dict[str, object]:
+        """The contract's row."""
+        found, first = self.findings, self.findings.first
+        return {
+            "topic": self.place.topic,
+            "partition": self.place.partition,
+            "verdict": str(self.verdict),
+            "records_compared": found.compared,
+            "missing": found.count(Kind.MISSING),
+            "duplicated": found.count(Kind.DUPLICATED),
+            "reordered": found.count(Kind.REORDERED),
+            "mutated": found.count(*MUTATED),
+            "first_difference": None if first is None else first.document(),
+            "lag_records": self.lag_records,
+            "source": self.source_alias,
+            "target": self.target_alias,
+            "target_topic": self.target.topic,
+            "foreign": found.count(Kind.FOREIGN),
+            "mapping": found.count(Kind.MAPPING),
+            "reason": self.reason,
+        }
+
+
+_SENTENCES = {
+    Kind.MISSING: "a record is missing on the target",
+    Kind.DUPLICATED: "a record is on the target twice",
+    Kind.REORDERED: "a record is at another place in the order",
+    Kind.KEY: "a record has another key",
+    Kind.VALUE: "a record has another value",
+    Kind.HEADERS: "a record has other headers",
+    Kind.TIMESTAMP: "a record has another timestamp",
+    Kind.MAPPING: "stored state leads to another record",
+    Kind.FOREIGN: "the target has a record that the source does not have",
+}
+
+
+def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:
+    """What ends the command with 8; None where all is identical."""
+    wrong = [row for row in rows if row.verdict is not Verdict.IDENTICAL]
+    if not wrong:
+        return None
+    worst = min(wrong, key=lambda row: row.verdict is not Verdict.DIFFERENT)
+    said = f"{worst.place}: {worst.reason or worst.verdict}"
+    return DifferencesError(
+        f"{len(wrong)} of {counted(len(rows), 'partition')} are not identical; {said}",
+        remedy="each row has its first difference and its reason",
+    )

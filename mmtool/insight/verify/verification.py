@@ -1,0 +1,166 @@
+"""What ``mmtool verify`` calls: prepare each flow, compare its ranges on Spark, add up what was found."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.insight.verify.findings import Findings
+from mmtool.insight.verify.job import jobs_of, run_job
+from mmtool.insight.verify.preparation import PreparedFlow, prepare
+from mmtool.insight.verify.ranges import RANGE_RECORDS, plan_ranges
+from mmtool.insight.verify.verdicts import ComparedRow
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.verify.job import Compared, Job
+    from mmtool.insight.verify.ranges import Range
+    from mmtool.replication.spark_rounds import Rounds
+    from mmtool.translation.types import TopicPartition
+
+_SAMPLE_RECORDS = 20_000
+_AGAIN = 3
+"""So often a partition is planned anew whose log has moved on before it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is to be compared.
+
+    Attributes:
+        topics: ``--topic``: only these; empty for all.
+        sample: Which part of the records, 0 < sample <= 1.
+    """
+
+    topics: tuple[str, ...] = ()
+    sample: float = 1.0
+
+
+@dataclass(slots=True)
+class Verification:
+    """What was found.
+
+    Attributes:
+        rows: One per partition, by flow, topic and number.
+        warnings: Sentences.
+    """
+
+    rows: list[ComparedRow] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str], None]) -> Verification:
+    """Compare both sides of every flow.
+
+    Args:
+        flows: Which ones.
+        options: How much of them.
+        say: Called with sentences about how far it is.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or not us; or nothing could be read.
+        UsageError: No topic is matched.
+        MmtoolError: Spark fails.
+    """
+    prepared = [prepare(clusters, options.topics) for clusters in flows]
+    found = Verification(warnings=[sentence for flow in prepared for sentence in flow.warnings])
+    if not any(flow.partitions for flow in prepared):
+        found.rows = [row for flow in prepared for row in _rows(flow, {})]
+        return found
+    rounds = _open_spark(flows[0])
+    try:
+        for flow in prepared:
+            found.rows += _rows(flow, _compared(flow, options, rounds, say))
+    finally:
+        rounds.stop()
+    return found
+
+
+def _open_spark(clusters: FlowClusters) -> Rounds:
+    from mmtool.replication.spark_rounds import local_master, open_rounds
+
+    settings = clusters.settings
+    return open_rounds(settings.spark_master or local_master(os.cpu_count() or 1), settings.spark_conf)
+
+
+def _compared(
+    flow: PreparedFlow, options: Options, rounds: Rounds, say: Callable[[str], None]
+) -> dict[TopicPartition, list[Compared]]:
+    """By partition; one whose log moved on while it waited is planned anew."""
+    done: dict[TopicPartition, list[Compared]] = {}
+    wanted: Collection[TopicPartition] = flow.partitions.keys()
+    name = flow.clusters.settings.name
+    for _ in range(_AGAIN):
+        ranges = [part for place in sorted(wanted) for part in _ranges(flow, place, options)]
+        say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
+        for result in _run(rounds, _jobs(flow, ranges)):
+            done.setdefault(result.part.source, []).append(result)
+        moved = {place for place in wanted if any(result.moved for result in done.get(place, ()))}
+        if not moved:
+            break
+        flow = prepare(flow.clusters, sorted({place.topic for place in moved}))
+        wanted = moved & flow.partitions.keys()
+        for place in moved:
+            done.pop(place)
+    return done
+
+
+def _ranges(flow: PreparedFlow, place: TopicPartition, options: Options) -> list[Range]:
+    size = RANGE_RECORDS if options.sample >= 1 else _SAMPLE_RECORDS
+    ranges = plan_ranges(flow.partitions[place], size)
+    if options.sample >= 1 or not ranges:
+        return ranges
+    chosen = [part for part in ranges if random.random() < options.sample]
+    return chosen or [random.choice(ranges)]
+
+
+def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
+    found: list[Job] = []
+    for compared in (flow.by_mmtool, flow.by_mm2):
+        mine = [part for part in ranges if flow.flow_of(part.source) is compared]
+        found += jobs_of(compared, mine, 2 * RANGE_RECORDS)
+    return found
+
+
+def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
+    from mmtool.replication.spark_errors import reason_of
+
+    if not jobs:
+        return []
+    try:
+        found = [result for results in rounds.each(jobs, run_job) for result in results]
+    except MmtoolError:
+        raise
+    except Exception as error:
+        raise MmtoolError(f"Spark failed: {reason_of(error)}") from error
+    if all(result.problem and not result.moved for result in found):
+        raise UnreachableError(
+            f"no log could be read: {found[0].problem}", remedy="check that every partition has a leader"
+        )
+    return found
+
+
+def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) -> list[ComparedRow]:
+    settings = flow.clusters.settings
+    rows = []
+    for place in sorted(flow.targets):
+        results = compared.get(place, [])
+        problem = flow.problems.get(place, "") or next((r.problem for r in results if r.problem), "")
+        rows.append(
+            ComparedRow(
+                settings.source.alias,
+                settings.target.alias,
+                place,
+                flow.targets[place],
+                Findings.joined(result.findings for result in results),
+                flow.lag(place),
+                problem,
+            )
+        )
+    return rows

@@ -1,0 +1,282 @@
+"""One range, both sides of it read at the same time and compared: bytes first, records where bytes differ."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from mmtool.insight.verify.comparison import Expectations, Line, Lines, compare_lines
+from mmtool.insight.verify.findings import Findings
+from mmtool.kafka.batches import BatchError
+from mmtool.kafka.batches.compare import Cursor, extend, in_step, twins
+from mmtool.kafka.batches.records import fields_of, read_columns
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.scan import AtMost, read_range
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from mmtool.insight.verify.ranges import Range
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.batches.compare import MatchedRange
+    from mmtool.kafka.wire.cluster import WireCluster
+
+_AHEAD_BYTES = 16 << 20
+"""Of either side, read ahead of the comparison."""
+_WITHOUT_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How both logs of a flow are read.
+
+    Attributes:
+        source, target: Connections, started.
+        source_committed, target_committed: Without aborted records.
+        ours: Producer ids under which the flow writes; None where that is not known, as of MM2.
+        shared: Records are born on the target's topic as well: what is not the flow's is no stray.
+        left_out: Producer ids whose records the flow leaves out of the source.
+    """
+
+    source: WireCluster
+    target: WireCluster
+    source_committed: bool
+    target_committed: bool
+    ours: frozenset[int] | None
+    shared: bool
+    left_out: frozenset[int]
+
+    def ships(self, view: BatchView) -> bool:
+        """Whether the flow copies a batch of the source."""
+        return not view.header.is_control and view.header.producer_id not in self.left_out
+
+    def wrote(self, view: BatchView) -> bool:
+        """Whether the flow wrote a batch of the target."""
+        return self.ours is None or view.header.producer_id in self.ours
+
+
+async def compare_range(reading: Reading, part: Range) -> Findings:
+    """What differs in one range.
+
+    Raises:
+        NotAuthorisedError: Without READ on a topic.
+        ConnectionLostError: A log cannot be read.
+    """
+    try:
+        return await _by_bytes(reading, part) or await _by_records(reading, part)
+    except BatchError as error:
+        raise ConnectionLostError(f"{part.source} and {part.target}: {error.message}") from error
+
+
+async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
+    """The quick way; None where anything is not as it should be, and the records have to be looked at."""
+    strays = 0
+
+    def is_mirror(view: BatchView) -> bool:
+        nonlocal strays
+        if view.header.is_control:
+            return False
+        if not reading.wrote(view):
+            strays += not reading.shared
+            return False
+        return view.header.base_offset < part.stop.downstream
+
+    async with (
+        _Side(_source(reading, part), reading.ships) as up,
+        _Side(_target(reading, part), is_mirror) as down,
+    ):
+        source = Cursor(up, part.start.upstream, part.stop.upstream)
+        target = Cursor(down, part.start.downstream, part.stop.downstream)
+        trail: list[MatchedRange] = []
+        while await up.load(source) and await down.load(target):
+            step, difference = twins(source, target, _WITHOUT_END), None
+            if step is None:
+                step, difference = in_step(source, target, _WITHOUT_END)
+            if difference is not None:
+                return None
+            for matched in step:
+                extend(trail, matched)
+        if await up.load(source) or await down.load(target):
+            return None
+        await down.drain()
+    if strays or not all(_leads_there(part, matched) for matched in trail):
+        return None
+    return Findings(compared=sum(matched.count for matched in trail))
+
+
+def _leads_there(part: Range, matched: MatchedRange) -> bool:
+    """Whether stored state says the same of records that are equal."""
+    start, stop = matched.upstream_start, matched.upstream_start + matched.count
+    shift = matched.downstream_start - start
+    if part.runs is None:
+        mine = (joint for joint in part.joints if start <= joint.upstream < stop)
+        return all(joint.downstream - joint.upstream == shift for joint in mine)
+    from mmtool.insight.verify.ranges import runs_between
+
+    runs = runs_between(part.runs, start, stop)
+    return bool(((runs.downstream - runs.upstream) == shift).all())
+
+
+async def _by_records(reading: Reading, part: Range) -> Findings:
+    """The slow way: every record of the range in memory, as fingerprints."""
+    log = _TargetLog()
+    async for view in _target(reading, part):
+        if not view.header.is_control:
+            log.take(view, part, ours=reading.wrote(view), shared=reading.shared)
+    source = Lines()
+    async for view in _source(reading, part):
+        if reading.ships(view):
+            for offset, line in _lines(view):
+                if part.start.upstream <= offset < part.stop.upstream:
+                    source.add(offset, line)
+    if not log.keeps_time:
+        for lines in (source, log.mirror, log.strays):
+            lines.lines = [
+                line._replace(timestamp=0, print=line.print ^ line.timestamp) for line in lines.lines
+            ]
+    expected = Expectations(
+        part.leads_to, part.compacted, log.later_keys, *part.stop, part.whole_to, part.is_last
+    )
+    return compare_lines(source, log.mirror, log.strays, expected)
+
+
+@dataclass(slots=True)
+class _TargetLog:
+    """The target's records, sorted by who wrote them and where they lie.
+
+    Attributes:
+        mirror: The flow's own, in the range.
+        strays: Another producer's, in the range and behind it.
+        later_keys: Of the flow's own behind the range.
+        keeps_time: No batch has its broker's time instead of its producer's.
+    """
+
+    mirror: Lines = field(default_factory=Lines)
+    strays: Lines = field(default_factory=Lines)
+    later_keys: set[int] = field(default_factory=set)
+    keeps_time: bool = True
+
+    def take(self, view: BatchView, part: Range, *, ours: bool, shared: bool) -> None:
+        self.keeps_time &= not view.header.is_log_append_time
+        for offset, line in _lines(view):
+            if offset < part.start.downstream or (shared and not ours):
+                continue
+            if not ours:
+                self.strays.add(offset, line)
+            elif offset < part.stop.downstream:
+                self.mirror.add(offset, line)
+            else:
+                self.later_keys.add(line.key)
+
+
+def _lines(view: BatchView) -> Iterator[tuple[int, Line]]:
+    columns = read_columns(view)
+    for offset, timestamp, body in zip(columns.offsets, columns.timestamps, columns.bodies, strict=True):
+        key, value, headers = fields_of(bytes(body))
+        print_ = int.from_bytes(blake2b(body, digest_size=7).digest(), "big") ^ timestamp
+        yield offset, Line(timestamp, _print(key), _print(value), hash(headers), print_)
+
+
+def _print(content: bytes | None) -> int:
+    """0 stands for null alone."""
+    return 0 if content is None else hash(content) or 1
+
+
+def _source(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+    return read_range(
+        reading.source, part.source.topic, part.source_id, part.source.partition,
+        part.start.upstream, AtMost(part.stop.upstream), read_committed=reading.source_committed,
+    )  # fmt: skip
+
+
+def _target(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+    return read_range(
+        reading.target, part.target.topic, part.target_id, part.target.partition,
+        part.start.downstream, AtMost(max(part.tail_end, part.stop.downstream)),
+        read_committed=reading.target_committed,
+    )  # fmt: skip
+
+
+class _Piece(NamedTuple):
+    view: BatchView
+    size: int
+
+
+class _Side:
+    """Batches of one side, read ahead: an iterator that has ended for now goes on when more was read."""
+
+    def __init__(self, views: AsyncIterator[BatchView], wanted: Callable[[BatchView], bool]) -> None:
+        self._views = views
+        self._wanted = wanted
+        self._held: deque[_Piece] = deque()
+        self._bytes = 0
+        self._ended = False
+        self._changed = asyncio.Condition()
+        self._reader: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._reader = asyncio.create_task(self._read())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await self._reader
+        close: Any = getattr(self._views, "aclose", None)
+        if close is not None:
+            await close()
+
+    def __iter__(self) -> _Side:
+        return self
+
+    def __next__(self) -> BatchView:
+        if not self._held:
+            raise StopIteration
+        piece = self._held.popleft()
+        self._bytes -= piece.size
+        return piece.view
+
+    async def load(self, cursor: Cursor) -> bool:
+        """As `Cursor.load`, once there is something or the side has ended."""
+        while not cursor.load():
+            async with self._changed:
+                self._changed.notify_all()
+                while not self._held and not self._ended:
+                    await self._changed.wait()
+            if not self._held:
+                if self._reader is not None:
+                    await self._reader  # what kept it from reading is told here
+                return False
+        return True
+
+    async def drain(self) -> None:
+        """Reads on to the end; what is there is judged by ``wanted`` alone."""
+        while not self._ended:
+            self._held.clear()
+            self._bytes = 0
+            async with self._changed:
+                self._changed.notify_all()
+                if not self._ended:
+                    await self._changed.wait()
+        if self._reader is not None:
+            await self._reader
+
+    async def _read(self) -> None:
+        try:
+            async for view in self._views:
+                if self._wanted(view):
+                    async with self._changed:
+                        while self._bytes >= _AHEAD_BYTES:
+                            await self._changed.wait()
+                        self._held.append(_Piece(view, view.header.size))
+                        self._bytes += view.header.size
+                        self._changed.notify_all()
+        finally:
+            self._ended = True
+            async with self._changed:
+                self._changed.notify_all()
