@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
+from mmtool.errors import MmtoolError
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
 from mmtool.testing.log_edit import edit_log
 from mmtool.testing.processes import run_mmtool
 from mmtool.testing.replicating import Bench
+from mmtool.translation.mm2_records import OffsetSync
+from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.promise]
 
@@ -90,18 +95,24 @@ def bench(tmp_path_factory):
     clusters.remove_data()
 
 
+def content(number, partition):
+    return {
+        "key": b"k%d" % number,
+        "value": b"value %d of %d" % (number, partition),
+        "headers": [("h", b"%d" % number)],
+        "timestamp": 1_700_000_000_000 + number,
+    }
+
+
+def writer(bootstrap):
+    return Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 2})
+
+
 def produce_known(bootstrap, topic, partitions):
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 2})
+    producer = writer(bootstrap)
     for number in range(COUNT):
         for partition in range(partitions):
-            producer.produce(
-                topic,
-                key=b"k%d" % number,
-                value=b"value %d of %d" % (number, partition),
-                headers=[("h", b"%d" % number)],
-                timestamp=1_700_000_000_000 + number,
-                partition=partition,
-            )
+            producer.produce(topic, partition=partition, **content(number, partition))
     producer.flush()
 
 
@@ -115,6 +126,29 @@ def mirrored(bench):
     folder = bench.directory / "replicate"
     assert run_mmtool(folder, "replicate", "-c", str(properties), "--until-caught-up").code == 0
     return properties
+
+
+@contextmanager
+def endless_load(bootstrap, topic):
+    """Some records a second while the block runs."""
+    ended = threading.Event()
+
+    def load():
+        producer, number = writer(bootstrap), COUNT
+        while not ended.wait(0.02):
+            for partition in (0, 1):
+                producer.produce(topic, partition=partition, **content(number, partition))
+            number += 1
+            producer.poll(0)
+        producer.flush()
+
+    thread = threading.Thread(target=load)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def verify(bench, properties, *options):
@@ -136,17 +170,9 @@ def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named
         if edit is not None:
             edit_log(target, "source.planted", partition, edit)
     target.start()
-    stray = Producer({"bootstrap.servers": target.bootstrap, "log_level": 2})
+    stray = writer(target.bootstrap)
     stray.produce("source.planted", b"from elsewhere", partition=7)
-    number = COUNT - 1
-    stray.produce(
-        "source.planted",
-        key=b"k%d" % number,
-        value=b"value %d of 8" % number,
-        headers=[("h", b"%d" % number)],
-        timestamp=1_700_000_000_000 + number,
-        partition=8,
-    )
+    stray.produce("source.planted", partition=8, **content(COUNT - 1, 8))
     stray.flush()
 
     found = verify(bench, mirrored)
@@ -164,3 +190,90 @@ def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named
     assert rows[0]["first_difference"] == {"kind": "value", "upstream_offset": AT, "downstream_offset": AT}
     assert rows[2]["missing"] == 20
     assert rows[3]["first_difference"]["upstream_offset"] == AT
+
+
+def by_hand(partition, defect):
+    """The records that lie on the target, in order: each a source offset, or what was put there instead."""
+    good = [content(number, partition) for number in range(COUNT)]
+    one, two = good[AT], good[AT + 1]
+    return {
+        "value": [*good[:AT], one | {"value": b"w" + one["value"][1:]}, *good[AT + 1 :]],
+        "reordered": [*good[:AT], two, one, *good[AT + 2 :]],
+        "tail": good[:-20],
+        "missing": [*good[:AT], *good[AT + 1 :]],
+        "duplicated": [*good[:AT], one, *good[AT:]],
+        "timestamp": [*good[:AT], one | {"timestamp": one["timestamp"] + 7}, *good[AT + 1 :]],
+        "headers": [*good[:AT], one | {"headers": []}, *good[AT + 1 :]],
+        "foreign": [*good[:AT], {"value": b"from elsewhere"}, *good[AT:]],
+        "key": [*good[:AT], one | {"key": b"another"}, *good[AT + 1 :]],
+        "mapping": good,
+        "none": good,
+    }[defect]
+
+
+BY_HAND = (
+    "value", "reordered", "tail", "missing", "duplicated", "timestamp", "headers", "foreign", "key", "mapping", "none"
+)  # fmt: skip
+SHIFTS = {"missing": -1, "duplicated": 1, "foreign": 1}
+"""By how much later records lie further down than on the source."""
+
+
+def test_a_mirror_of_mm2_is_walked_from_its_syncs_and_each_defect_is_named(bench):
+    source, target = bench.fleet["source"], bench.fleet["target"]
+    create_topic(source.bootstrap, "hand", len(BY_HAND), 1)
+    produce_known(source.bootstrap, "hand", len(BY_HAND))
+    create_topic(target.bootstrap, "source.hand", len(BY_HAND), 1)
+    mirror, syncs = writer(target.bootstrap), writer(source.bootstrap)
+    with suppress(MmtoolError):  # another test's flow has made it
+        create_topic(source.bootstrap, "mm2-offset-syncs.target.internal", 1, 1)
+    for partition, defect in enumerate(BY_HAND):
+        for record in by_hand(partition, defect):
+            mirror.produce("source.hand", partition=partition, **record)
+        for number in (0, 100, 200, 300):
+            shift = SHIFTS.get(defect, 0) if number > AT else 0
+            shift += defect == "mapping" and number == 200
+            sync = OffsetSync(
+                TopicPartition("hand", partition), UpstreamOffset(number), DownstreamOffset(number + shift)
+            )
+            syncs.produce("mm2-offset-syncs.target.internal", key=sync.key(), value=sync.value(), partition=0)
+    mirror.flush()
+    syncs.flush()
+
+    found = verify(bench, bench.properties("hand"))
+    assert found.code == 8, found.stderr
+    rows = {BY_HAND[row["partition"]]: row for row in found.rows}
+    assert rows.pop("none")["verdict"] == "identical"
+    tail = rows.pop("tail")
+    assert (tail["verdict"], tail["missing"]) == ("incomplete", 20)
+    assert {defect: row["first_difference"]["kind"] for defect, row in rows.items()} == {
+        defect: defect for defect in rows
+    }
+    at = 200 if (mapping := rows.pop("mapping")) else 0
+    assert mapping["first_difference"] == {
+        "kind": "mapping",
+        "upstream_offset": at,
+        "downstream_offset": at + 1,
+    }
+    assert {row["first_difference"]["downstream_offset"] for row in rows.values()} <= {AT, AT + 1}
+    assert {row["verdict"] for row in rows.values()} == {"different"}
+
+
+def test_a_flow_that_never_ran_is_incomplete(bench):
+    create_topic(bench.fleet["source"].bootstrap, "never", 1, 1)
+    found = verify(bench, bench.properties("never"))
+    assert (found.code, found.rows[0]["verdict"]) == (8, "incomplete")
+    assert found.rows[0]["reason"].startswith("never_ran")
+
+
+def test_a_log_that_is_written_and_mirrored_meanwhile_is_identical_up_to_the_frontier(bench):
+    source = bench.fleet["source"]
+    create_topic(source.bootstrap, "moving", 2, 1)
+    produce_known(source.bootstrap, "moving", 2)
+    properties = bench.properties("moving", **{"emit.heartbeats.enabled": "false"})
+    with bench.start(properties, "-o", "json") as process:
+        process.wait_line("caught_up", 90)
+        with endless_load(source.bootstrap, "moving"):
+            found = verify(bench, properties)
+        process.stop()
+    assert found.code == 0, found.stderr
+    assert {row["verdict"] for row in found.rows} == {"identical"}
