@@ -11,6 +11,7 @@ from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
+    from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.verification import Verification
 
 Sample = Annotated[
@@ -19,6 +20,16 @@ Sample = Annotated[
         "--sample",
         metavar="P",
         help="Compare a part of the records only, chosen at random: 5% or 0.05.",
+        show_default=False,
+    ),
+]
+
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar="last|TIME",
+        help="Begin where the last run found both sides the same, or at a time: 2026-01-31T12:00:00Z.",
         show_default=False,
     ),
 ]
@@ -47,6 +58,7 @@ def verify(
     target: options.Target = None,
     topic: options.Topic = None,
     sample: Sample = None,
+    since: SinceOption = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -55,7 +67,7 @@ def verify(
     from mmtool.insight.verify.verdicts import gate
     from mmtool.insight.verify.verification import Options, verify
 
-    asked = Options(tuple(topic or ()), _fraction(sample))
+    asked = Options(tuple(topic or ()), _fraction(sample), _since(since))
     found = verify(connected_flows(config, source, target, timeout), asked, talk)
     finish(_result(found), output, gate(found.rows))
 
@@ -82,3 +94,25 @@ def _fraction(text: str | None) -> float:
             f"--sample {text}: not a part of the records", remedy="write --sample 5% or --sample 0.05"
         )
     return part
+
+
+def _since(text: str | None) -> Since | None:
+    """``last``, or a time with its zone.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    from datetime import datetime
+
+    if text is None or text == "last":
+        return text  # type: ignore[return-value]  # the literal
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        instant = None
+    if instant is None or instant.tzinfo is None:
+        raise UsageError(
+            f"--since {text}: neither last nor a time with its zone",
+            remedy="write --since last or --since 2026-01-31T12:00:00Z",
+        )
+    return instant

@@ -27,7 +27,7 @@ from mmtool.plan.documents import (
 )
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, note_move
+from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord, note_move
 from mmtool.plan.slots import SlotsRecord
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
@@ -60,6 +60,7 @@ class ControlView:
         refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
         moved: Groups whose place is the target now; only marks in force.
         rates: How fast each group was last seen to commit on the source, by the key of its record.
+        verified: How far both sides of a partition were found the same, by topic id and number.
         look: When the owner last read the source's commits and had written what followed from them.
         end: Where the topic ended when it was read: later words are at or after it.
         trails: What pumps wrote before their last words; None where nobody asks for that.
@@ -73,6 +74,7 @@ class ControlView:
     refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
     rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
+    verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
     look: LookRecord | Unknown = UNKNOWN
     end: int = 0
     trails: PositionTrails | None = None
@@ -176,6 +178,8 @@ class ControlView:
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
+        elif isinstance(document, VerifiedRecord):
+            self.verified[document.topic_id, document.partition] = document
         elif isinstance(document, LookRecord):
             self.look = document
 

@@ -16,7 +16,7 @@ from mmtool.plan.documents import (
     SharesRecord,
     UseRecord,
 )
-from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord
+from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord
 from mmtool.plan.slots import SlotsRecord
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     MovedGroupRecord,
     LookRecord,
     CommitRatesRecord,
+    VerifiedRecord,
 )
 
 

@@ -106,3 +106,32 @@ class LookRecord(Document):
         """When the group's commits were last read; UNKNOWN where they never were."""
         last = self.untold.get(group, self.looked_ms)
         return UNKNOWN if last is None else last
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRecord(Document):
+    """How far both sides of a partition were compared last, and found the same.
+
+    Attributes:
+        topic: On the source.
+        target_topic_id: Of the topic that it was compared with.
+        upstream: The source's next record that was not compared.
+        downstream: Where that is on the target.
+        by: Who compared, as ``user@host``.
+        at_ms: When, by that host's clock.
+    """
+
+    PREFIX = "verified/"
+
+    topic: str
+    topic_id: str
+    target_topic_id: str
+    partition: int
+    upstream: int
+    downstream: int
+    by: str
+    at_ms: int
+
+    @property
+    def key(self) -> bytes:
+        return f"verified/{self.topic_id}/{self.partition}".encode()

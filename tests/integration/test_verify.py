@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
@@ -22,6 +24,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600), py
 
 COUNT = 400
 AT = 150
+BEGAN_MS = int(time.time()) * 1000
+"""Of the first record: retention must not delete what is compared."""
 
 
 def record_at(records, offset):
@@ -100,7 +104,7 @@ def content(number, partition):
         "key": b"k%d" % number,
         "value": b"value %d of %d" % (number, partition),
         "headers": [("h", b"%d" % number)],
-        "timestamp": 1_700_000_000_000 + number,
+        "timestamp": BEGAN_MS + number,
     }
 
 
@@ -277,3 +281,27 @@ def test_a_log_that_is_written_and_mirrored_meanwhile_is_identical_up_to_the_fro
         process.stop()
     assert found.code == 0, found.stderr
     assert {row["verdict"] for row in found.rows} == {"identical"}
+
+
+def test_the_next_run_begins_where_the_last_one_found_both_sides_the_same(bench):
+    source = bench.fleet["source"]
+    create_topic(source.bootstrap, "again", 1, 1)
+    produce_known(source.bootstrap, "again", 1)
+    properties = bench.properties("again", **{"emit.heartbeats.enabled": "false"})
+    mirror_all(bench, properties, 1)
+    assert verify(bench, properties).rows[0]["records_compared"] == COUNT
+    produce_known(source.bootstrap, "again", 1)
+    mirror_all(bench, properties, 2)
+    again = verify(bench, properties, "--since", "last")
+    assert (again.code, again.rows[0]["records_compared"]) == (0, COUNT), again.stderr
+    nothing_new = verify(bench, properties, "--since", "last")
+    assert (nothing_new.code, nothing_new.rows[0]["records_compared"]) == (0, 0), nothing_new.stderr
+    of_300 = datetime.fromtimestamp((BEGAN_MS + 300) / 1000, UTC).isoformat()
+    by_time = verify(bench, properties, "--since", of_300)
+    assert by_time.rows[0]["records_compared"] == 2 * COUNT - 300
+
+
+def mirror_all(bench, properties, number):
+    folder = bench.directory / f"{properties.stem}-{number}"
+    ended = run_mmtool(folder, "replicate", "-c", str(properties), "--until-caught-up")
+    assert ended.code == 0, ended.stderr

@@ -9,16 +9,22 @@ The order of the questions matters, because everything moves while it is asked:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import MmtoolError
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
+from mmtool.insight.verify.points import VerifiedPoints
 from mmtool.insight.verify.ranges import ComparedPartition
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.mirror_maker import read_positions
 from mmtool.kafka.state_log import read_producers
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.offsets import Direction
 from mmtool.translation.known import UNKNOWN
 
@@ -27,9 +33,14 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.verify.ranges import Joint
+    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition
 
+Since = Literal["last"] | datetime
+
+_ASK_SECONDS = 30.0
 NEVER_RAN = "never_ran: nothing of this partition was mirrored"
 
 
@@ -42,6 +53,7 @@ class PreparedFlow:
         partitions: By the place on the source.
         problems: Why others cannot be compared, likewise.
         targets: Each partition on the target.
+        points: How far each partition was verified.
         warnings: Sentences.
     """
 
@@ -51,6 +63,7 @@ class PreparedFlow:
     partitions: Mapping[TopicPartition, ComparedPartition]
     problems: Mapping[TopicPartition, str]
     targets: Mapping[TopicPartition, TopicPartition]
+    points: VerifiedPoints
     warnings: tuple[str, ...]
 
     def flow_of(self, place: TopicPartition) -> ComparedFlow:
@@ -67,12 +80,13 @@ class PreparedFlow:
         return max(part.facts.source_log.log_end - part.frontier, 0)
 
 
-def prepare(clusters: FlowClusters, topics: Collection[str] = ()) -> PreparedFlow:
+def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since | None = None) -> PreparedFlow:
     """What is to be compared of a flow.
 
     Args:
         clusters: The flow.
         topics: ``--topic``: only these.
+        since: ``--since``: where to begin; None: as far back as both logs go.
 
     Raises:
         UnreachableError, NotAuthorisedError: A cluster does not answer, or not us.
@@ -85,6 +99,9 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = ()) -> PreparedFlo
     positions = _positions(settings, warnings)
     facts = partition_facts(flow, Direction.FORWARD, warnings)
     compacted = _compacted(flow, facts, warnings)
+    points = VerifiedPoints(flow)
+    points.load()
+    begin = _beginnings(flow, facts, since, points)
     partitions, problems = {}, {}
     for place, one in facts.items():
         problem = _problem(one)
@@ -98,6 +115,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = ()) -> PreparedFlo
             flow.target_ids[one.target.topic],
             frontier,
             compacted=bool({place.topic, one.target.topic} & compacted),
+            since=begin.get(place),
         )
     return PreparedFlow(
         clusters,
@@ -106,8 +124,36 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = ()) -> PreparedFlo
         partitions,
         problems,
         {place: one.target for place, one in facts.items()},
+        points,
         tuple(warnings),
     )
+
+
+def _beginnings(
+    flow: FlowNow, facts: Mapping[TopicPartition, PartitionFacts], since: Since | None, points: VerifiedPoints
+) -> dict[TopicPartition, int | Joint]:
+    if since is None:
+        return {}
+    if since == "last":
+        known = {place: points.point(place) for place in facts}
+        return {place: point for place, point in known.items() if point is not None}
+    return _offsets_at(flow, list(facts), since)
+
+
+def _offsets_at(
+    flow: FlowNow, places: Collection[TopicPartition], instant: datetime
+) -> dict[TopicPartition, int | Joint]:
+    """The first record of each partition at or after a time; where there is none, the source's end."""
+    cluster = flow.clusters.settings.source
+    wire = WireBeside(wire_cluster(cluster, "verify", role="consumer"), _ASK_SECONDS)
+    at_ms = int(instant.timestamp() * 1000)
+
+    async def ask(there: WireCluster) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        found = await list_offsets(there, dict.fromkeys(places, at_ms), read_committed=False)
+        return found, await list_offsets(there, dict.fromkeys(places, LATEST), read_committed=False)
+
+    found, ends = wire.ask(ask, "asking for offsets by time")
+    return {**ends, **found}
 
 
 def _problem(facts: PartitionFacts) -> str:

@@ -93,6 +93,8 @@ class ComparedPartition:
         frontier: The source offset up to which the mirror should be whole; None where nobody says: up to the source's
             end.
         compacted: Either topic is compacted.
+        since: Where the comparison begins: an offset of the source, or a point that both sides are known to share;
+            None: as far back as both logs go.
     """
 
     facts: PartitionFacts
@@ -100,6 +102,14 @@ class ComparedPartition:
     target_id: TopicId
     frontier: int | None
     compacted: bool = False
+    since: int | Joint | None = None
+
+    @property
+    def since_upstream(self) -> int:
+        """As an offset of the source."""
+        if self.since is None:
+            return 0
+        return self.since.upstream if isinstance(self.since, Joint) else self.since
 
 
 def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list[Range]:
@@ -113,7 +123,9 @@ def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list
     if facts.source_log is UNKNOWN or facts.target_log is UNKNOWN:
         return []
     joints = (
-        _by_runs(facts, facts.map, size) if facts.map is not None else _by_syncs(facts, facts.synced, size)
+        _by_runs(facts, facts.map, size, partition.since_upstream)
+        if facts.map is not None
+        else _by_syncs(facts, facts.synced, size, partition.since)
     )
     if partition.compacted and joints:
         joints = [joints[0], joints[-1]]  # what replaces a record may lie anywhere behind it
@@ -144,12 +156,12 @@ def _range(partition: ComparedPartition, start: Joint, stop: Joint, *, is_last: 
     return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
 
 
-def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int) -> list[Joint]:
+def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int, since: int) -> list[Joint]:
     """Where an mmtool flow's partition is cut: from the first record that both logs hold to the stored frontier."""
     assert facts.source_log is not UNKNOWN
     assert facts.target_log is not UNKNOWN
     runs = known.runs
-    start: int = max(known.known_from, facts.source_log.log_start)
+    start: int = max(known.known_from, facts.source_log.log_start, since)
     first = runs.find_forward(UpstreamOffset(start))
     stop = Joint(known.upstream_frontier, known.tail.downstream_end.position)
     if (
@@ -178,7 +190,9 @@ def runs_between(runs: RunMap, start: int, stop: int) -> RunMap:
     return type(runs)(runs.upstream[first:last], runs.downstream[first:last], runs.counts[first:last])
 
 
-def _by_syncs(facts: PartitionFacts, synced: SyncMap | None, size: int) -> list[Joint]:
+def _by_syncs(
+    facts: PartitionFacts, synced: SyncMap | None, size: int, since: int | Joint | None
+) -> list[Joint]:
     """Where an MM2 flow's partition is cut: at its syncs, from the first that both logs hold to both logs' ends."""
     assert facts.source_log is not UNKNOWN
     assert facts.target_log is not UNKNOWN
@@ -188,6 +202,11 @@ def _by_syncs(facts: PartitionFacts, synced: SyncMap | None, size: int) -> list[
         return []
     usable = [j for j in _syncs(synced) if j.upstream >= here.log_start and j.downstream >= there.log_start]
     start = _start(usable, synced, Joint(here.log_start, there.log_start))
+    if isinstance(since, Joint) and since.upstream >= here.log_start and since.downstream >= there.log_start:
+        start = since
+    elif since is not None:
+        offset = since.upstream if isinstance(since, Joint) else since
+        start = max((joint for joint in usable if joint.upstream <= offset), default=start)
     if start is None or start.upstream >= stop.upstream:
         return []
     joints = [start]

@@ -66,7 +66,7 @@ class ComparedRow:
             return self.problem
         first = self.findings.first
         if first is None:
-            return ""
+            return "" if self.findings.compared else "no record to compare"
         here = f"offset {first.upstream_offset} of {self.source_alias}"
         there = f"{first.downstream_offset} of {self.target_alias}"
         return f"first: {_SENTENCES[first.kind]} ({here}, {there})"

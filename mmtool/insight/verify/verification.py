@@ -10,21 +10,25 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
+from mmtool.insight.verify.points import passed
 from mmtool.insight.verify.preparation import PreparedFlow, prepare
-from mmtool.insight.verify.ranges import RANGE_RECORDS, plan_ranges
+from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
 from mmtool.insight.verify.verdicts import ComparedRow
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mmtool.insight.translation import FlowClusters
     from mmtool.insight.verify.job import Compared, Job
+    from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range
     from mmtool.replication.spark_rounds import Rounds
     from mmtool.translation.types import TopicPartition
 
 _SAMPLE_RECORDS = 20_000
+_WAVE = 4
+"""Tasks of a wave, for each slot of Spark."""
 _AGAIN = 3
 """So often a partition is planned anew whose log has moved on before it was read."""
 
@@ -36,10 +40,12 @@ class Options:
     Attributes:
         topics: ``--topic``: only these; empty for all.
         sample: Which part of the records, 0 < sample <= 1.
+        since: ``--since``; None: as far back as both logs go.
     """
 
     topics: tuple[str, ...] = ()
     sample: float = 1.0
+    since: Since | None = None
 
 
 @dataclass(slots=True)
@@ -68,7 +74,7 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         UsageError: No topic is matched.
         MmtoolError: Spark fails.
     """
-    prepared = [prepare(clusters, options.topics) for clusters in flows]
+    prepared = [prepare(clusters, options.topics, options.since) for clusters in flows]
     found = Verification(warnings=[sentence for flow in prepared for sentence in flow.warnings])
     if not any(flow.partitions for flow in prepared):
         found.rows = [row for flow in prepared for row in _rows(flow, {})]
@@ -79,6 +85,7 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
             found.rows += _rows(flow, _compared(flow, options, rounds, say))
     finally:
         rounds.stop()
+    found.warnings += [sentence for flow in prepared for sentence in flow.points.warnings]
     return found
 
 
@@ -95,20 +102,52 @@ def _compared(
     """By partition; one whose log moved on while it waited is planned anew."""
     done: dict[TopicPartition, list[Compared]] = {}
     wanted: Collection[TopicPartition] = flow.partitions.keys()
-    name = flow.clusters.settings.name
     for _ in range(_AGAIN):
-        ranges = [part for place in sorted(wanted) for part in _ranges(flow, place, options)]
-        say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
-        for result in _run(rounds, _jobs(flow, ranges)):
-            done.setdefault(result.part.source, []).append(result)
+        _compare(flow, wanted, options, rounds, done, say)
         moved = {place for place in wanted if any(result.moved for result in done.get(place, ()))}
         if not moved:
             break
-        flow = prepare(flow.clusters, sorted({place.topic for place in moved}))
+        flow = prepare(flow.clusters, sorted({place.topic for place in moved}), options.since)
         wanted = moved & flow.partitions.keys()
         for place in moved:
             done.pop(place)
     return done
+
+
+def _compare(
+    flow: PreparedFlow,
+    wanted: Collection[TopicPartition],
+    options: Options,
+    rounds: Rounds,
+    done: dict[TopicPartition, list[Compared]],
+    say: Callable[[str], None],
+) -> None:
+    """In waves: how far it is, is said and kept after each of them."""
+    name = flow.clusters.settings.name
+    ranges = [part for place in sorted(wanted) for part in _ranges(flow, place, options)]
+    jobs = _jobs(flow, ranges)
+    say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
+    wave = _WAVE * (rounds.asked_slots() or os.cpu_count() or 1)
+    for start in range(0, len(jobs), wave):
+        for result in _run(rounds, jobs[start : start + wave]):
+            done.setdefault(result.part.source, []).append(result)
+        if options.sample >= 1:
+            _keep(flow, done)
+        if start + wave < len(jobs):
+            records = sum(result.findings.compared for results in done.values() for result in results)
+            say(
+                f"{name}: compared {records:,} records, {len(jobs) - start - wave} of {len(jobs)} tasks to go"
+            )
+
+
+def _keep(flow: PreparedFlow, done: Mapping[TopicPartition, Sequence[Compared]]) -> None:
+    points = {}
+    for place, results in done.items():
+        since = flow.partitions[place].since if place in flow.partitions else None
+        point = passed(since if isinstance(since, Joint) else None, results)
+        if point is not None:
+            points[place] = point
+    flow.points.save(points)
 
 
 def _ranges(flow: PreparedFlow, place: TopicPartition, options: Options) -> list[Range]:

@@ -1,0 +1,148 @@
+"""How far each partition was verified: kept in the flow's control topic, or in a file by who may only read.
+
+A  a point is passed only by ranges that were compared and found the same: a difference is found again by the next run
+B  a point counts only for the two topics that it was made for, by their ids
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from mmtool.errors import MmtoolError
+from mmtool.folders import state_root
+from mmtool.insight.verify.ranges import Joint
+from mmtool.people import operator
+from mmtool.plan.marks import VerifiedRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.verify.job import Compared
+    from mmtool.translation.types import TopicPartition
+
+_Key = tuple[str, int]
+
+
+def passed(start: Joint | None, compared: Iterable[Compared]) -> Joint | None:
+    """The point behind ranges that follow each other and are the same on both sides (A); None without any.
+
+    Args:
+        start: The point before; None where there is none.
+        compared: Of one partition, in any order.
+    """
+    point = start
+    for result in sorted(compared, key=lambda result: result.part.start):
+        if result.problem or result.findings.counts or (point is not None and result.part.start > point):
+            break
+        point = result.part.stop
+    return point
+
+
+class VerifiedPoints:
+    """The points of one flow.
+
+    Args:
+        flow: Whose clusters have answered.
+
+    Attributes:
+        warnings: Why they are kept in a file instead, each sentence once.
+    """
+
+    def __init__(self, flow: FlowNow) -> None:
+        self._flow = flow
+        self._records: dict[_Key, VerifiedRecord] = {}
+        self._in_topic = False
+        self.warnings: list[str] = []
+
+    def load(self) -> None:
+        """Read both places; of two points the later one counts.
+
+        Raises:
+            UnreachableError, NotAuthorisedError, RefusedError: As the control topic is read.
+        """
+        control = self._flow.clusters.state.control(self._flow.identity)
+        self._in_topic = control.flow is not None
+        for record in [*control.verified.values(), *self._from_file()]:
+            before = self._records.get((record.topic_id, record.partition))
+            if before is None or before.at_ms < record.at_ms:
+                self._records[record.topic_id, record.partition] = record
+
+    def point(self, place: TopicPartition) -> Joint | None:
+        """How far a partition was verified last (B); None where it never was."""
+        topic = self._flow.topics.get(place.topic)
+        record = None if topic is None else self._records.get((topic.topic_id, place.partition))
+        target_id = self._flow.target_ids.get(self._flow.remote(place.topic))
+        if record is None or record.target_topic_id != target_id:
+            return None
+        return Joint(record.upstream, record.downstream)
+
+    def save(self, points: Mapping[TopicPartition, Joint]) -> None:
+        """Keep these; a control topic that may not be written is no failure."""
+        now_ms, by = int(time.time() * 1000), operator()
+        records = [
+            VerifiedRecord(
+                place.topic,
+                self._flow.topics[place.topic].topic_id,
+                self._flow.target_ids[self._flow.remote(place.topic)],
+                place.partition,
+                *point,
+                by,
+                now_ms,
+            )
+            for place, point in sorted(points.items())
+            if self.point(place) != point
+        ]
+        self._records |= {(record.topic_id, record.partition): record for record in records}
+        if records and not (self._in_topic and self._to_topic(records)):
+            self._to_file()
+
+    def _to_topic(self, records: list[VerifiedRecord]) -> bool:
+        from mmtool.replication.context import connect
+        from mmtool.replication.stateful import write_documents
+        from mmtool.threads import run_loop
+
+        async def write() -> None:
+            context = await connect(self._flow.clusters.settings)
+            try:
+                await write_documents(context, self._flow.identity.control_topic, records)
+            finally:
+                await context.close()
+
+        try:
+            run_loop(write())
+        except MmtoolError as error:
+            self._in_topic = False
+            self.warnings.append(f"verified points are kept in {self._file}: {error.message}")
+        return self._in_topic
+
+    @property
+    def _file(self) -> Path:
+        identity = self._flow.identity
+        return state_root() / "verified" / f"{identity.source_id}-{identity.target_id}.json"
+
+    def _to_file(self) -> None:
+        file = self._file
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            new = file.with_suffix(".new")
+            new.write_text(
+                json.dumps([asdict(record) for record in self._records.values()]), encoding="utf-8"
+            )
+            new.replace(file)
+        except OSError as error:
+            self.warnings.append(f"verified points are not kept: {file}: {error.strerror}")
+
+    def _from_file(self) -> list[VerifiedRecord]:
+        try:
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+            return [VerifiedRecord(**record) for record in found]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, TypeError) as error:
+            self.warnings.append(f"{self._file} cannot be read, and counts as empty: {error}")
+            return []
