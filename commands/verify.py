@@ -24,6 +24,12 @@ Sample = Annotated[
     ),
 ]
 
+Transactions = Annotated[
+    bool,
+    typer.Option(
+        "--transactions", help="List the source's transactions that are on the target only in part."
+    ),
+]
 SinceOption = Annotated[
     str | None,
     typer.Option(
@@ -59,6 +65,7 @@ def verify(
     topic: options.Topic = None,
     sample: Sample = None,
     since: SinceOption = None,
+    transactions: Transactions = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -67,14 +74,13 @@ def verify(
     from mmtool.insight.verify.verdicts import gate
     from mmtool.insight.verify.verification import Options, verify
 
-    asked = Options(tuple(topic or ()), _fraction(sample), _since(since))
+    asked = Options(tuple(topic or ()), _fraction(sample), _since(since), transactions)
     found = verify(connected_flows(config, source, target, timeout), asked, talk)
     finish(_result(found), output, gate(found.rows))
 
 
 def _result(found: Verification) -> Result:
-    rows = [row.document() for row in found.rows]
-    return Result("verify", rows, _COLUMNS, warnings=tuple(found.warnings))
+    return Result("verify", found.documents(), _COLUMNS, warnings=tuple(found.warnings))
 
 
 def _fraction(text: str | None) -> float:

@@ -305,3 +305,33 @@ def mirror_all(bench, properties, number):
     folder = bench.directory / f"{properties.stem}-{number}"
     ended = run_mmtool(folder, "replicate", "-c", str(properties), "--until-caught-up")
     assert ended.code == 0, ended.stderr
+
+
+def test_transactions_that_arrived_in_part_are_listed_with_their_offsets(bench):
+    source = bench.fleet["source"]
+    for topic in ("left", "right"):
+        create_topic(source.bootstrap, topic, 1, 1)
+    producer = Producer({"bootstrap.servers": source.bootstrap, "transactional.id": "both", "log_level": 2})
+    producer.init_transactions()
+
+    def transaction(number):
+        producer.begin_transaction()
+        for topic in ("left", "right"):
+            producer.produce(topic, partition=0, **content(number, 0))
+        producer.commit_transaction()
+
+    transaction(0)
+    properties = bench.properties("left|right", **{"emit.heartbeats.enabled": "false"})
+    mirror_all(bench, properties, 1)
+    assert verify(bench, properties, "--transactions").rows[0]["half_mirrored"] == []
+    transaction(1)
+    alone = bench.properties("left", **{"emit.heartbeats.enabled": "false"})
+    mirror_all(bench, alone, 2)
+    found = verify(bench, properties, "--transactions")
+    assert found.code == 0, found.stderr
+    (half,) = found.rows[0]["half_mirrored"]
+    assert [(at["topic"], at["first_offset"], at["arrived"]) for at in half["partitions"]] == [
+        ("left", 2, "all"),
+        ("right", 2, "none"),
+    ]
+    assert "a transaction is on the target in part" in found.stderr

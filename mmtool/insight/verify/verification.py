@@ -13,6 +13,7 @@ from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.points import passed
 from mmtool.insight.verify.preparation import PreparedFlow, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
+from mmtool.insight.verify.transactions import read_half_transactions
 from mmtool.insight.verify.verdicts import ComparedRow
 from mmtool.plan.words import counted
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mmtool.insight.verify.job import Compared, Job
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range
+    from mmtool.plan.half_transactions import HalfTransaction
     from mmtool.replication.spark_rounds import Rounds
     from mmtool.translation.types import TopicPartition
 
@@ -41,11 +43,13 @@ class Options:
         topics: ``--topic``: only these; empty for all.
         sample: Which part of the records, 0 < sample <= 1.
         since: ``--since``; None: as far back as both logs go.
+        transactions: ``--transactions``: look for half-mirrored ones as well.
     """
 
     topics: tuple[str, ...] = ()
     sample: float = 1.0
     since: Since | None = None
+    transactions: bool = False
 
 
 @dataclass(slots=True)
@@ -54,11 +58,23 @@ class Verification:
 
     Attributes:
         rows: One per partition, by flow, topic and number.
+        halves: With ``--transactions``, those that are on the target in part, by the flow's name.
         warnings: Sentences.
     """
 
     rows: list[ComparedRow] = field(default_factory=list)
+    halves: dict[str, list[HalfTransaction]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def documents(self) -> list[dict[str, object]]:
+        """The contract's rows; with ``--transactions`` each has those that touch its partition."""
+        rows = [row.document() for row in self.rows]
+        if self.halves:
+            for row, document in zip(self.rows, rows, strict=True):
+                halves = self.halves.get(f"{row.source_alias}->{row.target_alias}", [])
+                mine = [h for h in halves if row.place in {share.place for share, _ in h.shares}]
+                document["half_mirrored"] = [half.document() for half in mine]
+        return rows
 
 
 def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str], None]) -> Verification:
@@ -76,6 +92,8 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
     """
     prepared = [prepare(clusters, options.topics, options.since) for clusters in flows]
     found = Verification(warnings=[sentence for flow in prepared for sentence in flow.warnings])
+    if options.transactions:
+        _find_halves(prepared, found)
     if not any(flow.partitions for flow in prepared):
         found.rows = [row for flow in prepared for row in _rows(flow, {})]
         return found
@@ -87,6 +105,13 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         rounds.stop()
     found.warnings += [sentence for flow in prepared for sentence in flow.points.warnings]
     return found
+
+
+def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:
+    for flow in flows:
+        name = flow.clusters.settings.name
+        halves = found.halves[name] = read_half_transactions(flow)
+        found.warnings += [f"{name}: a transaction is on the target in part: {half}" for half in halves]
 
 
 def _open_spark(clusters: FlowClusters) -> Rounds:

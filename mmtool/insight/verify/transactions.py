@@ -1,0 +1,144 @@
+"""Half-mirrored transactions of a flow, where the source still answers.
+
+Only the headers of batches are looked at: from the time at which the oldest transaction that is not wholly mirrored
+may have begun, to the source's end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.errors import UnreachableError
+from mmtool.kafka.batches.aborted import is_abort_marker
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire.beside import WireBeside
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
+from mmtool.plan.half_transactions import HalfTransaction, Share, half_transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mmtool.insight.verify.preparation import PreparedFlow
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import TopicId, TopicPartition
+
+_LONGEST_MS = 900_000
+"""``transaction.max.timeout.ms`` by default: no transaction is open for longer."""
+_AT_ONCE = 8
+_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class _Open:
+    """A producer's transaction while its records are read."""
+
+    epoch: int
+    first: int
+    last: int
+    first_ms: int
+    last_ms: int
+
+
+def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
+    """Transactions over the flow's partitions of which the target holds only a part.
+
+    Raises:
+        UnreachableError: The source's logs cannot be read.
+    """
+    parts = flow.partitions
+    frontiers = {place: part.frontier for place, part in parts.items() if part.frontier is not None}
+    ids = {place: parts[place].source_id for place in frontiers}
+    cluster = flow.clusters.settings.source
+    wire = WireBeside(wire_cluster(cluster, "verify", role="consumer"), _SECONDS)
+
+    async def read(there: WireCluster) -> list[Share]:
+        await there.refresh({place.topic for place in ids})
+        behind = await _shares(there, ids, frontiers)
+        waiting = [share.first_ms for share in behind if share.committed is not False]
+        if not waiting:
+            return []
+        since = dict.fromkeys(ids, max(min(waiting) - _LONGEST_MS, 0))
+        return await _shares(there, ids, await list_offsets(there, since, read_committed=False))
+
+    try:
+        return half_transactions(wire.ask(read, "reading transactions"), frontiers)
+    except ConnectionLostError as error:
+        raise UnreachableError(
+            f"transactions of cluster {cluster.alias} cannot be read: {error}",
+            remedy="check that every partition has a leader",
+        ) from error
+
+
+async def _shares(
+    cluster: WireCluster, ids: Mapping[TopicPartition, TopicId], starts: Mapping[TopicPartition, int]
+) -> list[Share]:
+    """Every transaction's records from an offset of each partition to its end."""
+    ends = await list_offsets(cluster, dict.fromkeys(starts, LATEST), read_committed=False)
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(place: TopicPartition) -> list[Share]:
+        async with turns:
+            reader = _ShareReader(place)
+            views = read_range(
+                cluster, place.topic, ids[place], place.partition,
+                starts[place], AtMost(ends.get(place, starts[place])), read_committed=False,
+            )  # fmt: skip
+            async for view in views:
+                reader.take(view)
+            return reader.shares()
+
+    return [share for found in await asyncio.gather(*map(one, starts)) for share in found]
+
+
+class _ShareReader:
+    """The transactions of one partition, from its batches in order."""
+
+    def __init__(self, place: TopicPartition) -> None:
+        self._place = place
+        self._open: dict[int, _Open] = {}
+        self._found: list[Share] = []
+
+    def take(self, view: BatchView) -> None:
+        header = view.header
+        if not header.is_transactional:
+            return
+        if not header.is_control:
+            first = _Open(
+                header.producer_epoch,
+                header.base_offset,
+                header.last_offset,
+                header.base_timestamp,
+                header.max_timestamp,
+            )
+            started = self._open.setdefault(header.producer_id, first)
+            started.last, started.last_ms = header.last_offset, header.max_timestamp
+            return
+        ended = self._open.pop(header.producer_id, None)
+        if ended is not None:
+            self._add(header.producer_id, ended, header.max_timestamp, committed=not is_abort_marker(view))
+
+    def shares(self) -> list[Share]:
+        """All of them; those without a marker are open."""
+        for producer_id, still in self._open.items():
+            self._add(producer_id, still, still.last_ms, committed=None)
+        self._open = {}
+        return self._found
+
+    def _add(self, producer_id: int, found: _Open, end_ms: int, *, committed: bool | None) -> None:
+        self._found.append(
+            Share(
+                self._place,
+                producer_id,
+                found.epoch,
+                found.first,
+                found.last,
+                found.first_ms,
+                max(end_ms, found.last_ms),
+                committed,
+            )
+        )

@@ -1,0 +1,136 @@
+"""Transactions of the source of which a mirror holds only a part.
+
+A mirror copies each partition by itself, and nothing before its transaction has committed. Where it stopped, one
+partition may hold its records of a transaction and another may not.
+
+A  the records of one producer id and epoch are one transaction, unless they are several in one partition: then those
+   of several partitions whose times overlap belong together, which is likely and not certain (before KIP-890 an epoch
+   has many transactions)
+B  what was aborted is in no mirror, and is not told of
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.translation.types import TopicPartition
+
+
+class Arrived(StrEnum):
+    """How much of a transaction's records in one partition is on the target."""
+
+    ALL = "all"
+    PART = "part"
+    NONE = "none"
+
+
+class Share(NamedTuple):
+    """A transaction's records in one partition of the source.
+
+    Attributes:
+        first, last: Their offsets.
+        first_ms: The first record's timestamp.
+        end_ms: The marker's timestamp, or of an open transaction the last record's.
+        committed: False when it was aborted, None while it is open.
+    """
+
+    place: TopicPartition
+    producer_id: int
+    epoch: int
+    first: int
+    last: int
+    first_ms: int
+    end_ms: int
+    committed: bool | None
+
+    def arrived(self, frontier: int) -> Arrived:
+        """How much of it lies below the source offset that the mirror fetches next."""
+        if self.last < frontier:
+            return Arrived.ALL
+        return Arrived.NONE if self.first >= frontier else Arrived.PART
+
+
+@dataclass(frozen=True, slots=True)
+class HalfTransaction:
+    """One transaction that arrived in part.
+
+    Attributes:
+        shares: By partition, and how much of each is on the target.
+        certain: The shares are known to be of one transaction (A).
+    """
+
+    producer_id: int
+    epoch: int
+    shares: tuple[tuple[Share, Arrived], ...]
+    certain: bool
+
+    def document(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "certain": self.certain,
+            "partitions": [
+                {
+                    "topic": share.place.topic,
+                    "partition": share.place.partition,
+                    "first_offset": share.first,
+                    "last_offset": share.last,
+                    "arrived": str(arrived),
+                }
+                for share, arrived in self.shares
+            ],
+        }
+
+    def __str__(self) -> str:
+        parts = ", ".join(
+            f"{share.place} {share.first}-{share.last} {arrived}" for share, arrived in self.shares
+        )
+        return f"producer id {self.producer_id}, epoch {self.epoch}: {parts}"
+
+
+def half_transactions(
+    shares: Iterable[Share], frontiers: Mapping[TopicPartition, int]
+) -> list[HalfTransaction]:
+    """Transactions of which some records are on the target and some are not.
+
+    Args:
+        shares: Of partitions that are mirrored; each transaction whole, or it looks smaller than it is.
+        frontiers: The source offset that the mirror fetches next, by partition.
+    """
+    by_producer: dict[tuple[int, int], list[Share]] = defaultdict(list)
+    for share in shares:
+        if share.committed is not False and share.place in frontiers:
+            by_producer[share.producer_id, share.epoch].append(share)
+    found = []
+    for (producer_id, epoch), some in sorted(by_producer.items()):
+        certain = len({share.place for share in some}) == len(some)
+        for together in [some] if certain else _transactions(some):
+            arrived = tuple((share, share.arrived(frontiers[share.place])) for share in sorted(together))
+            if _is_half({how for _, how in arrived}):
+                found.append(HalfTransaction(producer_id, epoch, arrived, certain))
+    return found
+
+
+def _is_half(how: set[Arrived]) -> bool:
+    return Arrived.PART in how or how == {Arrived.ALL, Arrived.NONE}
+
+
+def _transactions(shares: list[Share]) -> Iterator[list[Share]]:
+    """A: one producer's transactions follow each other in time."""
+    together: list[Share] = []
+    end_ms = 0
+    for share in sorted(shares, key=lambda share: (share.first_ms, share.end_ms)):
+        if together and (share.first_ms > end_ms or share.place in {other.place for other in together}):
+            yield together
+            together = []
+        end_ms = max(end_ms, share.end_ms) if together else share.end_ms
+        together.append(share)
+    if together:
+        yield together
