@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _diverged as tails
+from mmtool.commands import _evidence as evidence
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
@@ -97,6 +98,8 @@ def show(
     config: options.Config = None,
     source: options.Source = None,
     target: options.Target = None,
+    html: evidence.HtmlFile = None,
+    sign: evidence.Sign = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -104,6 +107,7 @@ def show(
     from mmtool.failover.report import fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.taking_up import as_it_stands
 
+    page = evidence.asked_for(html, sign)
     known = _one(config, source, target, timeout, operation_id)
     found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
@@ -112,7 +116,10 @@ def show(
         found = as_it_stands(found, operations.written_at(found, known.flow, timeout).groups)
     except UnreachableError as error:
         warnings = (f"what is written is not known: {error.message}",)
-    finish(operations.result("failover show", recorded_row(found), warnings), output, None)
+    row = recorded_row(found)
+    entries = operations.journal(known.flow, timeout).entries() if page is not None else ()
+    unwritten = operations.write_page(page, found, entries, row, known.flow, warnings)
+    finish(operations.result("failover show", row, warnings), output, unwritten)
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
     if found.problem:
         talk(f"it ended with: {found.problem}")

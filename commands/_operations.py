@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from mmtool.commands._consent import consent
-from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.errors import CheckFailedError, MmtoolError, OwnedElsewhereError, RefusedError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.output import Column, OutputFormat, Result, bind, detail, finish, human, talk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
+    from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
-    from mmtool.errors import MmtoolError
     from mmtool.failover.journal import About, JournalPort
     from mmtool.failover.landing import MarksPort, OperatorSeat, Ways
     from mmtool.failover.operation import Operation, StepLog
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.journal import KafkaJournal
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.identity import FlowIdentity
+    from mmtool.plan.journal import Entry
     from mmtool.plan.steps import Step
 
 R = TypeVar("R", bound="Rehearsal")
@@ -423,6 +424,57 @@ def show_end(
 
 def _with_title(lines: list[str]) -> list[str]:
     return ["# the reverse flow's configuration, ready for the properties file", *lines] if lines else []
+
+
+def write_page(
+    page: Page | None,
+    found: Recorded,
+    entries: Sequence[Entry],
+    row: Row,
+    flow: FlowSettings,
+    warnings: tuple[str, ...],
+) -> MmtoolError | None:
+    """Write an operation's evidence page, where one is asked for; returns why that failed.
+
+    Args:
+        page: Where to.
+        found: The operation, as it stands.
+        entries: Of the journal; those of other operations are passed over.
+        row: The contract's row.
+        flow: The operation's.
+        warnings: Sentences.
+    """
+    if page is None:
+        return None
+    from mmtool.evidence.environment import environment
+    from mmtool.evidence.operation import operation_evidence
+
+    of_this = sorted(
+        (entry for entry in entries if entry.operation_id == found.operation_id), key=lambda one: one.number
+    )
+    return page.write(operation_evidence(found, of_this[: found.entries], row, environment([flow]), warnings))
+
+
+def write_drill_page(
+    page: Page | None, ended: Ended, row: Row, identity: FlowIdentity, timeout: timedelta
+) -> MmtoolError | None:
+    """Write a drill's evidence page from its journal, where one is asked for; returns why that failed."""
+    from mmtool.failover.taking_up import find
+
+    if page is None:
+        return None
+    rehearsal = ended.rehearsal
+    operation_id = rehearsal.plan.operation_id
+    kept = tools(rehearsal.settings, identity, timeout).journal
+    try:
+        entries, found = kept.entries(), find(kept, operation_id)
+    except MmtoolError as error:
+        return CheckFailedError(
+            f"the page cannot be written, for the journal cannot be read: {error.message}; the drill itself is over",
+            remedy=f"mmtool failover show {operation_id} --html FILE",
+        )
+    assert found is not None
+    return write_page(page, found, entries, row, rehearsal.settings, rehearsal.warnings)
 
 
 def result(command: str, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:

@@ -33,6 +33,7 @@ COMMANDS = (
     Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
     Entry("status", LOOK, "Flows, partitions, lag and state"),
     Entry("verify", LOOK, "Are both sides the same?"),
+    Entry("evidence", LOOK, "Check the signature of an evidence page", group=True),
     Entry("doctor", LOOK, "Check clusters, rights and configuration before they matter"),
     Entry("config", LOOK, "Check and show the configuration as it is understood", group=True),
     Entry("acls", LOOK, "Print the least rights that are needed"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _diverged as tails
+from mmtool.commands import _evidence as evidence
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
@@ -27,7 +28,7 @@ from mmtool.commands._wiring import (
     unit_of,
     with_way_back,
 )
-from mmtool.output import OutputFormat
+from mmtool.output import OutputFormat, warn
 from mmtool.plan.diverged import Kind
 
 if TYPE_CHECKING:
@@ -276,6 +277,8 @@ def drill(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     report: Report = None,
+    html: evidence.HtmlFile = None,
+    sign: evidence.Sign = None,
     max_rto: MaxRto = None,
     max_reread: MaxReread = None,
     without_state: options.WithoutState = False,
@@ -290,6 +293,7 @@ def drill(
     from mmtool.insight.translation import look
     from mmtool.plan.drill_gate import Limits
 
+    page = evidence.asked_for(html, sign)
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
     gate = partial(service.gate, limits=limits)
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
@@ -300,6 +304,8 @@ def drill(
     asked = operations.Asked("failover drill", execute, yes, output, patience, reason)
     if not operations.to_be_executed(asked.command, rehearsal, output, execute=execute, yes=yes, gate=gate):
         return
+    if page is not None:
+        page.claim()
     costs = service.emergency_now(operations.target_side(settings, patience), chosen)
     seconds = None if timeout is None else timeout.total_seconds()
     with operations.at_work(
@@ -312,7 +318,11 @@ def drill(
     row = service.drilled_row(ended, costs)
     if report is not None:
         service.write_report(report, row)
-    operations.show_end(asked.command, ended, output, row=row, gate=gate(row))
+    unwritten = operations.write_drill_page(page, ended, row, flow.identity, patience)
+    missed = gate(row)
+    if unwritten is not None and (missed or ended.operation.error) is not None:
+        warn(unwritten.message)
+    operations.show_end(asked.command, ended, output, row=row, gate=missed or unwritten)
 
 
 app.command("list")(ways.list_)

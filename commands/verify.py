@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mmtool.commands import _evidence as evidence
 from mmtool.commands import _options as options
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mmtool.errors import MmtoolError
+    from mmtool.evidence.document import Evidence
+    from mmtool.insight.translation import FlowClusters
     from mmtool.insight.verify.preparation import Since
-    from mmtool.insight.verify.verification import Verification
+    from mmtool.insight.verify.verification import Options, Verification
 
 Sample = Annotated[
     str | None,
@@ -66,6 +73,8 @@ def verify(
     sample: Sample = None,
     since: SinceOption = None,
     transactions: Transactions = False,
+    html: evidence.HtmlFile = None,
+    sign: evidence.Sign = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -75,12 +84,44 @@ def verify(
     from mmtool.insight.verify.verification import Options, verify
 
     asked = Options(tuple(topic or ()), _fraction(sample), _since(since), transactions)
-    found = verify(connected_flows(config, source, target, timeout), asked, talk)
-    finish(_result(found), output, gate(found.rows))
+    page = evidence.asked_for(html, sign)
+    flows = connected_flows(config, source, target, timeout)
+    clock = _Clock()
+    if page is not None:
+        page.claim()
+    found = verify(flows, asked, clock.say)
+    unwritten = None if page is None else page.write(clock.evidence(found, asked, flows))
+    differences = gate(found.rows)
+    others = (unwritten,) if differences is not None and unwritten is not None else ()
+    finish(_result(found, others), output, differences or unwritten)
 
 
-def _result(found: Verification) -> Result:
-    return Result("verify", found.documents(), _COLUMNS, warnings=tuple(found.warnings))
+class _Clock:
+    """When a comparison began, and when it said what."""
+
+    def __init__(self) -> None:
+        self._began_ms = _now_ms()
+        self._said: list[tuple[int, str]] = []
+
+    def say(self, sentence: str) -> None:
+        self._said.append((_now_ms(), sentence))
+        talk(sentence)
+
+    def evidence(self, found: Verification, asked: Options, flows: Sequence[FlowClusters]) -> Evidence:
+        from mmtool.evidence.comparison import Run, comparison_evidence
+        from mmtool.evidence.environment import environment
+        from mmtool.people import operator
+
+        run = Run(operator(), self._began_ms, _now_ms(), self._said)
+        return comparison_evidence(found, asked, run, environment(flow.settings for flow in flows))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _result(found: Verification, errors: tuple[MmtoolError, ...]) -> Result:
+    return Result("verify", found.documents(), _COLUMNS, warnings=tuple(found.warnings), errors=errors)
 
 
 def _fraction(text: str | None) -> float:

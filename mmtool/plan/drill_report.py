@@ -26,7 +26,7 @@ def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
     yield ""
     yield "| | measured |"
     yield "|---|---|"
-    for what, value, unit in _figures(row):
+    for _, what, value, unit in drill_figures(row):
         yield f"| {what} | {'not known' if value is None else f'{value:,} {unit}'.rstrip()} |"
     yield ""
     yield "## Steps"
@@ -42,13 +42,20 @@ def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
         yield _group(group)
 
 
-def _figures(row: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    yield "time to recover (RTO), planned: to the last offset read back", row["rto_seconds"], "s"
-    yield "records lost (RPO), planned", row["rpo_records"], ""
-    yield "records read again, planned", row["reread_records"], ""
-    yield "records read behind the offsets, the same on both sides", row["records_read"], ""
-    yield "records an emergency would have lost when it began, at the most", row["emergency_rpo_records"], ""
-    yield "age of what an emergency would have gone by", row["emergency_knowledge_age_seconds"], "s"
+def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]:
+    """What a drill has measured: the row's key, a name, the value (None where it is not known), and the unit."""
+    for key, name, unit in _FIGURES:
+        yield key, name, row[key], unit
+
+
+_FIGURES = (
+    ("rto_seconds", "time to recover (RTO), planned: to the last offset read back", "s"),
+    ("rpo_records", "records lost (RPO), planned", ""),
+    ("reread_records", "records read again, planned", ""),
+    ("records_read", "records read behind the offsets, the same on both sides", ""),
+    ("emergency_rpo_records", "records an emergency would have lost when it began, at the most", ""),
+    ("emergency_knowledge_age_seconds", "age of what an emergency would have gone by", "s"),
+)
 
 
 def _group(group: Mapping[str, Any]) -> str:

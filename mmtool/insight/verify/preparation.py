@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.insight.verify.ranges import Joint
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition
 
@@ -49,6 +50,7 @@ class PreparedFlow:
     """A flow whose partitions are known.
 
     Attributes:
+        identity: The ids of its clusters.
         flows: What workers must know, for partitions that mmtool mirrored and for those that MM2 did.
         partitions: By the place on the source.
         problems: Why others cannot be compared, likewise.
@@ -58,6 +60,7 @@ class PreparedFlow:
     """
 
     clusters: FlowClusters
+    identity: FlowIdentity
     by_mmtool: ComparedFlow
     by_mm2: ComparedFlow
     partitions: Mapping[TopicPartition, ComparedPartition]
@@ -119,6 +122,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
         )
     return PreparedFlow(
         clusters,
+        flow.identity,
         _by_mmtool(flow),
         ComparedFlow(settings, None),
         partitions,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range
     from mmtool.plan.half_transactions import HalfTransaction
+    from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.spark_rounds import Rounds
     from mmtool.translation.types import TopicPartition
 
@@ -51,17 +52,38 @@ class Options:
     since: Since | None = None
     transactions: bool = False
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all records are compared that both logs still have."""
+        return self.sample >= 1 and self.since is None
+
+    @property
+    def sample_words(self) -> str:
+        """Which part of the records is compared, for a report."""
+        return "all" if self.sample >= 1 else f"{100 * self.sample:g}%, in ranges chosen at random"
+
+    @property
+    def since_words(self) -> str:
+        """Where the comparison begins, for a report."""
+        if self.since is None:
+            return "the beginning of both logs"
+        if self.since == "last":
+            return "where the last run found both sides the same"
+        return f"records from {self.since.isoformat()} on"
+
 
 @dataclass(slots=True)
 class Verification:
     """What was found.
 
     Attributes:
+        flows: Which flows were compared.
         rows: One per partition, by flow, topic and number.
         halves: With ``--transactions``, those that are on the target in part, by the flow's name.
         warnings: Sentences.
     """
 
+    flows: list[FlowIdentity] = field(default_factory=list)
     rows: list[ComparedRow] = field(default_factory=list)
     halves: dict[str, list[HalfTransaction]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
@@ -91,7 +113,10 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         MmtoolError: Spark fails.
     """
     prepared = [prepare(clusters, options.topics, options.since) for clusters in flows]
-    found = Verification(warnings=[sentence for flow in prepared for sentence in flow.warnings])
+    found = Verification(
+        [flow.identity for flow in prepared],
+        warnings=[sentence for flow in prepared for sentence in flow.warnings],
+    )
     if options.transactions:
         _find_halves(prepared, found)
     if not any(flow.partitions for flow in prepared):

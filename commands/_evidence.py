@@ -1,0 +1,113 @@
+"""What commands share that write an evidence page: ``--html`` and ``--sign``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.errors import CheckFailedError, UsageError
+from mmtool.output import hide, talk
+from mmtool.output.console import stderr_is_tty, switches
+
+if TYPE_CHECKING:
+    from mmtool.errors import MmtoolError
+    from mmtool.evidence.document import Evidence
+    from mmtool.evidence.signature import Signer
+
+PASSWORD = "MMTOOL_SIGN_PASSWORD"  # noqa: S105 - the variable's name
+
+HtmlFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Write an evidence page for auditors: one HTML file.",
+        show_default=False,
+    ),
+]
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY.pem",
+        help=f"Sign the page with an Ed25519 private key; its password is asked for, or in {PASSWORD}.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Where a page goes.
+
+    Attributes:
+        path: The file.
+        signer: None for a page without a signature.
+    """
+
+    path: Path
+    signer: Signer | None = None
+
+    def claim(self) -> None:
+        """Leave an empty file, before anything is done that the page is about.
+
+        Raises:
+            UsageError: The file cannot be written.
+        """
+        from mmtool.evidence.file import refuse_unwritable
+
+        refuse_unwritable(self.path)
+
+    def write(self, evidence: Evidence) -> MmtoolError | None:
+        """Write the page; returns why that failed."""
+        from mmtool.evidence.file import write_page
+
+        try:
+            write_page(self.path, evidence, self.signer, switches.secrets)
+        except CheckFailedError as error:
+            return error
+        talk(f"evidence page: {self.path}{'' if self.signer is None else ', signed'}")
+        return None
+
+
+def asked_for(html: Path | None, sign: Path | None) -> Page | None:
+    """The page that the options ask for; None without ``--html``.
+
+    Raises:
+        UsageError: ``--sign`` without ``--html``, or a key that cannot be used.
+    """
+    if html is None and sign is not None:
+        raise UsageError(f"--sign {sign}: there is no page to sign", remedy="add --html FILE")
+    if html is None:
+        return None
+    return Page(html, None if sign is None else _signer(sign))
+
+
+def _signer(path: Path) -> Signer:
+    from mmtool.evidence.signature import EncryptedKeyError, load_signer
+
+    password = os.environ.get(PASSWORD)
+    if password:
+        hide(password)
+        return load_signer(path, password)
+    try:
+        return load_signer(path)
+    except EncryptedKeyError as error:
+        if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):
+            raise UsageError(
+                error.message, remedy=f"set {PASSWORD}: there is no terminal to ask on"
+            ) from None
+    return load_signer(path, _ask(path))
+
+
+def _ask(path: Path) -> str:
+    from getpass import getpass
+
+    password = getpass(f"password of {path}: ", stream=sys.stderr)
+    hide(password)
+    return password

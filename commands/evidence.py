@@ -1,0 +1,82 @@
+"""``mmtool evidence``: check a page that was written with ``--html`` and ``--sign``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mmtool.commands import _options as options
+from mmtool.errors import DifferencesError, UsageError
+from mmtool.output import Column, OutputFormat, Result, finish
+
+if TYPE_CHECKING:
+    from mmtool.evidence.document import Document
+
+app = typer.Typer(no_args_is_help=True)
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="The page.")]
+Key = Annotated[
+    Path,
+    typer.Option(
+        "--key", metavar="PUB.pem", help="The signer's Ed25519 public key, not taken from the page."
+    ),
+]
+_COLUMNS = (
+    Column("file"),
+    Column("verdict"),
+    Column("title"),
+    Column("says"),
+    Column("generated_at"),
+    Column("key_sha256", essential=False),
+    Column("reason"),
+)
+
+
+@app.callback()
+def _group() -> None:
+    """A group, also while it has one verb."""
+
+
+@app.command()
+def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE) -> None:
+    """Check that a page is as it was signed: 0 when it is, 8 when it was changed or signed with another key."""
+    from mmtool.evidence.signature import PageError, check, fingerprint, load_public_key
+
+    public = load_public_key(key)
+    row: dict[str, object] = {"file": str(file), "key_sha256": fingerprint(public)}
+    try:
+        row |= _said(check(_read(file), public))
+    except PageError as error:
+        row |= {"verdict": "invalid", "title": None, "says": None, "generated_at": None, "reason": str(error)}
+        finish(Result("evidence verify", [row], _COLUMNS), output, _error(file, error))
+        return
+    finish(Result("evidence verify", [row], _COLUMNS), output, None)
+
+
+def _said(document: Document) -> dict[str, object]:
+    """What an authentic page says."""
+    says = document["verdict"]["word"]
+    return {
+        "verdict": "valid",
+        "title": document["title"],
+        "says": says,
+        "generated_at": document["generated_at"],
+        "reason": "",
+    }
+
+
+def _error(file: Path, error: Exception) -> DifferencesError:
+    return DifferencesError(
+        f"{file}: {error}",
+        remedy="do not rely on this page; ask for the original, or check it with the key of who signed it",
+        code="not_authentic",
+    )
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}", remedy="name the page's file") from error

@@ -1,0 +1,131 @@
+"""The evidence of a comparison: a verdict for each partition, and how much was compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mmtool.evidence.document import Evidence, Fact, Kind, Moment, Tone, Verdict
+from mmtool.output.values import plain_row
+from mmtool.plan.words import counted, few, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mmtool.insight.verify.verification import Options, Verification
+
+_NAMED = 10
+_SUMS = (
+    ("records_compared", "records compared"),
+    ("missing", "missing: on the source and not on the target"),
+    ("duplicated", "duplicated: on the target twice"),
+    ("reordered", "reordered: at another place in the order"),
+    ("mutated", "mutated: another key, value, header or timestamp"),
+    ("foreign", "foreign: on the target and not on the source"),
+    ("mapping", "mapping: stored offsets lead to another record"),
+    ("lag_records", "lag: offsets of the source behind what was compared"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How a comparison was run.
+
+    Attributes:
+        by: ``user@host``.
+        began_ms, ended_ms: Since 1970.
+        said: What was told on the way: time in ms, sentence.
+    """
+
+    by: str
+    began_ms: int
+    ended_ms: int
+    said: Sequence[tuple[int, str]] = ()
+
+
+def comparison_evidence(
+    found: Verification, options: Options, run: Run, environment: Sequence[Fact] = ()
+) -> Evidence:
+    """What a page says of a comparison.
+
+    Args:
+        found: What was compared and found.
+        options: What was asked for.
+        run: Who ran it, and when.
+        environment: Host and versions.
+    """
+    rows = [plain_row(row) for row in found.documents()]
+    flows = [f"{flow.source_alias}->{flow.target_alias}" for flow in found.flows]
+    return Evidence(
+        Kind.VERIFY,
+        f"Comparison of both sides {few(flows)}",
+        _verdict(rows, options),
+        tuple(_summary(found, options, run, flows)),
+        tuple(_figures(rows, found, run)),
+        tuple(_timeline(run, rows)),
+        rows,
+        tuple(found.warnings),
+        environment,
+    )
+
+
+def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
+    verdicts = Counter(row["verdict"] for row in rows)
+    part = "" if options.is_whole else " in the part that was compared"
+    if verdicts["different"]:
+        wrong = verdicts["different"] + verdicts["incomplete"]
+        return Verdict(
+            "different", Tone.BAD, f"{wrong} of {counted(len(rows), 'partition')} are not identical"
+        )
+    if verdicts["incomplete"]:
+        return Verdict(
+            "incomplete",
+            Tone.OPEN,
+            f"{verdicts['incomplete']} of {counted(len(rows), 'partition')} were not compared whole, "
+            "or the target lacks their last records",
+        )
+    return Verdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
+
+
+def _summary(found: Verification, options: Options, run: Run, flows: Sequence[str]) -> Iterator[Fact]:
+    yield Fact("flows", "flows", few(flows, _NAMED))
+    yield Fact("topics", "topics", few(options.topics, _NAMED) or "all topics of the flow")
+    yield Fact("sample", "part of the records", options.sample_words)
+    yield Fact("since", "from", options.since_words)
+    yield Fact(
+        "transactions",
+        "half-mirrored transactions",
+        "looked for" if options.transactions else "not looked for",
+    )
+    yield Fact("by", "done by", run.by)
+    yield Fact("began_at", "began", moment(run.began_ms))
+    yield Fact("ended_at", "ended", moment(run.ended_ms))
+    for flow in found.flows:
+        yield Fact("source_id", f"cluster id of {flow.source_alias}", flow.source_id)
+        yield Fact("target_id", f"cluster id of {flow.target_alias}", flow.target_id)
+
+
+def _figures(rows: Sequence[Mapping[str, Any]], found: Verification, run: Run) -> Iterator[Fact]:
+    verdicts = Counter(row["verdict"] for row in rows)
+    yield Fact("partitions", "partitions", len(rows))
+    for word in ("identical", "different", "incomplete"):
+        yield Fact(word, f"partitions {word}", verdicts[word])
+    for key, name in _SUMS:
+        yield Fact(key, name, _sum([row[key] for row in rows]))
+    if found.halves:
+        halves = sum(map(len, found.halves.values()))
+        yield Fact("half_mirrored", "transactions that are on the target in part", halves)
+    yield Fact("seconds", "duration", round((run.ended_ms - run.began_ms) / 1000, 1), "s")
+
+
+def _sum(numbers: Sequence[int | None]) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if len(known) == len(numbers) else None
+
+
+def _timeline(run: Run, rows: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
+    yield Moment(run.began_ms, run.by, "comparison began")
+    for at_ms, sentence in run.said:
+        yield Moment(at_ms, run.by, sentence)
+    yield Moment(run.ended_ms, run.by, "comparison ended", counted(len(rows), "partition"))

@@ -1,0 +1,188 @@
+"""The JSON that an evidence page embeds: one schema for operations, drills and comparisons.
+
+A document is made of JSON values only. Its canonical form is what is signed: keys sorted, ASCII, no blanks, and the
+characters of HTML markup as JSON escapes, so that it can stand in a page as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from mmtool.output.redaction import redacted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+
+FORMAT = "mmtool-evidence"
+SCHEMA_VERSION = 1
+
+Document: TypeAlias = "dict[str, Any]"
+
+_FREE_TEXT = frozenset({"detail", "event", "problem", "reason", "sentence", "warnings"})
+_MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+
+class Kind(StrEnum):
+    """What a page is about."""
+
+    VERIFY = "verify"
+    OPERATION = "operation"
+    DRILL = "drill"
+
+
+class Tone(StrEnum):
+    """How a verdict is shown."""
+
+    GOOD = "good"
+    BAD = "bad"
+    OPEN = "open"
+
+
+class Verdict(NamedTuple):
+    """What it comes to.
+
+    Attributes:
+        word: The contract's word: ``identical``, ``completed`` and so on.
+        tone: How it is shown.
+        sentence: What the word means.
+    """
+
+    word: str
+    tone: Tone
+    sentence: str
+
+
+class Fact(NamedTuple):
+    """One line of a table with two columns.
+
+    Attributes:
+        key: A stable name for scripts.
+        name: What it is called on the page.
+        value: A JSON value; None where it is not known.
+        unit: Of a number; empty where it counts things.
+    """
+
+    key: str
+    name: str
+    value: Any
+    unit: str = ""
+
+
+class Moment(NamedTuple):
+    """One line of the timeline.
+
+    Attributes:
+        at_ms: Since 1970, by the clock of the host that wrote it.
+        by: ``user@host``.
+        event: What happened.
+        detail: More about it; may be empty.
+        state: The operation's state afterwards; empty in a comparison.
+    """
+
+    at_ms: int
+    by: str
+    event: str
+    detail: str = ""
+    state: str = ""
+
+
+class Hash(NamedTuple):
+    """A SHA-256.
+
+    Attributes:
+        of: Of what.
+        sha256: In hexadecimal digits.
+        recompute: How to compute it again from the source that it was made of.
+    """
+
+    of: str
+    sha256: str
+    recompute: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that a page says.
+
+    Attributes:
+        kind: What it is about.
+        title: One line.
+        verdict: What it comes to.
+        summary: What was done, by whom, when.
+        figures: What was measured.
+        timeline: In order of time.
+        rows: The contract's rows, as ``-o json`` has them.
+        warnings: Sentences.
+        environment: Host and versions.
+        hashes: Of what the evidence rests on; that of the rows is added.
+    """
+
+    kind: Kind
+    title: str
+    verdict: Verdict
+    summary: Sequence[Fact]
+    figures: Sequence[Fact]
+    timeline: Sequence[Moment]
+    rows: Sequence[Mapping[str, Any]]
+    warnings: Sequence[str] = ()
+    environment: Sequence[Fact] = ()
+    hashes: Sequence[Hash] = field(default_factory=tuple)
+
+    def document(self, generated_at: str, secrets: Collection[str] = ()) -> Document:
+        """As JSON values, with secrets hidden in all free text.
+
+        Args:
+            generated_at: When, ISO-8601.
+            secrets: Values that no text may show.
+        """
+        rows = [_redacted(dict(row), secrets) for row in self.rows]
+        document = {
+            "format": FORMAT,
+            "schema_version": SCHEMA_VERSION,
+            "kind": str(self.kind),
+            "generated_at": generated_at,
+            "title": self.title,
+            "verdict": {**self.verdict._asdict(), "tone": str(self.verdict.tone)},
+            "summary": [fact._asdict() for fact in self.summary],
+            "figures": [fact._asdict() for fact in self.figures],
+            "timeline": [moment._asdict() for moment in self.timeline],
+            "rows": rows,
+            "warnings": list(self.warnings),
+            "environment": [fact._asdict() for fact in self.environment],
+            "hashes": [each._asdict() for each in (*self.hashes, rows_hash(rows))],
+        }
+        return {key: _redacted(value, secrets, key) for key, value in document.items()}
+
+
+def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
+    """Names of groups and topics stay as they are: only what people and libraries wrote may hold a secret."""
+    if isinstance(value, dict):
+        of = value.get("key", "")
+        return {
+            name: _redacted(each, secrets, of if name == "value" else name) for name, each in value.items()
+        }
+    if isinstance(value, list):
+        return [_redacted(each, secrets, key) for each in value]
+    return redacted(value, secrets) if isinstance(value, str) and key in _FREE_TEXT else value
+
+
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """The bytes that a page embeds and that are signed."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    for character, escape in _MARKUP.items():
+        text = text.replace(character, escape)
+    return text.encode("ascii")
+
+
+def rows_hash(rows: Iterable[Mapping[str, Any]]) -> Hash:
+    """Of the rows, as ``-o json`` prints them."""
+    text = json.dumps(list(rows), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    digest = sha256(f"{text}\n".encode(errors="surrogatepass")).hexdigest()
+    return Hash(
+        "rows", digest, "jq -cS .data RESULT.json | sha256sum, where RESULT.json is the output of -o json"
+    )

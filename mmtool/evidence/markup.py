@@ -1,0 +1,80 @@
+"""HTML as text: every value is escaped on its way in."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from mmtool.output.values import UNKNOWN_CELL, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+def text(value: Any) -> Html:
+    """A value as a person reads it; one that is not known as a dash."""
+    if isinstance(value, Html):
+        return value
+    if isinstance(value, bool):
+        return Html("yes" if value else "no")
+    if isinstance(value, (int, float)):
+        return Html(f"{value:,}")
+    return Html(escape(printable(str(value)))) if value not in (None, "") else Html(UNKNOWN_CELL)
+
+
+def plain_number(value: int | None) -> Html:
+    """An offset or a partition: without separators, so that it can be copied."""
+    return Html(UNKNOWN_CELL if value is None else str(value))
+
+
+def tag(name: str, *children: Any, **attributes: str) -> Html:
+    """An element; attributes have a trailing underscore where Python has the word (``class_``)."""
+    said = "".join(f' {key.rstrip("_")}="{escape(value)}"' for key, value in attributes.items())
+    return Html(f"<{name}{said}>{''.join(map(text, children))}</{name}>")
+
+
+def joined(parts: Iterable[Html]) -> Html:
+    """One after the other, each on its own line."""
+    return Html("\n".join(parts))
+
+
+def facts(pairs: Iterable[tuple[Any, Any]]) -> Html:
+    """A table with two columns: names and values."""
+    rows = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in pairs]
+    return tag("table", joined(rows), class_="facts")
+
+
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[Any]], numbers: frozenset[str] = frozenset()
+) -> Html:
+    """A table with headings.
+
+    Args:
+        headings: One for each column.
+        rows: Values.
+        numbers: Headings of the columns that are aligned to the right.
+    """
+    kinds = [{"class_": "number"} if heading in numbers else {} for heading in headings]
+    head = tag("tr", *(tag("th", h, scope="col", **kind) for h, kind in zip(headings, kinds, strict=True)))
+    body = [
+        tag("tr", *(tag("td", value, **kind) for value, kind in zip(row, kinds, strict=True))) for row in rows
+    ]
+    whole = tag("table", tag("thead", head), tag("tbody", joined(body)))
+    return tag("div", whole, class_="scroll")
+
+
+def section(title: str, *children: Any) -> Html:
+    """A part of the page."""
+    return tag("section", tag("h2", title), *children)
+
+
+def fold(title: Any, content: Html, *, is_open: bool) -> Html:
+    """Content that can be folded away; folded, it is not printed either."""
+    opened = ' open=""' if is_open else ""
+    return Html(f"<details{opened}>{tag('summary', title)}{content}</details>")

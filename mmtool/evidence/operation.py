@@ -1,0 +1,202 @@
+"""The evidence of an operation: its row, and its journal as a timeline."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
+from mmtool.failover.states import OperationState
+from mmtool.output.values import plain_row
+from mmtool.plan.drill_report import drill_figures
+from mmtool.plan.identity import JOURNAL_TOPIC
+from mmtool.plan.journal import Kind as EntryKind
+from mmtool.plan.steps import Mode
+from mmtool.plan.words import counted, few, moment
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.failover.recorded import Recorded
+    from mmtool.plan.journal import Entry
+
+_NAMED = 10
+_TONES = {OperationState.COMPLETED: Tone.GOOD, OperationState.FAILED: Tone.BAD}
+_PLANNED = frozenset({EntryKind.BEGAN, EntryKind.GROUP})
+_TOGETHER = frozenset({EntryKind.GROUP, EntryKind.OUTCOME})
+"""Kinds of entries of which there is one for each group: the timeline counts them."""
+
+
+def operation_evidence(
+    found: Recorded,
+    entries: Sequence[Entry],
+    row: Mapping[str, object],
+    environment: Sequence[Fact] = (),
+    warnings: Sequence[str] = (),
+) -> Evidence:
+    """What a page says of an operation.
+
+    Args:
+        found: The operation, as its journal has it.
+        entries: Its entries of the journal, in order.
+        row: The contract's row; of a drill with what was measured besides.
+        environment: Host and versions.
+        warnings: Sentences.
+    """
+    shown = plain_row(row)
+    is_drill = found.mode is Mode.DRILL
+    return Evidence(
+        Kind.DRILL if is_drill else Kind.OPERATION,
+        f"{_TITLES[found.mode]} {found.names.flow}",
+        _verdict(found),
+        tuple(_summary(found, entries)),
+        tuple(_figures(shown)),
+        timeline(entries),
+        (shown,),
+        warnings,
+        environment,
+        (_journal_hash(found, entries), _plan_hash(found, entries)),
+    )
+
+
+_TITLES = {
+    Mode.PLANNED: "Planned failover",
+    Mode.EMERGENCY: "Emergency failover",
+    Mode.FAILBACK: "Failback",
+    Mode.DRILL: "Failover drill",
+}
+
+
+def _verdict(found: Recorded) -> Verdict:
+    sentence = found.operation.sentence or "the operation has not ended"
+    problem = f"; it ended with: {found.problem}" if found.problem else ""
+    return Verdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
+
+
+def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
+    names, failback = found.names, found.mode is Mode.FAILBACK
+    here, there = (names.target, names.source) if failback else (names.source, names.target)
+    operators = list(dict.fromkeys(entry.by for entry in entries)) or [found.by]
+    versions = [entry.body["version"] for entry in entries if "version" in entry.body]
+    yield Fact("operation_id", "operation", found.operation_id)
+    yield Fact("mode", "mode", str(found.mode))
+    yield Fact("flow", "flow", names.flow)
+    yield Fact("from", "groups leave", here)
+    yield Fact("to", "groups go to", there)
+    yield Fact("groups", "groups", f"{len(found.group_names):,}: {few(found.group_names, _NAMED)}")
+    yield Fact("by", "done by", ", ".join(operators))
+    yield Fact("reason", "reason given", found.reason or None)
+    yield Fact("began_at", "began", moment(found.began_ms))
+    yield Fact("changed_at", "last entry", moment(found.last_ms))
+    yield Fact("point_of_no_return_passed", "offsets were written", found.operation.point_of_no_return_passed)
+    yield Fact("source_id", f"cluster id of {names.source}", _known(found.source_id))
+    yield Fact("target_id", f"cluster id of {names.target}", found.target_id)
+    yield Fact("executed_with", "executed with", ", ".join(f"mmtool {v}" for v in dict.fromkeys(versions)))
+
+
+def _known(value: Any) -> Any:
+    return None if value is UNKNOWN else value
+
+
+def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
+    if "records_read" in row:
+        yield from (Fact(*figure) for figure in drill_figures(row))
+        return
+    yield Fact("rto_seconds", "time to recover (RTO): to the last offset read back", row["rto_seconds"], "s")
+    yield Fact("rpo_records", "records lost (RPO), at the most", row["rpo_records"])
+    yield Fact("reread_records", "records read again, at the most", row["reread_records"])
+    yield Fact("reread_expected", "records read again, expected", row["reread_expected"])
+    yield Fact(
+        "diverged_records", "records on the source that the target does not have", row["diverged_records"]
+    )
+
+
+def timeline(entries: Iterable[Entry]) -> tuple[Moment, ...]:
+    """One line per entry of the journal; entries of one kind about groups that follow each other are counted."""
+    found = []
+    for (kind, _), of in groupby(entries, _alike):
+        told = list(of)
+        last = told[-1]
+        event, detail = _ABOUT[EntryKind(kind)](told)
+        found.append(Moment(last.at_ms, last.by, event, detail, last.state))
+    return tuple(found)
+
+
+def _alike(entry: Entry) -> tuple[str, int]:
+    return entry.kind, 0 if entry.kind in _TOGETHER else entry.number
+
+
+def _began(told: Sequence[Entry]) -> tuple[str, str]:
+    (entry,) = told
+    event = "operation began" if entry.number == 1 else "operation resumed"
+    return event, f"mmtool {entry.body.get('version', 'of another version')}, pid {entry.body.get('pid')}"
+
+
+def _step(told: Sequence[Entry]) -> tuple[str, str]:
+    (entry,) = told
+    return f"step {entry.body['step']}: {entry.body['step_state']}", entry.body.get("problem", "")
+
+
+def _fence(told: Sequence[Entry]) -> tuple[str, str]:
+    return "fence is about to be raised" if told[0].body["stands"] else "fence lowered", ""
+
+
+def _tail(told: Sequence[Entry]) -> tuple[str, str]:
+    stands = told[0].body["stands"]
+    return "diverged records are about to be written" if stands else "diverged records written", ""
+
+
+def _intents(told: Sequence[Entry]) -> tuple[str, str]:
+    return f"new offsets of {counted(len(told), 'group')} recorded, before they are written", ""
+
+
+def _outcomes(told: Sequence[Entry]) -> tuple[str, str]:
+    written = sum(len(entry.body["written"]) for entry in told)
+    problems = [problem for entry in told for problem in entry.body.get("problems", ())]
+    return f"{counted(written, 'offset')} of {counted(len(told), 'group')} stand", few(problems, 3)
+
+
+def _ended(told: Sequence[Entry]) -> tuple[str, str]:
+    (entry,) = told
+    problem = entry.body.get("problem", "")
+    return "operation ended", "; ".join(filter(None, (entry.body["sentence"], problem)))
+
+
+_ABOUT = {
+    EntryKind.BEGAN: _began,
+    EntryKind.STEP: _step,
+    EntryKind.FENCE: _fence,
+    EntryKind.TAIL: _tail,
+    EntryKind.GROUP: _intents,
+    EntryKind.OUTCOME: _outcomes,
+    EntryKind.ENDED: _ended,
+}
+
+
+def _journal_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
+    return Hash("journal", _sha256_of(entries), _dump(found, ""))
+
+
+def _plan_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
+    """Of what was planned: the operation's own facts, and where each group was going to be."""
+    planned = [entry for entry in entries if entry.kind in _PLANNED]
+    return Hash("plan", _sha256_of(planned), _dump(found, r""" | grep -E '"kind":"(began|group)"'"""))
+
+
+def _sha256_of(entries: Iterable[Entry]) -> str:
+    digest = sha256()
+    for entry in entries:
+        digest.update(entry.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _dump(found: Recorded, narrowed: str) -> str:
+    """A command line that prints the same digest."""
+    consume = (
+        f"kafka-console-consumer --bootstrap-server {found.names.target} --topic {JOURNAL_TOPIC}"
+        " --from-beginning --timeout-ms 10000 --property print.key=true"
+    )
+    of_this = f"grep '^operation/{found.operation_id}/' | LC_ALL=C sort -u | cut -f2-"
+    return f"{consume} | {of_this}{narrowed} | sha256sum"

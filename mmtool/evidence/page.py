@@ -1,0 +1,306 @@
+"""A document as a self-contained HTML page: nothing is loaded, nothing is run, and it prints on A4.
+
+The page is a function of the document alone. What is wrong comes first in each part; long lists of what is right are
+folded away, and are printed when they are opened before.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from mmtool.evidence.document import Kind
+from mmtool.evidence.markup import Html, facts, fold, joined, plain_number, section, table, tag, text
+from mmtool.evidence.signature import EVIDENCE, SIGNATURE
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from mmtool.evidence.document import Document
+
+_OPEN_ROWS = 60
+"""Lists of what is right that are not longer than this are shown open."""
+_UNREMARKABLE = frozenset({"", "no_commit"})
+_RANK = {"different": 0, "incomplete": 1, "identical": 2}
+_TONES = {"identical": "good", "different": "bad", "incomplete": "open", "failed": "bad", "done": "good"}
+_SYMBOLS = {"good": "\u2713", "bad": "\u2717", "open": "\u25cb"}
+
+
+def render(document: Document) -> str:
+    """The page, with an empty place for its JSON and its signature."""
+    body = joined(
+        [
+            _head(document),
+            section("Summary", facts((f["name"], _value(f)) for f in document["summary"])),
+            section("Figures", tag("div", _fact_table(document["figures"]), class_="figures")),
+            *_warnings(document),
+            *_content(document),
+            _timeline(document),
+            section("Environment and versions", _fact_table(document["environment"])),
+            _hashes(document),
+            _signature(document),
+        ]
+    )
+    title = text(f"{document['verdict']['word']}: {document['title']}")
+    return _PAGE.format(
+        title=title,
+        style=_style(),
+        body=body,
+        evidence=EVIDENCE.decode(),
+        signature=SIGNATURE.decode(),
+    )
+
+
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+{body}
+{signature}</pre>
+{evidence}</script>
+</body>
+</html>
+"""
+
+
+@cache
+def _style() -> str:
+    return files("mmtool.evidence").joinpath("page.css").read_text(encoding="utf-8")
+
+
+def _head(document: Document) -> Html:
+    verdict = document["verdict"]
+    word = tag("strong", f"{_SYMBOLS[verdict['tone']]} {verdict['word']}")
+    return joined(
+        [
+            tag("h1", document["title"]),
+            tag("div", word, tag("span", verdict["sentence"]), class_=f"verdict {verdict['tone']}"),
+            tag(
+                "p",
+                f"Evidence page of mmtool, written {document['generated_at']}. Times are UTC.",
+                class_="quiet",
+            ),
+        ]
+    )
+
+
+def _fact_table(found: Sequence[Mapping[str, Any]]) -> Html:
+    return facts((fact["name"], _value(fact)) for fact in found)
+
+
+def _value(fact: Mapping[str, Any]) -> Html:
+    value = fact["value"]
+    if value is None:
+        return Html("not known" if fact["key"] != "reason" else "none")
+    return Html(f"{text(value)} {text(fact['unit'])}") if fact["unit"] else text(value)
+
+
+def _warnings(document: Document) -> Iterator[Html]:
+    if document["warnings"]:
+        items = joined([tag("li", sentence) for sentence in document["warnings"]])
+        yield section("Warnings", tag("ul", items))
+
+
+def _content(document: Document) -> Iterator[Html]:
+    if document["kind"] == Kind.VERIFY:
+        yield from _comparison(document["rows"])
+        return
+    for row in document["rows"]:
+        yield _steps(row)
+        yield _groups(row)
+
+
+def _comparison(rows: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
+    ordered = sorted(rows, key=lambda row: _RANK[row["verdict"]])
+    wrong = [row for row in ordered if row["verdict"] != "identical"]
+    same = ordered[len(wrong) :]
+    parts = [_partitions(wrong) if wrong else tag("p", "No partition differs.")]
+    if same:
+        title = counted(len(same), "identical partition")
+        parts.append(fold(title, _partitions(same), is_open=len(same) <= _OPEN_ROWS))
+    yield section("Partitions", *parts)
+    halves = [half for row in rows for half in row.get("half_mirrored", ())]
+    if halves:
+        yield section("Transactions that are on the target in part", _halves(halves))
+
+
+_COMPARED = ("records_compared", "missing", "duplicated", "reordered", "mutated", "foreign", "lag_records")
+
+
+def _partitions(rows: Sequence[Mapping[str, Any]]) -> Html:
+    headings = (
+        "flow", "topic", "partition", "verdict", "compared", "missing", "duplicated", "reordered", "mutated",
+        "foreign", "lag", "reason",
+    )  # fmt: skip
+    return table(headings, map(_partition, rows), frozenset({"partition", *headings[4:11]}))
+
+
+def _partition(row: Mapping[str, Any]) -> list[Any]:
+    flow = f"{row['source']}->{row['target']}"
+    numbers = [row[key] for key in _COMPARED]
+    place = [row["topic"], plain_number(row["partition"])]
+    return [flow, *place, _mark(row["verdict"]), *numbers, row["reason"] or Html("")]
+
+
+def _mark(word: str) -> Html:
+    tone = _TONES.get(word)
+    return text(word) if tone is None else tag("span", f"{_SYMBOLS[tone]} {word}", class_=f"mark {tone}")
+
+
+def _halves(halves: Sequence[Mapping[str, Any]]) -> Html:
+    """A transaction is in the row of each of its partitions: it is shown once."""
+    once = {(half["producer_id"], half["producer_epoch"], str(half["partitions"])): half for half in halves}
+    rows = [
+        [
+            plain_number(half["producer_id"]),
+            plain_number(half["producer_epoch"]),
+            part["topic"],
+            plain_number(part["partition"]),
+            f"{part['first_offset']} to {part['last_offset']}",
+            part["arrived"],
+            half["certain"],
+        ]
+        for half in once.values()
+        for part in half["partitions"]
+    ]
+    headings = ("producer id", "epoch", "topic", "partition", "source offsets", "on the target", "certain")
+    return table(headings, rows, frozenset({"producer id", "epoch", "partition"}))
+
+
+def _steps(row: Mapping[str, Any]) -> Html:
+    rows = [
+        [number, tag("code", step["name"]), _mark(step["state"]), step["sentence"]]
+        for number, step in enumerate(row["steps"], 1)
+    ]
+    return section("Steps of the plan", table(("", "step", "state", "what it does"), rows))
+
+
+def _groups(row: Mapping[str, Any]) -> Html:
+    """Groups to look at first; the others are folded when they are many."""
+    told = [(group, _to_look_at(group)) for group in row["groups"]]
+    many = sum(len(group["partitions"]) for group, _ in told) > _OPEN_ROWS
+    parts = [
+        fold(_about(group), _offsets(group, row), is_open=wrong or not many)
+        for group, wrong in sorted(told, key=lambda one: not one[1])
+    ]
+    note = tag("p", _NOTES.get(row["mode"], _NOTE), class_="quiet")
+    return section("Groups: before and after", note, *(parts or [tag("p", "No group.")]))
+
+
+_NOTE = (
+    "Before: what the group had committed on the destination. After: what it has there now. Partitions that the group "
+    "has no commit for are left out here; the embedded JSON has them."
+)
+_NOTES = {
+    "drill": "A drill writes for shadows of the groups, and deletes them at its end: nothing was written for a group.",
+}
+
+
+def _to_look_at(group: Mapping[str, Any]) -> bool:
+    return any(
+        partition["reason"] not in _UNREMARKABLE
+        or partition["exactness"] == "bounded"
+        or partition["lost_max"]
+        or (partition["written"] is None)
+        for partition in group["partitions"]
+    )
+
+
+def _about(group: Mapping[str, Any]) -> Html:
+    moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
+    refused = sum(bool(one["reason"]) for one in moved)
+    exact = sum(one["exactness"] == "exact" for one in moved)
+    said = f": {counted(len(moved), 'partition')}, {exact} exact, {refused} with a reason"
+    return Html(tag("strong", group["group"]) + text(said))
+
+
+def _offsets(group: Mapping[str, Any], row: Mapping[str, Any]) -> Html:
+    source, _, target = row["flow"].partition("->")
+    home = row["mode"] == "failback"
+    here, there = (target, source) if home else (source, target)
+    moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
+    numbers = ("partition", f"committed on {here}", f"before on {there}", f"after on {there}")
+    headings = (
+        "topic", numbers[0], numbers[1], f"topic on {target}", numbers[2], numbers[3], "how",
+        "read again, at most", "lost, at most", "reason",
+    )  # fmt: skip
+    right = frozenset({*numbers, "read again, at most", "lost, at most"})
+    return table(headings, (_offset(one, home=home) for one in moved), right)
+
+
+def _offset(one: Mapping[str, Any], *, home: bool) -> list[Any]:
+    up, down = plain_number(one["upstream_offset"]), plain_number(one["downstream_offset"])
+    here, there = (down, up) if home else (up, down)
+    before = plain_number(one["target_offset_before"])
+    after = Html("not known") if one["written"] is None else there if one["written"] else before
+    place = [one["topic"], plain_number(one["partition"]), here, one["target_topic"]]
+    costs = [one["reread_max"], one["lost_max"]]
+    return [*place, before, after, one["exactness"], *costs, one["detail"] or one["reason"] or Html("")]
+
+
+def _timeline(document: Document) -> Html:
+    moments = document["timeline"]
+    began = moments[0]["at_ms"] if moments else 0
+    rows = [
+        [
+            _clock(moment["at_ms"]),
+            f"{(moment['at_ms'] - began) / 1000:+.3f} s",
+            moment["event"],
+            moment["detail"] or Html(""),
+            _mark(moment["state"]) if moment["state"] else Html(""),
+            moment["by"],
+        ]
+        for moment in moments
+    ]
+    content = table(
+        ("time", "since the start", "event", "detail", "state", "by"), rows, frozenset({"since the start"})
+    )
+    if len(rows) > _OPEN_ROWS:
+        content = fold(counted(len(rows), "event"), content, is_open=False)
+    return section("Timeline", content)
+
+
+def _clock(at_ms: int) -> Html:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return Html(at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}")
+
+
+def _hashes(document: Document) -> Html:
+    parts = [
+        Html(tag("h3", f"SHA-256 of the {one['of']}") + tag("pre", one["sha256"]) + _again(one["recompute"]))
+        for one in document["hashes"]
+    ]
+    return section("Hashes", *parts)
+
+
+def _again(command: str) -> Html:
+    return tag("p", Html("To compute it again: "), tag("code", command), class_="quiet")
+
+
+def _signature(document: Document) -> Html:
+    if document["signed_with"] is None:
+        return section(
+            "Signature", tag("p", "This page is not signed: it proves nothing about who wrote it.")
+        )
+    told = (
+        "This page is signed with an Ed25519 key. The signature covers the JSON that the page embeds, and through it"
+        " every other byte of this file. Check it with the signer's public key, from the signer and not from this page:"
+    )
+    return section(
+        "Signature",
+        tag("p", told),
+        tag("pre", "mmtool evidence verify THIS-FILE.html --key PUB.pem"),
+        facts([("SHA-256 of the signer's public key (DER)", tag("code", document["signed_with"]))]),
+        tag("p", "The signature, in base64:", class_="quiet"),
+    )

@@ -1,0 +1,173 @@
+"""Signing the JSON of a page, and checking a page against a public key that was not taken from it.
+
+The page embeds its JSON, and the JSON has the SHA-256 of the page around it. So the signature, which is over the JSON
+alone, covers every byte of the file except itself: the JSON cannot say one thing and the visible page another.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from mmtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+    from mmtool.evidence.document import Document
+
+EVIDENCE = b'<script type="application/json" id="evidence">'
+SIGNATURE = b'<pre id="signature">'
+_EVIDENCE_IN = re.compile(re.escape(EVIDENCE) + rb"([^<]*)</script>")
+_SIGNATURE_IN = re.compile(re.escape(SIGNATURE) + rb"([A-Za-z0-9+/=]*)</pre>")
+
+_NEW_KEY = (
+    "openssl genpkey -algorithm ed25519 -out KEY.pem, then openssl pkey -in KEY.pem -pubout -out PUB.pem"
+)
+
+
+class PageError(ValueError):
+    """A page does not prove anything; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """A private key, ready to sign."""
+
+    key: Ed25519PrivateKey
+
+    @property
+    def fingerprint(self) -> str:
+        """Of its public key."""
+        return fingerprint(self.key.public_key())
+
+    def sign(self, payload: bytes) -> bytes:
+        """The detached signature, in base64."""
+        return b64encode(self.key.sign(payload))
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """SHA-256 of a public key in DER (SubjectPublicKeyInfo), in hexadecimal digits."""
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def check(page: bytes, key: Ed25519PublicKey) -> Document:
+    """The document of a page whose every byte is covered by a signature of this key.
+
+    Args:
+        page: The file.
+        key: The signer's, from a source other than the page.
+
+    Raises:
+        PageError: It is not signed, not by this key, or not what was signed.
+    """
+    from cryptography.exceptions import InvalidSignature
+
+    payload, signature = _parts(page)
+    if not signature:
+        raise PageError("the page is not signed")
+    try:
+        key.verify(_decoded(signature), payload)
+    except InvalidSignature:
+        raise PageError("the signature is not of this key, or the evidence in the page was changed") from None
+    document: dict[str, Any] = json.loads(payload)
+    if document.get("page_sha256") != sha256(_around(page)).hexdigest():
+        raise PageError("the visible page was changed: it is not the one that was signed")
+    return document
+
+
+def _parts(page: bytes) -> tuple[bytes, bytes]:
+    evidence, signature = _EVIDENCE_IN.search(page), _SIGNATURE_IN.search(page)
+    if evidence is None or signature is None:
+        raise PageError("no evidence of mmtool is in this file, or it was damaged")
+    return evidence[1], signature[1]
+
+
+def _decoded(signature: bytes) -> bytes:
+    try:
+        decoded = b64decode(signature, validate=True)
+    except binascii.Error:
+        decoded = b""
+    if b64encode(decoded) != signature:
+        raise PageError("the signature was damaged")
+    return decoded
+
+
+def _around(page: bytes) -> bytes:
+    """The page without its JSON and its signature, which is what the JSON has the digest of."""
+    page = _EVIDENCE_IN.sub(EVIDENCE + b"</script>", page, count=1)
+    return _SIGNATURE_IN.sub(SIGNATURE + b"</pre>", page, count=1)
+
+
+def load_signer(path: Path, password: str | None = None) -> Signer:
+    """The private key in a PEM file.
+
+    Args:
+        path: The file.
+        password: Of an encrypted key; None where none was given.
+
+    Raises:
+        EncryptedKeyError: It is encrypted, and no password was given.
+        UsageError: The file cannot be read, the password is wrong, or it holds no Ed25519 private key.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    content = _read("--sign", path)
+    given = password.encode() if password and b"ENCRYPTED" in content else None
+    try:
+        key = load_pem_private_key(content, given)
+    except TypeError:
+        raise EncryptedKeyError(
+            f"--sign {path}: the key is encrypted", remedy="run on a terminal, or set the password"
+        ) from None
+    except (ValueError, UnsupportedAlgorithm):
+        wrong = "the password is wrong" if given else "no private key in PEM"
+        raise UsageError(f"--sign {path}: {wrong}", remedy=f"make a key: {_NEW_KEY}") from None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"--sign {path}: not an Ed25519 key", remedy=f"make a key: {_NEW_KEY}")
+    return Signer(key)
+
+
+class EncryptedKeyError(UsageError):
+    """The key is encrypted, and no password was given."""
+
+
+def load_public_key(path: Path) -> Ed25519PublicKey:
+    """The public key in a PEM file.
+
+    Raises:
+        UsageError: The file cannot be read, or holds no Ed25519 public key.
+    """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    remedy = "make it from the private key: openssl pkey -in KEY.pem -pubout -out PUB.pem"
+    content = _read("--key", path)
+    try:
+        key = load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm):
+        raise UsageError(f"--key {path}: no public key in PEM", remedy=remedy) from None
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(f"--key {path}: not an Ed25519 key", remedy=remedy)
+    return key
+
+
+def _read(option: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path}: {error.strerror or error}", remedy="name a PEM file that can be read"
+        ) from error
