@@ -50,20 +50,18 @@ def facts(pairs: Iterable[tuple[Any, Any]]) -> Html:
     return tag("table", joined(rows), class_="facts")
 
 
-def table(
-    headings: Sequence[str], rows: Iterable[Sequence[Any]], numbers: frozenset[str] = frozenset()
-) -> Html:
+def table(columns: Sequence[tuple[str, str]], rows: Iterable[Sequence[Any]]) -> Html:
     """A table with headings.
 
     Args:
-        headings: One for each column.
+        columns: Of each its heading, and what it holds: ``number``, ``word`` (not broken), ``name`` or ``prose``.
         rows: Values.
-        numbers: Headings of the columns that are aligned to the right.
     """
-    kinds = [{"class_": "number"} if heading in numbers else {} for heading in headings]
-    head = tag("tr", *(tag("th", h, scope="col", **kind) for h, kind in zip(headings, kinds, strict=True)))
+    head = tag("tr", *(tag("th", heading, scope="col", class_=kind) for heading, kind in columns))
+    kinds = [kind for _, kind in columns]
     body = [
-        tag("tr", *(tag("td", value, **kind) for value, kind in zip(row, kinds, strict=True))) for row in rows
+        tag("tr", *(tag("td", value, class_=kind) for value, kind in zip(row, kinds, strict=True)))
+        for row in rows
     ]
     whole = tag("table", tag("thead", head), tag("tbody", joined(body)))
     return tag("div", whole, class_="scroll")

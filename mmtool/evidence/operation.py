@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
 from mmtool.failover.states import OperationState
 from mmtool.output.values import plain_row
+from mmtool.plan.drill import shadowed
 from mmtool.plan.drill_report import drill_figures
 from mmtool.plan.identity import JOURNAL_TOPIC
 from mmtool.plan.journal import Kind as EntryKind
@@ -71,26 +72,33 @@ _TITLES = {
 
 def _verdict(found: Recorded) -> Verdict:
     sentence = found.operation.sentence or "the operation has not ended"
+    if found.mode is Mode.DRILL and found.state is OperationState.COMPLETED:
+        sentence = (
+            "every step of a planned failover was tried with shadows of the groups, which are deleted again"
+        )
     problem = f"; it ended with: {found.problem}" if found.problem else ""
     return Verdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
 
 
 def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
-    names, failback = found.names, found.mode is Mode.FAILBACK
+    names, is_drill = found.names, found.mode is Mode.DRILL
+    failback = found.mode is Mode.FAILBACK
     here, there = (names.target, names.source) if failback else (names.source, names.target)
     operators = list(dict.fromkeys(entry.by for entry in entries)) or [found.by]
+    groups = [shadowed(name) for name in found.group_names] if is_drill else list(found.group_names)
     versions = [entry.body["version"] for entry in entries if "version" in entry.body]
     yield Fact("operation_id", "operation", found.operation_id)
     yield Fact("mode", "mode", str(found.mode))
     yield Fact("flow", "flow", names.flow)
     yield Fact("from", "groups leave", here)
     yield Fact("to", "groups go to", there)
-    yield Fact("groups", "groups", f"{len(found.group_names):,}: {few(found.group_names, _NAMED)}")
+    yield Fact("groups", "groups", f"{len(groups):,}: {few(groups, _NAMED)}")
     yield Fact("by", "done by", ", ".join(operators))
     yield Fact("reason", "reason given", found.reason or None)
     yield Fact("began_at", "began", moment(found.began_ms))
     yield Fact("changed_at", "last entry", moment(found.last_ms))
-    yield Fact("point_of_no_return_passed", "offsets were written", found.operation.point_of_no_return_passed)
+    written = "offsets of shadows were written" if is_drill else "offsets were written"
+    yield Fact("point_of_no_return_passed", written, found.operation.point_of_no_return_passed)
     yield Fact("source_id", f"cluster id of {names.source}", _known(found.source_id))
     yield Fact("target_id", f"cluster id of {names.target}", found.target_id)
     yield Fact("executed_with", "executed with", ", ".join(f"mmtool {v}" for v in dict.fromkeys(versions)))
@@ -109,7 +117,9 @@ def _figures(row: Mapping[str, Any]) -> Iterator[Fact]:
     yield Fact("reread_records", "records read again, at the most", row["reread_records"])
     yield Fact("reread_expected", "records read again, expected", row["reread_expected"])
     yield Fact(
-        "diverged_records", "records on the source that the target does not have", row["diverged_records"]
+        "diverged_records",
+        "records that came to the source meanwhile and are not on the target",
+        row["diverged_records"],
     )
 
 

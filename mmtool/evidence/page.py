@@ -125,32 +125,54 @@ def _comparison(rows: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
     ordered = sorted(rows, key=lambda row: _RANK[row["verdict"]])
     wrong = [row for row in ordered if row["verdict"] != "identical"]
     same = ordered[len(wrong) :]
-    parts = [_partitions(wrong) if wrong else tag("p", "No partition differs.")]
+    several = len({_flow(row) for row in rows}) > 1
+    parts = [_partitions(wrong, _COUNTS, several=several) if wrong else tag("p", "No partition differs.")]
     if same:
-        title = counted(len(same), "identical partition")
-        parts.append(fold(title, _partitions(same), is_open=len(same) <= _OPEN_ROWS))
+        content = _partitions(same, ("records_compared", "lag_records"), several=several)
+        parts.append(
+            fold(counted(len(same), "identical partition"), content, is_open=len(same) <= _OPEN_ROWS)
+        )
     yield section("Partitions", *parts)
     halves = [half for row in rows for half in row.get("half_mirrored", ())]
     if halves:
         yield section("Transactions that are on the target in part", _halves(halves))
 
 
-_COMPARED = ("records_compared", "missing", "duplicated", "reordered", "mutated", "foreign", "lag_records")
+_COUNTS = (
+    "records_compared",
+    "missing",
+    "duplicated",
+    "reordered",
+    "mutated",
+    "foreign",
+    "mapping",
+    "lag_records",
+)
+"""Counts of what may be wrong with a partition, as the row has them."""
 
 
-def _partitions(rows: Sequence[Mapping[str, Any]]) -> Html:
-    headings = (
-        "flow", "topic", "partition", "verdict", "compared", "missing", "duplicated", "reordered", "mutated",
-        "foreign", "lag", "reason",
-    )  # fmt: skip
-    return table(headings, map(_partition, rows), frozenset({"partition", *headings[4:11]}))
+def _flow(row: Mapping[str, Any]) -> str:
+    return f"{row['source']}->{row['target']}"
 
 
-def _partition(row: Mapping[str, Any]) -> list[Any]:
-    flow = f"{row['source']}->{row['target']}"
-    numbers = [row[key] for key in _COMPARED]
-    place = [row["topic"], plain_number(row["partition"])]
-    return [flow, *place, _mark(row["verdict"]), *numbers, row["reason"] or Html("")]
+def _partitions(rows: Sequence[Mapping[str, Any]], counts: Sequence[str], *, several: bool) -> Html:
+    flow = [("flow", "word")] if several else []
+    place = [("topic", "name"), ("partition", "number"), ("verdict", "word"), ("reason", "prose")]
+    numbers = [(key.removesuffix("_records").removeprefix("records_"), "number") for key in counts]
+    return table(
+        [*flow, *place, *numbers],
+        [
+            [
+                *([_flow(row)] if several else []),
+                row["topic"],
+                plain_number(row["partition"]),
+                _mark(row["verdict"]),
+                row["reason"] or Html(""),
+                *(row[key] for key in counts),
+            ]
+            for row in rows
+        ],
+    )
 
 
 def _mark(word: str) -> Html:
@@ -174,8 +196,11 @@ def _halves(halves: Sequence[Mapping[str, Any]]) -> Html:
         for half in once.values()
         for part in half["partitions"]
     ]
-    headings = ("producer id", "epoch", "topic", "partition", "source offsets", "on the target", "certain")
-    return table(headings, rows, frozenset({"producer id", "epoch", "partition"}))
+    columns = (
+        ("producer id", "number"), ("epoch", "number"), ("topic", "name"), ("partition", "number"),
+        ("source offsets", "word"), ("on the target", "word"), ("certain", "word"),
+    )  # fmt: skip
+    return table(columns, rows)
 
 
 def _steps(row: Mapping[str, Any]) -> Html:
@@ -183,7 +208,10 @@ def _steps(row: Mapping[str, Any]) -> Html:
         [number, tag("code", step["name"]), _mark(step["state"]), step["sentence"]]
         for number, step in enumerate(row["steps"], 1)
     ]
-    return section("Steps of the plan", table(("", "step", "state", "what it does"), rows))
+    return section("Steps of the plan", table(_STEP_COLUMNS, rows))
+
+
+_STEP_COLUMNS = (("no.", "number"), ("step", "word"), ("state", "word"), ("what it does", "prose"))
 
 
 def _groups(row: Mapping[str, Any]) -> Html:
@@ -230,13 +258,12 @@ def _offsets(group: Mapping[str, Any], row: Mapping[str, Any]) -> Html:
     home = row["mode"] == "failback"
     here, there = (target, source) if home else (source, target)
     moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
-    numbers = ("partition", f"committed on {here}", f"before on {there}", f"after on {there}")
-    headings = (
-        "topic", numbers[0], numbers[1], f"topic on {target}", numbers[2], numbers[3], "how",
-        "read again, at most", "lost, at most", "reason",
+    columns = (
+        ("topic", "name"), ("partition", "number"), (f"committed on {here}", "number"),
+        (f"topic on {target}", "name"), (f"before on {there}", "number"), (f"after on {there}", "number"),
+        ("how", "word"), ("read again, at most", "number"), ("lost, at most", "number"), ("reason", "prose"),
     )  # fmt: skip
-    right = frozenset({*numbers, "read again, at most", "lost, at most"})
-    return table(headings, (_offset(one, home=home) for one in moved), right)
+    return table(columns, (_offset(one, home=home) for one in moved))
 
 
 def _offset(one: Mapping[str, Any], *, home: bool) -> list[Any]:
@@ -263,9 +290,11 @@ def _timeline(document: Document) -> Html:
         ]
         for moment in moments
     ]
-    content = table(
-        ("time", "since the start", "event", "detail", "state", "by"), rows, frozenset({"since the start"})
-    )
+    columns = (
+        ("time", "word"), ("since the start", "number"), ("event", "prose"), ("detail", "prose"), ("state", "word"),
+        ("by", "name"),
+    )  # fmt: skip
+    content = table(columns, rows)
     if len(rows) > _OPEN_ROWS:
         content = fold(counted(len(rows), "event"), content, is_open=False)
     return section("Timeline", content)

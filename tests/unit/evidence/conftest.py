@@ -33,7 +33,10 @@ def evidence_of(rows, **more):
         "title": "Comparison of both sides east->west",
         "verdict": Verdict("identical", Tone.GOOD, "no difference in 3 partitions"),
         "summary": (Fact("by", "done by", "ann@host-1"), Fact("reason", "reason given", None)),
-        "figures": (Fact("records_compared", "records compared", 3003), Fact("seconds", "duration", 4.5, "s")),
+        "figures": (
+            Fact("records_compared", "records compared", 3003),
+            Fact("seconds", "duration", 4.5, "s"),
+        ),
         "timeline": (Moment(1_000, "ann@host-1", "comparison began"),),
         "environment": (Fact("mmtool", "mmtool", "0.1.0"),),
         "hashes": (Hash("plan", "ab" * 32, "sha256sum plan"),),
