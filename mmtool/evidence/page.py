@@ -283,15 +283,14 @@ def _timeline(document: Document) -> Html:
         [
             _clock(moment["at_ms"]),
             f"{(moment['at_ms'] - began) / 1000:+.3f} s",
-            moment["event"],
-            moment["detail"] or Html(""),
+            ": ".join(filter(None, (moment["event"], moment["detail"]))),
             _mark(moment["state"]) if moment["state"] else Html(""),
             moment["by"],
         ]
         for moment in moments
     ]
     columns = (
-        ("time", "word"), ("since the start", "number"), ("event", "prose"), ("detail", "prose"), ("state", "word"),
+        ("time", "word"), ("since the start", "number"), ("event", "prose"), ("state", "word"),
         ("by", "name"),
     )  # fmt: skip
     content = table(columns, rows)

@@ -1,0 +1,122 @@
+"""An operation's page is told by its journal: who, when, each step, each group before and after."""
+
+import subprocess
+
+import pytest
+
+from mmtool.evidence.document import Kind, Tone
+from mmtool.evidence.operation import operation_evidence, timeline
+from mmtool.evidence.page import render
+from mmtool.failover import drill, planned
+from mmtool.failover.recorded import recorded
+from mmtool.failover.report import recorded_row
+from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.testing.scene import Scene
+from mmtool.translation.types import TopicPartition
+from tests.unit.evidence.conftest import AT
+
+CONTENTS = [f"record {n}" for n in range(20)]
+APPS = GroupSelection(("app", "billing"))
+
+
+@pytest.fixture
+def scene(tmp_path):
+    """Two groups at 12 of 20 records, mirrored to the end; ``billing`` had committed 5 on the target."""
+    made = Scene(tmp_path)
+    made.has("orders", 20)
+    made.mirrored("orders", 0, [(0, 0, 20)], 20, source_end=20)
+    for group in APPS.names:
+        made.commits(group, "orders", 12)
+        made.told(group, "orders", (12, 12))
+    made.target.groups.committed["billing"] = {TopicPartition("east.orders", 0): Commit(5)}
+    made.holds(made.source, "orders", enumerate(CONTENTS))
+    made.holds(made.target, "east.orders", enumerate(CONTENTS))
+    return made
+
+
+def executed(scene, service=planned, reason="east loses its power"):
+    rehearsal = service.rehearse(scene.look(), APPS)
+    ways, journalist = scene.ways(rehearsal, reason)
+    return service.execute(rehearsal, scene, ways, journalist)
+
+
+def evidence_of(scene):
+    entries = scene.journal.entries()
+    (found,) = recorded(entries)
+    return operation_evidence(found, entries, recorded_row(found))
+
+
+def facts(evidence):
+    return {fact.key: fact.value for fact in (*evidence.summary, *evidence.figures)}
+
+
+def test_it_tells_who_did_what_when_and_what_it_came_to(scene):
+    executed(scene)
+    evidence = evidence_of(scene)
+    told = facts(evidence)
+    assert (evidence.kind, evidence.verdict.word, evidence.verdict.tone) == (
+        Kind.OPERATION,
+        "completed",
+        Tone.GOOD,
+    )
+    assert (told["by"], told["reason"], told["from"], told["to"]) == (
+        "ann@host-1",
+        "east loses its power",
+        "east",
+        "west",
+    )
+    assert (told["rpo_records"], told["reread_records"]) == (0, 0)
+    assert told["rto_seconds"] > 0
+
+
+def test_each_group_is_shown_with_what_it_had_before_and_has_after(scene):
+    executed(scene)
+    page = render({**evidence_of(scene).document(AT), "signed_with": None})
+    assert '<td class="number">5</td><td class="number">12</td>' in page
+    assert '<td class="number">-</td><td class="number">12</td>' in page
+
+
+def test_each_entry_of_the_journal_is_a_line_of_the_timeline_and_groups_are_counted(scene):
+    executed(scene)
+    entries = scene.journal.entries()
+    events = [moment.event for moment in timeline(entries)]
+    assert events[0] == "operation began"
+    assert events[-1] == "operation ended"
+    assert "new offsets of 2 groups recorded, before they are written" in events
+    assert "2 offsets of 2 groups stand" in events
+    assert [moment.at_ms for moment in timeline(entries)] == sorted(
+        moment.at_ms for moment in timeline(entries)
+    )
+
+
+def test_a_failed_operation_has_its_problem_at_the_top(scene):
+    scene.holds(scene.target, "east.orders", [(n, "foreign") for n in range(20)])
+    executed(scene)
+    evidence = evidence_of(scene)
+    assert (evidence.verdict.word, evidence.verdict.tone) == ("failed", Tone.BAD)
+    assert "it ended with:" in evidence.verdict.sentence
+
+
+def test_a_drill_has_its_own_figures_and_names_the_groups_and_not_their_shadows(scene):
+    ended = executed(scene, drill, "")
+    entries = scene.journal.entries()
+    (found,) = recorded(entries)
+    row = drill.drilled_row(ended, drill.emergency_now(scene.side, APPS))
+    evidence = operation_evidence(found, entries, row)
+    told = facts(evidence)
+    assert (evidence.kind, told["groups"], told["records_read"]) == (Kind.DRILL, "2: app, billing", 16)
+
+
+def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_path):
+    """As `kafka-console-consumer` prints them: key, tab, value."""
+    executed(scene)
+    evidence = evidence_of(scene)
+    dump = b"".join(key + b"\t" + value + b"\n" for key, value in reversed(scene.journal.stored.items()))
+    (tmp_path / "dump").write_bytes(dump + b"operation/other/000001\t{}\n")
+    for one in evidence.hashes:
+        _, _, narrowed = one.recompute.partition(" | ")
+        line = f"cat dump | {narrowed}"
+        told = subprocess.run(line, shell=True, check=True, capture_output=True, text=True, cwd=tmp_path)  # noqa: S602 - as the page says it
+        assert (one.of, told.stdout.split()[0]) == (one.of, one.sha256)
+    assert [one.of for one in evidence.hashes] == ["journal", "plan"]
+    assert len({one.sha256 for one in evidence.hashes}) == 2
