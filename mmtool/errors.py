@@ -8,7 +8,7 @@ MmtoolError                     1   unexpected
 ├── StalePlanError              5   a saved plan no longer fits the clusters
 ├── PartlyAppliedError          6   something was written, something was not; says what remains
 ├── CheckFailedError            7   applied, but a check after it failed
-├── DifferencesError            8   verify found differences
+├── DifferencesError            8   verify found differences, or an evidence page was changed
 ├── UnreachableError            9   a cluster does not answer
 │   └── NotAuthorisedError      9   ... or answers no
 ├── OwnedElsewhereError        10   another process owns the flow or the operation

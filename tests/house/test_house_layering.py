@@ -12,7 +12,7 @@ OWNERS = {
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab"),
     "aiokafka": ("mmtool.kafka",),
-    "cryptography": ("mmtool.keystores",),
+    "cryptography": ("mmtool.keystores", "mmtool.evidence"),
     "pydantic": ("mmtool.config",),
     "typer": ("mmtool.commands",),
     "rich": ("mmtool.output",),
@@ -51,6 +51,7 @@ ABOVE = {
 SERVICES = (
     "mmtool.commands",
     "mmtool.doctor",
+    "mmtool.evidence",
     "mmtool.failover",
     "mmtool.insight",
     "mmtool.lab",
