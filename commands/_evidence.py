@@ -108,6 +108,11 @@ def _signer(path: Path) -> Signer:
 def _ask(path: Path) -> str:
     from getpass import getpass
 
-    password = getpass(f"password of {path}: ", stream=sys.stderr)
+    try:
+        password = getpass(f"password of {path}: ", stream=sys.stderr)
+    except EOFError:
+        raise UsageError(
+            f"--sign {path}: no password was given", remedy=f"type it, or set {PASSWORD}"
+        ) from None
     hide(password)
     return password

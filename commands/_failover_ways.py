@@ -117,6 +117,8 @@ def show(
     except UnreachableError as error:
         warnings = (f"what is written is not known: {error.message}",)
     row = recorded_row(found)
+    if page is not None:
+        page.claim()
     entries = operations.journal(known.flow, timeout).entries() if page is not None else ()
     unwritten = operations.write_page(page, found, entries, row, known.flow, warnings)
     finish(operations.result("failover show", row, warnings), output, unwritten)

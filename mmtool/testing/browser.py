@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PACKAGES = ("chromium", "fonts-dejavu-core")
-_LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio", "lib/x86_64-linux-gnu")
+_LIBRARIES = ("usr/lib/*-linux-gnu", "usr/lib/*-linux-gnu/pulseaudio", "lib/*-linux-gnu")
 _QUIET = ("--disable-background-networking", "--no-first-run", "--host-resolver-rules=MAP * ~NOTFOUND")
 """No name is resolved: what the browser asks its maker for does not leave the machine."""
 _SECONDS = 120.0
@@ -50,7 +50,7 @@ class Browser:
         self._run(page, f"--log-net-log={to}", "--dump-dom")
 
     def _run(self, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-        libraries = ":".join(str(self.root / folder) for folder in _LIBRARIES)
+        libraries = ":".join(str(folder) for pattern in _LIBRARIES for folder in self.root.glob(pattern))
         always = ["--headless", "--no-sandbox", "--disable-gpu", *_QUIET, f"--user-data-dir={self.profile}"]
         return subprocess.run(
             [self.root / "usr/lib/chromium/chromium", *always, *options, page.as_uri()],

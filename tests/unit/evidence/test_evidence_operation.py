@@ -1,16 +1,18 @@
 """An operation's page is told by its journal: who, when, each step, each group before and after."""
 
+import re
 import subprocess
 
 import pytest
 
 from mmtool.evidence.document import Kind, Tone
 from mmtool.evidence.operation import operation_evidence, timeline
-from mmtool.evidence.page import render
+from mmtool.evidence.page import _groups, render
 from mmtool.failover import drill, planned
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import recorded_row
 from mmtool.plan.group_facts import Commit, GroupSelection
+from mmtool.plan.journal import Entry
 from mmtool.testing.scene import Scene
 from mmtool.translation.types import TopicPartition
 from tests.unit.evidence.conftest import AT
@@ -120,3 +122,69 @@ def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_pa
         assert (one.of, told.stdout.split()[0]) == (one.of, one.sha256)
     assert [one.of for one in evidence.hashes] == ["journal", "plan"]
     assert len({one.sha256 for one in evidence.hashes}) == 2
+
+
+def entry(number, kind, body, state="running"):
+    return Entry("op-1", number, kind, number * 1000, "ann@host-1", state, past_return=False, body=body)
+
+
+def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
+    entries = [
+        entry(1, "began", {"version": "0.1.0", "pid": 7}),
+        entry(2, "fence", {"stands": True}),
+        entry(3, "step", {"step": "drain", "step_state": "failed", "problem": "not within 8 s"}, "failed"),
+        entry(4, "began", {"version": "0.2.0", "pid": 8}),
+        entry(5, "tail", {"stands": True}),
+        entry(6, "tail", {"stands": False}),
+        entry(7, "fence", {"stands": False}),
+        entry(8, "ended", {"sentence": "all is well", "problem": ""}, "completed"),
+    ]
+    assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
+        ("operation began", "mmtool 0.1.0, pid 7", "running"),
+        ("fence is about to be raised", "", "running"),
+        ("step drain: failed", "not within 8 s", "failed"),
+        ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
+        ("diverged records are about to be written", "", "running"),
+        ("diverged records written", "", "running"),
+        ("fence lowered", "", "running"),
+        ("operation ended", "all is well", "completed"),
+    ]
+
+
+def partition(**more):
+    known = {"topic": "orders", "partition": 0, "upstream_offset": 70, "target_topic": "east.orders"}
+    known |= {"downstream_offset": 60, "exactness": "exact", "reread_max": 0, "lost_max": 0}
+    return known | {"target_offset_before": 50, "written": True, "reason": "", "detail": ""} | more
+
+
+def shown(mode, *partitions):
+    row = {"mode": mode, "flow": "east->west", "groups": [{"group": "app", "partitions": list(partitions)}]}
+    return _groups(row)
+
+
+@pytest.mark.parametrize(
+    ("mode", "committed", "headings"),
+    [
+        ("planned", "70|east.orders|50|60", "committed on east|topic on west|before on west|after on west"),
+        ("failback", "60|east.orders|50|70", "committed on west|topic on west|before on east|after on east"),
+    ],
+)
+def test_before_and_after_are_of_the_cluster_that_groups_go_to(mode, committed, headings):
+    cells = re.sub(r"<t[hd][^>]*>|</t[hd]>", "|", shown(mode, partition())).replace("||", "|")
+    assert f"|{headings}|" in cells
+    assert f"|{committed}|" in cells
+
+
+@pytest.mark.parametrize(("written", "after"), [(True, "60"), (False, "50"), (None, "not known")])
+def test_an_offset_that_was_not_written_is_what_it_was_before(written, after):
+    assert f'<td class="number">50</td><td class="number">{after}</td>' in shown(
+        "planned", partition(written=written)
+    )
+
+
+def test_a_group_with_a_refused_partition_stands_first():
+    calm = {"group": "calm", "partitions": [partition(partition=n) for n in range(100)]}
+    refused = {"group": "wrong", "partitions": [partition(reason="never_ran", detail="was never mirrored")]}
+    page = _groups({"mode": "planned", "flow": "east->west", "groups": [calm, refused]})
+    assert page.index("wrong") < page.index("calm")
+    assert page.index('<details open="">') < page.index("<details><summary><strong>calm")

@@ -2,8 +2,10 @@
 
 import json
 import re
+import subprocess
 from base64 import b64decode, b64encode
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,7 @@ from mmtool.evidence.signature import (
     load_signer,
 )
 
+ROOT = Path(__file__).parents[3]
 PAYLOAD = re.compile(rb'(<script type="application/json" id="evidence">)(.*?)(</script>)', re.DOTALL)
 SIGNATURE = re.compile(rb'(<pre id="signature">)(.*?)(</pre>)')
 
@@ -138,12 +141,16 @@ def test_a_file_that_is_no_page_is_invalid(ann_public, content):
         check(content, ann_public)
 
 
-def test_the_signature_can_be_checked_with_openssl_alone(signed, keys, openssl, tmp_path):
-    (tmp_path / "evidence.json").write_bytes(payload_of(signed))
-    (tmp_path / "evidence.sig").write_bytes(b64decode(SIGNATURE.search(signed)[2]))
-    line = ["pkeyutl", "-verify", "-pubin", "-inkey", str(keys / "ann.pub"), "-rawin"]
-    told = openssl(*line, "-in", "evidence.json", "-sigfile", "evidence.sig")
-    assert b"Verified Successfully" in told.stdout
+def test_the_signature_can_be_checked_with_openssl_alone_as_the_documentation_says(signed, keys, tmp_path):
+    (tmp_path / "failover.html").write_bytes(signed)
+    (tmp_path / "ann.pub").write_bytes((keys / "ann.pub").read_bytes())
+    documented = (ROOT / "docs/how-to/evidence-for-auditors.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\$ ((?:grep|openssl pkeyutl) .*)$", documented, re.MULTILINE)
+    assert len(lines) == 3
+    told = subprocess.run(  # noqa: S602 - as the page says it
+        " && ".join(lines), shell=True, check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert told.stdout == "Signature Verified Successfully\n"
 
 
 def test_the_page_names_its_key_by_the_digest_that_openssl_computes(keys, ann, openssl, tmp_path):
