@@ -279,20 +279,18 @@ def _offset(one: Mapping[str, Any], *, home: bool) -> list[Any]:
 def _timeline(document: Document) -> Html:
     moments = document["timeline"]
     began = moments[0]["at_ms"] if moments else 0
+    states = [("state", "word")] if any(moment["state"] for moment in moments) else []
     rows = [
         [
             _clock(moment["at_ms"]),
             f"{(moment['at_ms'] - began) / 1000:+.3f} s",
             ": ".join(filter(None, (moment["event"], moment["detail"]))),
-            _mark(moment["state"]) if moment["state"] else Html(""),
+            *(_mark(moment["state"]) for _ in states),
             moment["by"],
         ]
         for moment in moments
     ]
-    columns = (
-        ("time", "word"), ("since the start", "number"), ("event", "prose"), ("state", "word"),
-        ("by", "name"),
-    )  # fmt: skip
+    columns = [("time", "word"), ("since the start", "number"), ("event", "prose"), *states, ("by", "name")]
     content = table(columns, rows)
     if len(rows) > _OPEN_ROWS:
         content = fold(counted(len(rows), "event"), content, is_open=False)
