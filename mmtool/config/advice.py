@@ -108,7 +108,12 @@ class _Adviser:
         if misplaced is None and self._lacks_role(entry.key, readings):
             self.without_role.append(entry.key)
             return
-        self.report.warn(entry, misplaced or self._unknown(entry.key))
+        wrong_scope = misplaced is not None and not any(name in _REMOVED for _, name, _ in readings)
+        self.report.warn(
+            entry,
+            misplaced or self._unknown(entry.key),
+            misplaced=wrong_scope or (misplaced is None and self._is_no_pair(entry.key)),
+        )
 
     def sum_up(self) -> None:
         """One line each: a usual file has a dozen of these, and none is a mistake."""
@@ -121,7 +126,7 @@ class _Adviser:
             (_WITHOUT_ROLE, self.without_role),
         ):
             if keys:
-                self.report.note(f"{reason}: {', '.join(keys)}")
+                self.report.note(f"{reason}: {', '.join(keys)}", misplaced=reason is _WITHOUT_ROLE)
 
     def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         for scope, name, _ in readings:
@@ -216,12 +221,16 @@ class _Adviser:
         """The known key that a misspelt one most likely is; empty when none is near."""
         return next(iter(get_close_matches(key, list(self._known_keys()), n=1, cutoff=0.75)), "")
 
-    def _unknown(self, key: str) -> str:
+    def _is_no_pair(self, key: str) -> bool:
+        """Whether it is a flow's key of clusters that the file does not name."""
         arrow = _ARROW.fullmatch(key)
         of_pair = any(
             key.startswith(f"{source}->{target}.") for source, target in permutations(self.aliases, 2)
         )
-        if arrow is not None and not of_pair and any(map(_is_flow_key, _ends(arrow.group(2)))):
+        return arrow is not None and not of_pair and any(map(_is_flow_key, _ends(arrow.group(2))))
+
+    def _unknown(self, key: str) -> str:
+        if self._is_no_pair(key):
             return f"has no effect: clusters names {', '.join(self.aliases)}, and this is no pair of them"
         close = self._closest(key)
         return f"unknown key: did you mean {close}?" if close else "unknown key: it has no effect"

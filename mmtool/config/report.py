@@ -31,6 +31,7 @@ class Finding:
         usual: Every file of MirrorMaker 2's has such keys: said only where somebody asks about the file.
         fails_check: A warning that ``config check`` counts as an error: a cluster that is about to be left may have it.
         adjusts: Another value than the file's is used.
+        misplaced: The key would mean something in another scope, and means nothing in its own.
     """
 
     severity: Literal["error", "warning"]
@@ -41,6 +42,7 @@ class Finding:
     usual: bool = False
     fails_check: bool = False
     adjusts: bool = False
+    misplaced: bool = False
 
     @property
     def text(self) -> str:
@@ -125,8 +127,9 @@ class Report:
         """A problem of the file as a whole, or of this report's part."""
         self._put(Finding("error", self.path, None, None, sentence))
 
-    def warn(self, entry: Entry, sentence: str) -> None:
-        self._add("warning", entry, f": {sentence}")
+    def warn(self, entry: Entry, sentence: str, *, misplaced: bool = False) -> None:
+        """A warning about a key; ``misplaced`` as in `Finding`."""
+        self._add("warning", entry, f": {sentence}", misplaced=misplaced)
 
     def adjusted(self, entry: Entry, sentence: str) -> None:
         """A warning that another value than the file's is used."""
@@ -149,9 +152,9 @@ class Report:
         """Whether all is said about a key."""
         return entry.key in self._store.settled
 
-    def note(self, sentence: str, *, usual: bool = False) -> None:
+    def note(self, sentence: str, *, usual: bool = False, misplaced: bool = False) -> None:
         """A warning about the file as a whole."""
-        self._put(Finding("warning", self.path, None, None, sentence, usual))
+        self._put(Finding("warning", self.path, None, None, sentence, usual, misplaced=misplaced))
 
     def faults(self, parts: Collection[Part]) -> tuple[str, ...]:
         """The errors that concern one of these parts, as sentences."""
@@ -180,9 +183,18 @@ class Report:
         if any(finding.severity == "error" for finding in self._store.found):
             raise InvalidConfigError(self.findings)
 
-    def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str) -> None:
+    def _add(
+        self,
+        severity: Literal["error", "warning"],
+        entry: Entry,
+        message: str,
+        *,
+        misplaced: bool = False,
+    ) -> None:
         if not self.is_settled(entry):
-            self._put(Finding(severity, self.path, entry.line, entry.key, visible(message)))
+            self._put(
+                Finding(severity, self.path, entry.line, entry.key, visible(message), misplaced=misplaced)
+            )
 
     def _put(self, finding: Finding) -> None:
         found = self._store.found

@@ -41,6 +41,8 @@ _RETENTION = "offsets.retention.minutes"
 _DEFAULT_RETENTION_MINUTES = 7 * 24 * 60
 _METADATA = "offset.metadata.max.bytes"
 _DEFAULT_METADATA = 4096
+_TRANSACTION = "transaction.max.timeout.ms"
+_DEFAULT_TRANSACTION_MS = 900_000
 
 
 class KafkaCluster:
@@ -154,6 +156,10 @@ class KafkaCluster:
     def longest_metadata(self) -> int:
         """See `ClusterPort.longest_metadata`; as above."""
         return int(self._broker_number(_METADATA, _DEFAULT_METADATA))
+
+    def longest_transaction_seconds(self) -> float:
+        """See `ClusterPort.longest_transaction_seconds`; as above."""
+        return self._broker_number(_TRANSACTION, _DEFAULT_TRANSACTION_MS) / 1000
 
     def _broker_number(self, name: str, default: float) -> float:
         metadata = self._metadata("listing brokers")

@@ -70,7 +70,7 @@ class KafkaFlowWatch(FollowedFlowState):
             configs = self._source_topics.configs(topics)
         except NotAuthorisedError:
             return {}
-        return {topic: _retention(entries) for topic, entries in configs.items()}
+        return {topic: retention_of(entries) for topic, entries in configs.items()}
 
     @cached_property
     def _source_topics(self) -> TopicAdmin:
@@ -106,7 +106,7 @@ class KafkaFlowWatch(FollowedFlowState):
         return KafkaGroups(self._flow.target, self._seconds)
 
 
-def _retention(entries: Mapping[str, ConfigEntry]) -> Retention:
+def retention_of(entries: Mapping[str, ConfigEntry]) -> Retention:
     """Kafka's -1 keeps everything, as does a topic that is compacted only."""
     policy = entries.get("cleanup.policy")
     if policy is None or "delete" not in (policy.value or ""):

@@ -101,6 +101,7 @@ class KafkaGroups:
         return GroupListing(
             {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS},
             {g.group: g.protocol_type for g in groups if g.protocol_type not in _OF_CONSUMERS},
+            frozenset(g.group for g in groups if not g.protocol_type),
         )
 
     # --- commits ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -103,10 +103,12 @@ class Synced:
     Attributes:
         maps: By the partition on the source.
         unreadable: Records that are none of MM2's, by their topic: passed over.
+        newest: The last offset sync of each partition.
     """
 
     maps: Mapping[TopicPartition, SyncMap]
     unreadable: Mapping[str, int]
+    newest: Mapping[TopicPartition, OffsetPair] = field(default_factory=dict)
 
 
 class Told(NamedTuple):
@@ -142,10 +144,12 @@ class GroupListing(NamedTuple):
     Attributes:
         consumers: Classic and KIP-848 groups, and Kafka's word for each one's state.
         others: Groups of other kinds, and Kafka's word for what each one is (share, streams, connect).
+        simple: Those of the consumers that never had a member: only commits made them.
     """
 
     consumers: Mapping[str, str]
     others: Mapping[str, str]
+    simple: frozenset[str] = frozenset()
 
 
 class GroupsPort(Protocol):
@@ -262,6 +266,9 @@ class ClusterPort(Protocol):
 
     def longest_metadata(self) -> int:
         """How many characters a commit's metadata may have (``offset.metadata.max.bytes``)."""
+
+    def longest_transaction_seconds(self) -> float:
+        """For how long a transaction may be open at most (``transaction.max.timeout.ms``)."""
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> Mapping[LogPart, list[Seen]]:
         """What is in some parts of logs, told by digests.

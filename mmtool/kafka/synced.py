@@ -51,7 +51,10 @@ class KafkaSynced:
             at: SyncMap.of(pairs[at], held[at], exactly_once=once, from_start=from_start.get(at, False))
             for at in {*pairs, *held}
         }
-        return Synced({at: known for at, known in found.items() if known is not None}, dict(unreadable))
+        newest = {at: of[-1] for at, of in pairs.items() if of}
+        return Synced(
+            {at: known for at, known in found.items() if known is not None}, dict(unreadable), newest
+        )
 
     def checkpoints(self) -> Held:
         found: dict[str, dict[TopicPartition, Told]] = defaultdict(dict)

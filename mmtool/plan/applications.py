@@ -35,7 +35,7 @@ def internal_topics(
     """
     longest_first = sorted({*groups, *known_groups}, key=len, reverse=True)
     found: dict[str, list[str]] = {}
-    for topic in sorted(topics):
+    for topic in sorted(topic for topic in topics if topic.endswith(_SUFFIXES)):
         owner = next((group for group in longest_first if is_internal_topic(group, topic)), None)
         if owner in groups and owner is not None:
             found.setdefault(owner, []).append(topic)

@@ -24,8 +24,22 @@ def deleted_unmirrored(position: int, log_start: int) -> str:
     return f"the source deleted offsets {position} to {log_start - 1} before they were mirrored"
 
 
-def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> str:
-    """That retention is about to pass the mirror, once half of a record's time is over; empty before.
+class Deadline(NamedTuple):
+    """When the source may delete the first record that is not mirrored.
+
+    Attributes:
+        name: The property that says so.
+        at_ms: From when on.
+        span_ms: For how long the source keeps a record.
+    """
+
+    name: str
+    at_ms: int
+    span_ms: int
+
+
+def deadline(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> Deadline | None:
+    """The earliest one; None where the source keeps everything, or has deleted nothing by size yet.
 
     A log that has reached its size keeps a record for as long as it has kept the one that it is to delete next.
 
@@ -38,13 +52,29 @@ def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None)
     spans = {"retention.ms": keeps.ms}
     if keeps.bytes is not None and first_ms is not None:
         spans["retention.bytes"] = now_ms - first_ms
-    due = {name: span for name, span in spans.items() if span is not None and now_ms - oldest_ms >= span / 2}
-    if not due:
+    known = {name: span for name, span in spans.items() if span is not None}
+    if not known:
+        return None
+    name = min(known, key=lambda name: known[name])
+    return Deadline(name, oldest_ms + known[name], known[name])
+
+
+def passing(oldest_ms: int, now_ms: int, keeps: Retention, first_ms: int | None) -> str:
+    """That retention is about to pass the mirror, once half of a record's time is over; empty before.
+
+    The arguments are those of `deadline`.
+    """
+    due = deadline(oldest_ms, now_ms, keeps, first_ms)
+    if due is None or now_ms - oldest_ms < due.span_ms / 2:
         return ""
-    name = min(due, key=lambda name: due[name])
-    from_ms = oldest_ms + due[name]
-    when = f"from {moment(from_ms)} on, {_in(from_ms - now_ms)}," if from_ms > now_ms else "at any moment"
-    return f"{when} the source may delete what is not mirrored yet ({name})"
+    return f"{due_words(due, now_ms)} the source may delete what is not mirrored yet ({due.name})"
+
+
+def due_words(due: Deadline, now_ms: int) -> str:
+    """When that is, as a sentence begins."""
+    if due.at_ms <= now_ms:
+        return "at any moment"
+    return f"from {moment(due.at_ms)} on, {_in(due.at_ms - now_ms)},"
 
 
 def _in(ms: int) -> str:

@@ -243,6 +243,10 @@ class FakeCluster:
         self._answer()
         return self.metadata_max
 
+    def longest_transaction_seconds(self) -> float:
+        self._answer()
+        return 900.0
+
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         return self.records_each(parts, committed=committed).complete()
 
