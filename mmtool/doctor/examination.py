@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
+    from mmtool.doctor.flow_view import FlowView
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
@@ -80,6 +81,13 @@ class ExaminedFlow:
         from mmtool.insight.translation import look
 
         return look(self.clusters, past=True)
+
+    @cached_property
+    def view(self) -> FlowView:
+        """The same and more, question by question; a flow that matches no topic is no error here."""
+        from mmtool.doctor.flow_view import FlowView
+
+        return FlowView(self.settings, self.clusters, self.watch, self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,247 @@
+"""What both clusters of a flow say of it: each question is asked once, and only when a check needs it.
+
+Every request is a batch over all topics, partitions or groups, so that a flow of thousands of them is one of few
+requests. Metadata requests never create a topic, and nothing is written or committed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.once import Once
+from mmtool.insight.translation import FlowNow
+from mmtool.plan.group_facts import OWN_GROUP_PREFIX
+from mmtool.plan.identity import FlowIdentity
+from mmtool.plan.status import FlowFacts, standings
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.insight.translation import FlowClusters
+    from mmtool.kafka.ports import (
+        Answers,
+        Bounds,
+        ClusterPort,
+        FlowWatchPort,
+        GroupListing,
+        Held,
+        Synced,
+        Told,
+    )
+    from mmtool.kafka.state_log import ControlView
+    from mmtool.plan.group_facts import Commit
+    from mmtool.plan.status import Standing
+    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.plan.topics import TopicFacts
+
+Configs = dict[str, dict[str, "ConfigEntry"]]
+Commits = dict[TopicPartition, "Commit"]
+_CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
+
+
+class Mm2Traces(NamedTuple):
+    """What MirrorMaker 2 has stored about a flow, on either cluster.
+
+    Attributes:
+        synced: Its offset syncs and checkpoints, joined by the partition on the source.
+        held: The last checkpoint of each group and partition.
+        positions: Offset of the last record that it has copied, by its own account (up to a minute old).
+    """
+
+    synced: Synced
+    held: Held
+    positions: Mapping[TopicPartition, int]
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics of the source that it has copied records of."""
+        return frozenset(place.topic for place in {*self.synced.maps, *self.positions})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether MirrorMaker 2 never ran the flow."""
+        return not self.topics and not self._checkpoints
+
+    @property
+    def last_ms(self) -> int:
+        """When it last wrote an offset sync or a checkpoint, in ms since 1970; 0 where it wrote none."""
+        pairs = [*self.synced.newest.values(), *(told.pair for told in self._checkpoints)]
+        return max((pair.timestamp_ms for pair in pairs), default=0)
+
+    @property
+    def _checkpoints(self) -> list[Told]:
+        told = (told for of in self.held.checkpoints.values() for told in of.values())
+        return [one for one in told if not one.is_ours]
+
+
+class FlowView:
+    """The answers about one flow. Every method raises `MmtoolError` when a cluster does not answer, or refuses.
+
+    Attributes:
+        settings: As the properties file has it.
+        clusters: The connections to both clusters.
+        seconds: How long one request may take.
+    """
+
+    def __init__(
+        self, settings: FlowSettings, clusters: FlowClusters, watch: FlowWatchPort, seconds: float
+    ) -> None:
+        """Say which flow; nothing is asked yet."""
+        self.settings = settings
+        self.clusters = clusters
+        self.watch = watch
+        self.seconds = seconds
+        self.source_topics = Once(lambda: dict(clusters.source.topics()))
+        self.target_topics = Once(lambda: dict(clusters.target.topics()))
+        self.mirrored = Once(self._mirrored)
+        self.identity = Once(self._identity)
+        self.control = Once(lambda: clusters.state.control(self.identity()))
+        self.other_controls = Once(self._other_controls)
+        self.now = Once(self._now)
+        self.source_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=False))
+        self.stable_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=True))
+        self.source_configs = Once(lambda: _configs(settings, "source", self.mirrored()))
+        self.target_configs = Once(lambda: _configs(settings, "target", self.mirrors()))
+        self.blocks = Once(lambda: dict(watch.newest_blocks(self.identity())))
+        self.standings = Once(self._standings)
+        self.groups: Once[GroupListing] = Once(clusters.source.groups.listing)
+        self.target_groups: Once[GroupListing] = Once(clusters.target.groups.listing)
+        self.commits = Once(self._commits)
+        self.traces = Once(self._traces)
+
+    # --- topics -------------------------------------------------------------------------------------------
+
+    def _mirrored(self) -> dict[str, TopicFacts]:
+        """Topics of the source that the flow means, by name."""
+        means = self.settings.mirrors_topic
+        return {name: topic for name, topic in self.source_topics().items() if means(name)}
+
+    def mirrors(self) -> dict[str, TopicFacts]:
+        """Topics of the target that hold their mirrors, by name; those that are not there yet are left out."""
+        there = self.target_topics()
+        names = {self.settings.remote_topic(name) for name in self.mirrored()}
+        return {name: there[name] for name in names if name in there}
+
+    def mirror_of(self, topic: str) -> TopicFacts | None:
+        """The target's topic of a topic of the source; None where there is none yet."""
+        return self.target_topics().get(self.settings.remote_topic(topic))
+
+    @staticmethod
+    def _bounds(
+        cluster: ClusterPort, topics: Mapping[str, TopicFacts], *, committed: bool
+    ) -> Answers[TopicPartition, Bounds]:
+        places = [TopicPartition(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
+        return cluster.bounds_each(places, committed=committed)
+
+    def target_bounds(self, topics: Mapping[str, TopicFacts]) -> Answers[TopicPartition, Bounds]:
+        """The logs of some of the target's topics."""
+        return self._bounds(self.clusters.target, topics, committed=False)
+
+    # --- what mmtool has stored ---------------------------------------------------------------------------
+
+    def _identity(self) -> FlowIdentity:
+        both = (self.clusters.source, self.clusters.target)
+        with ThreadPoolExecutor(2) as pool:
+            source_id, target_id = pool.map(lambda cluster: cluster.probe(), both)
+        return FlowIdentity(source_id, target_id, self.settings.source.alias, self.settings.target.alias)
+
+    def _now(self) -> FlowNow:
+        there = self.target_topics()
+        return FlowNow(
+            self.clusters,
+            self.identity(),
+            self.mirrored(),
+            target_ids={name: topic.topic_id for name, topic in there.items()},
+            target_partitions={name: topic.partitions for name, topic in there.items()},
+        )
+
+    def _other_controls(self) -> dict[str, ControlView]:
+        """What other flows of mmtool's to this target have stored, by the alias of their source."""
+        own, state = self.identity(), self.clusters.state
+        found = (_CONTROL_TOPIC.fullmatch(name) for name in self.target_topics())
+        aliases = {match[1] for match in found if match} - {
+            _CONTROL_TOPIC.fullmatch(own.control_topic)[1]  # type: ignore[index]  # by its own name
+        }
+        return {alias: state.control(replace(own, source_alias=alias)) for alias in sorted(aliases)}
+
+    def _standings(self) -> list[Standing]:
+        """Where every partition stands; empty where mmtool never ran the flow."""
+        identity, control, topics = self.identity(), self.control(), self.mirrored()
+        if control.flow is None:
+            return []
+        bounds, there = self.source_bounds(), self.target_topics()
+        return standings(
+            FlowFacts(
+                source=self.settings.source.alias,
+                target=self.settings.target.alias,
+                ran=True,
+                topics=topics,
+                remote={name: self.settings.remote_topic(name) for name in topics},
+                ends={place: log.log_end for place, log in bounds.items()},
+                owner=control.owner,
+                members=self.watch.members(identity),
+                positions=dict(control.positions),
+                target_ids={name: topic.topic_id for name, topic in there.items()},
+                now_ms=now_ms(),
+                blocks=self.blocks(),
+                holds=control.holds,
+                refused=control.refused_beside(topics),
+                shards=control.flow.shards,
+            )
+        )
+
+    # --- groups -------------------------------------------------------------------------------------------
+
+    def accepts_group(self, group: str) -> bool:
+        """Whether the flow's ``groups`` and ``groups.exclude`` let a group pass; mmtool's own never do."""
+        return not group.startswith(OWN_GROUP_PREFIX) and self.settings.groups.accepts(group)
+
+    def accepted_groups(self) -> list[str]:
+        """Consumer groups of the source that the flow translates, in alphabetical order."""
+        return sorted(filter(self.accepts_group, self.groups().consumers))
+
+    def _commits(self) -> Answers[str, Commits]:
+        """What each consumer group of the source has committed, whether the filters let it pass or not."""
+        names = [name for name in self.groups().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+        return self.clusters.source.groups.commits_each(names)
+
+    # --- MirrorMaker 2 ------------------------------------------------------------------------------------
+
+    def _traces(self) -> Mm2Traces:
+        from mmtool.kafka.mirror_maker import read_positions
+        from mmtool.kafka.synced import KafkaSynced
+
+        positions: dict[TopicPartition, int] = {}
+        for of in read_positions(
+            self.settings
+        ).values():  # before the syncs, which MM2 sends after it has stored these
+            for place, last in of.items():
+                positions[place] = max(positions.get(place, 0), int(last))
+        synced = KafkaSynced(self.settings)
+        with ThreadPoolExecutor(2) as pool:
+            maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
+            return Mm2Traces(maps.result(), held.result(), positions)
+
+    def mm2_runs(self) -> bool:
+        """Whether MirrorMaker 2 runs this flow, or was the last to run it."""
+        control, traces = self.control(), self.traces()
+        heard_ms = max((position.observed_ms for position in control.positions.values()), default=0)
+        return not traces.is_empty and (control.flow is None or traces.last_ms > heard_ms)
+
+
+def now_ms() -> int:
+    """The time in ms since 1970."""
+    return int(time.time() * 1000)
+
+
+def _configs(settings: FlowSettings, side: str, topics: Collection[str]) -> Configs:
+    """Each topic's properties; topics that do not show theirs are left out."""
+    from mmtool.kafka.admin import TopicAdmin
+
+    return TopicAdmin(settings.source if side == "source" else settings.target).configs(topics)

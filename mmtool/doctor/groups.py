@@ -1,0 +1,248 @@
+"""Groups of the source that a failover cannot move by their commits alone, each kind under a check of its own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, Finding, problem, warning
+from mmtool.doctor.flow_view import now_ms
+from mmtool.insight.applications import app_state
+from mmtool.kafka.mirror_maker import workers_groups
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.flow_view import Commits, FlowView
+    from mmtool.plan.applications import AppState
+
+LOOK_SECONDS = 6.0
+"""Between two looks at commits: clients commit each 5 s by default (``auto.commit.interval.ms``)."""
+_RECENT_MS = 60_000
+_SIMPLE_RECENT_MS = 3_600_000
+_IDLE = frozenset({"Empty", "Dead"})
+_NAMED = 3
+_SINKS = "connect-"
+
+
+# --- assign_group -----------------------------------------------------------------------------------------
+
+
+def examine_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Groups without members that commit all the same: the clients use ``assign()``, and no broker sees them."""
+    view = flow.view
+    idle = _idle_readers(view)
+    if not idle:
+        return
+    times = view.clusters.source.commit_times(idle)
+    last = {group: max(of.values()) for group, of in times.items() if of}
+    at_ms, simple = now_ms(), view.groups().simple
+    moving = _moving(view, [g for g in idle if not last or at_ms - last.get(g, 0) < _RECENT_MS])
+    for group in idle:
+        yield from judge_assign(
+            view.settings.source.alias,
+            group,
+            moving=group in moving,
+            simple=group in simple,
+            silent_ms=at_ms - last[group] if group in last else None,
+        )
+
+
+def _idle_readers(view: FlowView) -> list[str]:
+    """Groups without members that have read mirrored topics, and do not work on the target meanwhile."""
+    listed, there, commits = view.groups().consumers, view.target_groups().consumers, view.commits()
+    topics = view.mirrored()
+    return [
+        group
+        for group in view.accepted_groups()
+        if listed[group] in _IDLE
+        and there.get(group, "Empty") in _IDLE
+        and any(place.topic in topics for place in commits.get(group, ()))
+    ]
+
+
+def _moving(view: FlowView, groups: Collection[str]) -> frozenset[str]:
+    """Those whose commits change while they have no member."""
+    if not groups:
+        return frozenset()
+    before = view.commits()
+    time.sleep(LOOK_SECONDS)
+    asked = view.clusters.source.groups
+    after, listed = asked.commits_each(groups), asked.listing().consumers
+    return frozenset(
+        group
+        for group in groups
+        if listed.get(group) in _IDLE
+        and group in after
+        and _offsets(after[group]) != _offsets(before.get(group, {}))
+    )
+
+
+def _offsets(commits: Commits) -> dict[object, int]:
+    return {place: commit.offset for place, commit in commits.items()}
+
+
+def judge_assign(
+    alias: str, group: str, *, moving: bool, simple: bool, silent_ms: int | None
+) -> Iterator[Finding]:
+    """A group whose commits go on, or that has committed within the hour and never had a member.
+
+    Args:
+        alias: Of the source.
+        group: Without members.
+        moving: Its commits changed between two looks.
+        simple: It never had a member.
+        silent_ms: For how long it has not committed; None where that is not known.
+    """
+    recent = simple and silent_ms is not None and silent_ms < _SIMPLE_RECENT_MS
+    if not moving and not recent:
+        return
+    said = "commits" if moving else f"committed {counted((silent_ms or 0) // 1000, 'second')} ago"
+    yield warning(
+        Check.ASSIGN_GROUP,
+        alias,
+        group,
+        f"group {group} {said} without being a member of its group: its clients use assign(), and a failover cannot see"
+        " whether they still run",
+        f"stop the clients of {group} yourself before a failover moves its offsets, and start them on the other cluster"
+        " after it",
+    )
+
+
+# --- streams_group ----------------------------------------------------------------------------------------
+
+
+def examine_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Kafka Streams applications whose state does not go where they go."""
+    view = flow.view
+    of_streams = list(_accepted_others(view, "streams"))
+    groups = [*view.accepted_groups(), *of_streams]
+    state = app_state(view.now(), groups, without=False) if groups else None
+    if state is not None:
+        yield from judge_state(view.settings, state)
+    lost = set(state.losing) if state else set()
+    for group in of_streams:
+        if group not in lost:
+            yield judge_streams_protocol(view.settings.source.alias, group)
+
+
+def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
+    """Applications whose changelogs are not mirrored under their own names.
+
+    Args:
+        settings: Of the flow.
+        state: Of the applications among its groups.
+    """
+    for group in state.losing:
+        yield problem(
+            Check.STREAMS_GROUP,
+            settings.source.alias,
+            group,
+            f"Kafka Streams application {group} would start on {settings.target.alias} without its state:"
+            f" {state.why_lost(group)}",
+            f"mirror {group}-.*-(changelog|repartition) and its input with IdentityReplicationPolicy; or fail it over"
+            " with --without-state, and let it rebuild its state",
+        )
+
+
+def judge_streams_protocol(alias: str, group: str) -> Finding:
+    """A group of the streams protocol (KIP-1071), whose offsets no consumer's commit can set."""
+    return warning(
+        Check.STREAMS_GROUP,
+        alias,
+        group,
+        f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its offsets",
+        "run the application with group.protocol = classic to have it moved, or reset it on the other cluster with"
+        " kafka-streams-groups.sh --reset-offsets",
+    )
+
+
+# --- share_group and connect_group ------------------------------------------------------------------------
+
+
+def examine_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Share groups (KIP-932): nobody moves where they start."""
+    alias = flow.settings.source.alias
+    for group in _accepted_others(flow.view, "share"):
+        yield judge_share(alias, flow.settings.target.alias, group)
+
+
+def judge_share(source: str, target: str, group: str) -> Finding:
+    """A share group of the cluster ``source``."""
+    return warning(
+        Check.SHARE_GROUP,
+        source,
+        group,
+        f"{group} is a share group (KIP-932): its start offsets on {source} are not moved to {target}, where it begins"
+        " by its share.auto.offset.reset",
+        f"after a failover set them on {target}: kafka-share-groups.sh --reset-offsets --group {group} --to-datetime"
+        " TIME --execute",
+    )
+
+
+def examine_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Kafka Connect's groups among those that the flow would move."""
+    view, settings = flow.view, flow.settings
+    mm2 = _mm2_workers(flow)
+    workers = [group for group in _accepted_others(view, "connect") if group not in mm2]
+    sinks = [group for group in view.accepted_groups() if group.startswith(_SINKS)]
+    yield from judge_connect(settings, workers, sinks)
+
+
+def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterable[str]) -> Iterator[Finding]:
+    """Groups of Kafka Connect that pass ``groups`` and ``groups.exclude``.
+
+    Args:
+        settings: Of the flow.
+        workers: Groups of Connect's workers.
+        sinks: Groups of sink connectors.
+    """
+    source, target = settings.source.alias, settings.target.alias
+    for group in sorted(workers):
+        yield warning(
+            Check.CONNECT_GROUP,
+            source,
+            group,
+            f"{group} is the group of Kafka Connect workers: it has no offsets to move, and source connectors keep"
+            " theirs in Connect's own offsets topic, which no failover translates",
+            f"add {group} to groups.exclude; plan for the connectors' offsets on {target} by Connect's REST API"
+            " (GET and PATCH /connectors/NAME/offsets)",
+        )
+    for group in sorted(sinks):
+        yield warning(
+            Check.CONNECT_GROUP,
+            source,
+            group,
+            f"{group} is the group of a sink connector: its offsets serve on {target} only where a connector of the"
+            " same name runs there",
+            f"create {group.removeprefix(_SINKS)} on {target} and keep it stopped until the failover, or add {group} to"
+            " groups.exclude",
+        )
+
+
+def _mm2_workers(flow: ExaminedFlow) -> frozenset[str]:
+    """Groups of MirrorMaker 2's workers on the source, which is the target of other flows."""
+    here = flow.settings.source.alias
+    flows = [one for one in flow.settings_of_file.all_flows if one.target.alias == here]
+    return frozenset(name for one in flows for name in workers_groups(one))
+
+
+def _accepted_others(view: FlowView, kind: str) -> list[str]:
+    """Groups of one kind that pass the filters, in alphabetical order."""
+    others: Mapping[str, str] = view.groups().others
+    return sorted(group for group, of in others.items() if of == kind and view.accepts_group(group))
+
+
+def unread(groups: Collection[str], alias: str, check: Check) -> Iterator[Finding]:
+    """Groups whose commits the cluster does not show, so that nothing is said of them."""
+    if groups:
+        yield warning(
+            check,
+            alias,
+            "",
+            f"could not be checked: the commits of {few(sorted(groups), _NAMED)} cannot be read",
+            f"grant DESCRIBE on these groups of {alias} to mmtool",
+        )

@@ -1,0 +1,130 @@
+"""``loop``: records that come back to the cluster where they were born, by the file and by the topics that exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, Finding, problem
+from mmtool.errors import UsageError
+from mmtool.plan.words import few
+from mmtool.replication.limits import refuse_growth, refuse_repetition
+from mmtool.translation.naming import DefaultPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.config import FlowSettings, Settings
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.translation.naming import ReplicationPolicy
+
+_NAMED = 3
+
+
+def examine_loop(flow: ExaminedFlow) -> Iterator[Finding]:
+    """What the file would repeat, and topics whose names tell that it has been repeated."""
+    view, settings = flow.view, flow.settings
+    yield from judge_file(settings, flow.settings_of_file.flows)
+    back = way_back_of(settings, flow.settings_of_file)
+    if back is not None and settings.keeps_names and back.keeps_names and view.mm2_runs():
+        yield from judge_identity(settings, back, view.source_topics(), view.target_topics())
+    aliases = known_aliases(flow.settings_of_file)
+    sides = (
+        (settings.source.alias, settings.topic_aliases.source, view.source_topics()),
+        (settings.target.alias, settings.topic_aliases.target, view.target_topics()),
+    )
+    for cluster, alias, topics in sides:
+        yield from judge_topics(settings.policy, cluster, alias, aliases, topics)
+
+
+def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Iterator[Finding]:
+    """What `mmtool replicate` refuses to start with: a ring under identical names, or names that grow without end.
+
+    Args:
+        settings: The flow that the row is about.
+        enabled: All that the file enables.
+    """
+    for refuse in (refuse_repetition, refuse_growth):
+        try:
+            refuse(list(enabled))
+        except UsageError as error:
+            yield problem(Check.LOOP, "", settings.name, error.message, error.remedy)
+
+
+def way_back_of(settings: FlowSettings, file: Settings) -> FlowSettings | None:
+    """The enabled flow between the same clusters in the other direction."""
+    ends = settings.target.alias, settings.source.alias
+    return next((flow for flow in file.flows if (flow.source.alias, flow.target.alias) == ends), None)
+
+
+def judge_identity(
+    settings: FlowSettings, back: FlowSettings, here: Collection[str], there: Collection[str]
+) -> Iterator[Finding]:
+    """MirrorMaker 2 runs both directions with identical names: it cannot tell a record that it has copied.
+
+    Args:
+        settings: The flow.
+        back: The other direction.
+        here: Topics of the source.
+        there: Topics of the target.
+    """
+    both = sorted(name for name in here if settings.mirrors_topic(name) and back.mirrors_topic(name))
+    both = [name for name in both if name in there]
+    if both:
+        yield problem(
+            Check.LOOP,
+            "",
+            settings.name,
+            f"MirrorMaker 2 runs {settings.name} and {back.name} with identical names: each record of"
+            f" {few(both, _NAMED)} is copied to and fro without end",
+            f"set {back.name}.enabled = false, or stop MirrorMaker 2 and let mmtool run both: it tells records by their"
+            " origin",
+        )
+
+
+def known_aliases(file: Settings) -> frozenset[str]:
+    """Every alias by which a flow of the file names topics."""
+    flows = file.all_flows
+    return frozenset(
+        alias for flow in flows for alias in (flow.topic_aliases.source, flow.topic_aliases.target) if alias
+    )
+
+
+def judge_topics(
+    policy: ReplicationPolicy, cluster: str, alias: str, aliases: Collection[str], topics: Iterable[str]
+) -> Iterator[Finding]:
+    """Topics of a cluster whose names say that they left it, and came back by another cluster: ``B.A.orders`` on A.
+
+    Args:
+        policy: How the flow names topics.
+        cluster: The cluster's alias in the file.
+        alias: The one that topics are named by.
+        aliases: Of all clusters: a name that only looks like a mirror's is passed over.
+        topics: That it has.
+    """
+    if isinstance(policy, DefaultPolicy) and not policy.separator:
+        return  # each letter of a name would be a hop
+    found = sorted(name for name in topics if alias in _hops(policy, name, aliases)[1:])
+    if found:
+        route = _hops(policy, found[0], aliases)
+        way = "->".join([*reversed(route), cluster])
+        yield problem(
+            Check.LOOP,
+            cluster,
+            found[0],
+            f"{few(found, _NAMED)} on {cluster} came back to where it was born ({way}): the flows are a loop",
+            "let every flow name both clusters by the same aliases, with one separator, or add such topics to"
+            " topics.exclude; then delete them",
+        )
+
+
+def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:
+    """The clusters that a topic came from by its name, the last one first; empty where one of them is unknown."""
+    hops: list[str] = []
+    source = policy.topic_source(name)
+    while source is not None and source in aliases:
+        hops.append(source)
+        upstream = policy.upstream_topic(name)
+        if upstream is None or upstream == name:
+            break
+        name, source = upstream, policy.topic_source(upstream)
+    return hops

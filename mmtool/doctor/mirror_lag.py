@@ -1,0 +1,105 @@
+"""How far each partition's mirror is behind its source, whether mmtool or MirrorMaker 2 runs the flow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.kafka.flow_watch import retention_of
+from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.documents import State
+from mmtool.plan.retention import Retention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.doctor.flow_view import FlowView
+    from mmtool.kafka.ports import Bounds
+    from mmtool.translation.types import TopicPartition
+
+
+class PartitionLag(NamedTuple):
+    """One partition that was mirrored, or that somebody has begun to mirror.
+
+    Attributes:
+        place: On the source.
+        position: Next offset to copy.
+        log_start: First offset that the source still has.
+        log_end: Next offset that the source writes.
+        oldest_ms: When the first record that is not mirrored was written, in ms since 1970; None where there is none,
+            or the source did not tell.
+        first_ms: Likewise of the first record of a log that records were deleted from; None where none were.
+        settled_ms: When the mirror was last at the source's end; None where nobody knows.
+        gaps: Offsets that were deleted unmirrored, and that the mirror has passed over.
+        by_mm2: MirrorMaker 2 copies it; it stores offsets of records, not of transaction markers.
+    """
+
+    place: TopicPartition
+    position: int
+    log_start: int
+    log_end: int
+    oldest_ms: int | None = None
+    first_ms: int | None = None
+    settled_ms: int | None = None
+    gaps: int = 0
+    by_mm2: bool = False
+
+
+def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[PartitionLag]:
+    """Every partition that has a position.
+
+    Args:
+        view: Of the flow.
+        retention: What the source keeps of each topic: tells where the log's first record has to be looked at.
+
+    Raises:
+        MmtoolError: A cluster does not answer, or stored state cannot be read.
+    """
+    bounds = view.source_bounds()
+    found = [lag for lag in _positions(view) if lag.place in bounds]
+    lags = [_within(lag, bounds[lag.place]) for lag in found]
+    behind = [lag for lag in lags if lag.position < lag.log_end]
+    oldest = _times(view, ((lag.place, max(lag.position, lag.log_start)) for lag in behind))
+    cut = [lag for lag in behind if lag.log_start and _keeps(retention, lag).bytes is not None]
+    first = _times(view, ((lag.place, lag.log_start) for lag in cut))
+    return [lag._replace(oldest_ms=oldest.get(lag.place), first_ms=first.get(lag.place)) for lag in lags]
+
+
+def source_retention(view: FlowView) -> dict[str, Retention]:
+    """What the source keeps, of topics that show their configuration."""
+    return {topic: retention_of(entries) for topic, entries in view.source_configs().items()}
+
+
+def _keeps(retention: Mapping[str, Retention], lag: PartitionLag) -> Retention:
+    return retention.get(lag.place.topic, Retention())
+
+
+def _within(lag: PartitionLag, log: Bounds) -> PartitionLag:
+    return lag._replace(log_start=log.log_start, log_end=log.log_end)
+
+
+def _positions(view: FlowView) -> Iterable[PartitionLag]:
+    """By mmtool's stored state where it ran the flow, else by MirrorMaker 2's; topics that failed over are left out."""
+    if view.mm2_runs():
+        for place, last in view.traces().positions.items():
+            yield PartitionLag(place, last + 1, 0, 0, by_mm2=True)
+        return
+    words = view.control().positions
+    for standing in view.standings():
+        position = standing.row.upstream_position
+        if position is not None and standing.row.state is not State.FAILED_OVER:
+            word = words.get((standing.topic_id, standing.place.partition))
+            gaps = word.gaps if word else 0
+            yield PartitionLag(standing.place, position, 0, 0, settled_ms=standing.settled_ms, gaps=gaps)
+
+
+def _times(view: FlowView, wanted: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    topics = view.mirrored()
+    places = {
+        place: FirstMissing(place.topic, topics[place.topic].topic_id, place.partition, offset)
+        for place, offset in wanted
+        if place.topic in topics
+    }
+    if not places:
+        return {}
+    times = view.watch.first_missing_times(places.values())
+    return {place: times[one] for place, one in places.items() if one in times}

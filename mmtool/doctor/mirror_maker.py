@@ -1,0 +1,479 @@
+"""``mm2_*``: what an existing MirrorMaker 2 leaves undone, by its own topics and by its file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.config.keys import FLOW_KEYS
+from mmtool.config.load import read_file
+from mmtool.config.names import NameFilter
+from mmtool.config.scopes import part_of_key
+from mmtool.config.values import parse_list
+from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
+from mmtool.doctor.flow_view import now_ms
+from mmtool.doctor.groups import unread
+from mmtool.doctor.retention import span_words
+from mmtool.kafka.mirror_maker import workers_groups
+from mmtool.kafka.ports import FirstMissing
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.config.report import Finding as FileFinding
+    from mmtool.config.scopes import Scopes
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.flow_view import Commits, FlowView, Mm2Traces
+    from mmtool.kafka.ports import Told
+    from mmtool.translation.sync_map import OffsetPair
+    from mmtool.translation.types import TopicPartition
+
+NO_MM2 = "no MirrorMaker 2 runs this flow"
+_DEFAULT_LAG_MAX = 100
+_FLUSHED_MS = 180_000
+"""MirrorMaker 2 from 3.7 on syncs the tail of a partition each ``offset.flush.interval.ms``, a minute by default."""
+_INTERVALS = 5
+_LEAST_MS = 30_000
+_LATELY_MS = 900_000
+_NAMED = 3
+
+
+# --- mm2_offset_lag ---------------------------------------------------------------------------------------
+
+
+class SyncedPartition(NamedTuple):
+    """How far MirrorMaker 2 has told of a partition.
+
+    Attributes:
+        place: On the source.
+        records: Offsets in the source's log.
+        copied: Offset of the last record that it has stored as copied; None where it has stored none.
+        newest: Its last offset sync; None where there is none.
+        unsynced_ms: For how long the first record behind that sync is there; None where nobody tells.
+    """
+
+    place: TopicPartition
+    records: int
+    copied: int | None
+    newest: OffsetPair | None
+    unsynced_ms: int | None = None
+
+    @property
+    def pending(self) -> int:
+        """Records that were copied, and that no sync tells of yet."""
+        if self.copied is None:
+            return 0
+        return self.copied - (self.newest.upstream if self.newest is not None else -1)
+
+
+def examine_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Partitions of which MirrorMaker 2 sends hardly any offset sync, so that it translates hardly any offset."""
+    view, settings = flow.view, flow.settings
+    if not view.mm2_runs():
+        yield ok(Check.MM2_OFFSET_LAG, "", NO_MM2, settings.name)
+        return
+    if not settings.emit_offset_syncs:
+        yield problem(
+            Check.MM2_OFFSET_LAG,
+            "",
+            settings.name,
+            "emit.offset-syncs.enabled = false: MirrorMaker 2 translates no offset of any group",
+            f"set {settings.name}.emit.offset-syncs.enabled = true",
+        )
+        return
+    partitions = _synced_partitions(view)
+    yield from judge_offset_lag(settings, partitions, now_ms())
+
+
+def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
+    traces, topics = view.traces(), view.mirrored()
+    found = [
+        SyncedPartition(
+            place,
+            log.log_end - log.log_start,
+            traces.positions.get(place),
+            traces.synced.newest.get(place),
+        )
+        for place, log in view.source_bounds().items()
+        if place in traces.positions or place in traces.synced.newest
+    ]
+    wanted = {
+        one.place: FirstMissing(
+            one.place.topic,
+            topics[one.place.topic].topic_id,
+            one.place.partition,
+            one.newest.upstream + 1 if one.newest is not None else 0,
+        )
+        for one in found
+        if one.pending > 0
+    }
+    times = view.watch.first_missing_times(wanted.values()) if wanted else {}
+    at_ms = now_ms()
+    ages = {place: at_ms - times[first] for place, first in wanted.items() if first in times}
+    return [one._replace(unsynced_ms=ages.get(one.place)) for one in found]
+
+
+def judge_offset_lag(
+    settings: FlowSettings, partitions: Iterable[SyncedPartition], at_ms: int
+) -> Iterator[Finding]:
+    """Tails that wait for a sync, and topics smaller than an ``offset.lag.max`` above MirrorMaker 2's default.
+
+    Args:
+        settings: Of the flow.
+        partitions: Those that MirrorMaker 2 copies.
+        at_ms: The time.
+    """
+    lag_max, key = settings.offset_lag_max, f"{settings.name}.offset.lag.max"
+    known = sorted(partitions)
+    tails = [one for one in known if _is_left(one, at_ms)]
+    if tails:
+        worst = max(tails, key=lambda one: one.pending)
+        yield problem(
+            Check.MM2_OFFSET_LAG,
+            settings.source.alias,
+            worst.place.topic,
+            f"{counted(worst.pending, 'record')} of {worst.place} have no offset sync yet (offset.lag.max ="
+            f" {lag_max:,}): groups read them again after a failover; so it is of {counted(len(tails), 'partition')}",
+            f"set {key} = 0, or run MirrorMaker 2 of Kafka 3.7 or later with offset.flush.interval.ms = 60000",
+        )
+    small = sorted({one.place.topic for one in known if 0 < one.records < lag_max})
+    if small and lag_max > _DEFAULT_LAG_MAX and not tails:
+        yield warning(
+            Check.MM2_OFFSET_LAG,
+            settings.source.alias,
+            small[0] if len(small) == 1 else "",
+            f"offset.lag.max = {lag_max:,}, and partitions of {few(small, _NAMED)} hold fewer records: MirrorMaker 2"
+            " syncs hardly any of their offsets, and groups that lag there read all of it again after a failover",
+            f"set {key} = {_DEFAULT_LAG_MAX} or less, or move the groups with mmtool translate-offsets --refine",
+        )
+
+
+def _is_left(one: SyncedPartition, at_ms: int) -> bool:
+    synced_ms = 0 if one.newest is None else one.newest.timestamp_ms
+    young = one.unsynced_ms is not None and one.unsynced_ms < _FLUSHED_MS
+    return one.pending > 0 and not young and at_ms - synced_ms > _FLUSHED_MS
+
+
+# --- mm2_filters ------------------------------------------------------------------------------------------
+
+
+def examine_filters(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
+    view, settings = flow.view, flow.settings
+    if not view.mm2_runs():
+        yield ok(Check.MM2_FILTERS, "", NO_MM2, settings.name)
+        return
+    lately = _lately(view.traces(), now_ms())
+    yield from judge_translated_topics(settings, lately, view.source_topics())
+    yield from judge_excluded_groups(settings, view.commits(), view.mirrored())
+    yield from unread(view.commits().failed, settings.source.alias, Check.MM2_FILTERS)
+
+
+def _lately(traces: Mm2Traces, at_ms: int) -> dict[str, set[str]]:
+    """Groups that MirrorMaker 2 has written a checkpoint for lately, by topic of the source."""
+    found: dict[str, set[str]] = {}
+    for group, of in traces.held.checkpoints.items():
+        for place, told in of.items():
+            if not told.is_ours and at_ms - told.pair.timestamp_ms < _LATELY_MS:
+                found.setdefault(place.topic, set()).add(group)
+    return found
+
+
+def judge_translated_topics(
+    settings: FlowSettings, translated: Mapping[str, Collection[str]], there: Collection[str]
+) -> Iterator[Finding]:
+    """Checkpoints of topics that the flow does not mirror.
+
+    Args:
+        settings: Of the flow.
+        translated: Groups with a checkpoint of the last minutes, by topic of the source.
+        there: Topics that the source has.
+    """
+    strays = sorted(topic for topic in translated if topic in there and not settings.mirrors_topic(topic))
+    for topic in strays:
+        yield warning(
+            Check.MM2_FILTERS,
+            settings.target.alias,
+            topic,
+            f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} on {topic}, which"
+            f" {settings.name} does not mirror ({settings.unmirrored(topic)}): its checkpoint connector has another"
+            " topics filter than this file",
+            f"give MirrorSourceConnector and MirrorCheckpointConnector one topics filter, and {settings.name}.topics"
+            " the same",
+        )
+
+
+def judge_excluded_groups(
+    settings: FlowSettings, commits: Mapping[str, Commits], mirrored: Collection[str]
+) -> Iterator[Finding]:
+    """Groups that read mirrored topics, and that ``groups`` leaves out though MirrorMaker 2's default would not.
+
+    Args:
+        settings: Of the flow.
+        commits: Of every group of the source.
+        mirrored: Topics that the flow mirrors.
+    """
+    usual = NameFilter((".*",), parse_list(FLOW_KEYS["groups.exclude"].default or ""))
+    left = sorted(
+        group
+        for group, of in commits.items()
+        if usual.accepts(group)
+        and not settings.groups.accepts(group)
+        and any(place.topic in mirrored for place in of)
+    )
+    if left:
+        yield warning(
+            Check.MM2_FILTERS,
+            settings.source.alias,
+            left[0] if len(left) == 1 else "",
+            f"groups and groups.exclude leave out {few(left, _NAMED)}, which read mirrored topics: MirrorMaker 2 does"
+            " not translate their offsets",
+            f"add them to {settings.name}.groups, or leave them out knowingly",
+        )
+
+
+# --- mm2_checkpoints --------------------------------------------------------------------------------------
+
+
+class StaleGroup(NamedTuple):
+    """A group of which MirrorMaker 2 could have told more than it has.
+
+    Attributes:
+        group: Which.
+        place: Where, on the source.
+        commit: What it has committed there.
+        told: Its last checkpoint; None where there is none.
+        silent_ms: For how long it has not committed; None where nobody tells.
+    """
+
+    group: str
+    place: TopicPartition
+    commit: int
+    told: Told | None
+    silent_ms: int | None = None
+
+
+def examine_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Checkpoints that are off, late, or impossible."""
+    view, settings = flow.view, flow.settings
+    if not view.mm2_runs():
+        yield ok(Check.MM2_CHECKPOINTS, "", NO_MM2, settings.name)
+        return
+    yield from judge_switches(settings)
+    if not settings.emit_checkpoints:
+        return
+    commits = _translated(view)
+    pace, at_ms = Pace.of(settings, read_file(flow.settings_of_file.path, os.environ).scopes), now_ms()
+    stale = _with_times(view, late_groups(view.traces(), commits, pace, at_ms), at_ms)
+    yield from judge_stale(settings, stale, pace, at_ms, _stopped(view) if stale else "")
+    yield from judge_unreached(settings, unreached(view.traces(), commits))
+    yield from unread(view.commits().failed, settings.source.alias, Check.MM2_CHECKPOINTS)
+
+
+def _translated(view: FlowView) -> dict[str, Commits]:
+    """Commits in mirrored topics, of groups that the flow's filters let pass."""
+    mirrored = view.mirrored()
+    return {
+        group: {place: commit for place, commit in of.items() if place.topic in mirrored}
+        for group, of in view.commits().items()
+        if view.accepts_group(group)
+    }
+
+
+def _with_times(view: FlowView, stale: list[StaleGroup], at_ms: int) -> list[StaleGroup]:
+    """The same, as far as it can be told when the groups committed last."""
+    times = view.clusters.source.commit_times({one.group for one in stale}) if stale else {}
+    return [
+        one
+        if (when := times.get(one.group, {}).get(one.place)) is None
+        else one._replace(silent_ms=at_ms - when)
+        for one in stale
+    ]
+
+
+def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
+    """What the file turns off."""
+    flow, target = settings.name, settings.target.alias
+    if not settings.emit_checkpoints:
+        yield problem(
+            Check.MM2_CHECKPOINTS,
+            target,
+            flow,
+            "emit.checkpoints.enabled = false: MirrorMaker 2 stores no group's position on the target",
+            f"set {flow}.emit.checkpoints.enabled = true",
+        )
+    elif not settings.sync_group_offsets:
+        yield warning(
+            Check.MM2_CHECKPOINTS,
+            target,
+            flow,
+            f"sync.group.offsets.enabled = false: no group has a position on {target} until a failover commits one",
+            f"set {flow}.sync.group.offsets.enabled = true, or move the groups with mmtool failover",
+        )
+
+
+class Pace(NamedTuple):
+    """How soon the file lets MirrorMaker 2 tell of a group: by its own defaults, which are not mmtool's.
+
+    Attributes:
+        emit_seconds: ``emit.checkpoints.interval.seconds``.
+        find_seconds: ``refresh.groups.interval.seconds``; 0 where it looks for groups at its start alone.
+    """
+
+    emit_seconds: int
+    find_seconds: int
+
+    @classmethod
+    def of(cls, settings: FlowSettings, scopes: Scopes) -> Pace:
+        """A flow's, by its file."""
+        ends = settings.source.alias, settings.target.alias
+
+        def seconds(name: str, set_to: int) -> int:
+            default = FLOW_KEYS[name].mm2
+            return int(default) if default and scopes.of_flow(*ends, name) is None else set_to
+
+        emit = seconds("emit.checkpoints.interval.seconds", settings.emit_checkpoints_interval_seconds)
+        find = seconds("refresh.groups.interval.seconds", settings.refresh_groups_interval_seconds)
+        return cls(emit, find if settings.refresh_groups else 0)
+
+    def allowed_ms(self, *, is_known: bool) -> int:
+        """After how long a checkpoint is late; ``is_known``: the group has others."""
+        late = max(_INTERVALS * 1000 * self.emit_seconds, _LEAST_MS)
+        return late if is_known else late + 1000 * self.find_seconds
+
+
+def late_groups(
+    traces: Mm2Traces, commits: Mapping[str, Commits], pace: Pace, at_ms: int
+) -> list[StaleGroup]:
+    """Groups that have passed a partition's newest offset sync, and whose checkpoint does not say so; one row each.
+
+    MirrorMaker 2 keeps few of the older syncs, so that nothing is expected for a group behind the newest one.
+
+    Args:
+        traces: What MirrorMaker 2 has stored.
+        commits: Of the groups that it translates, in topics that it mirrors.
+        pace: How soon it has to tell.
+        at_ms: The time.
+    """
+    found: dict[str, StaleGroup] = {}
+    for group, of in commits.items():
+        checkpoints = traces.held.checkpoints.get(group, {})
+        for place, commit in sorted(of.items()):
+            newest, told = traces.synced.newest.get(place), checkpoints.get(place)
+            if newest is None or commit.offset < newest.upstream:
+                continue
+            expected = newest.downstream + (commit.offset > newest.upstream)
+            if at_ms - newest.timestamp_ms <= pace.allowed_ms(is_known=bool(checkpoints)):
+                continue
+            if told is None or told.pair.downstream < expected:
+                found.setdefault(group, StaleGroup(group, place, commit.offset, told))
+    return list(found.values())
+
+
+def judge_stale(
+    settings: FlowSettings, stale: Iterable[StaleGroup], pace: Pace, at_ms: int, stopped: str
+) -> Iterator[Finding]:
+    """Groups that committed long enough ago for MirrorMaker 2 to have told.
+
+    Args:
+        settings: Of the flow.
+        stale: As `late_groups` finds them, with the times of their commits.
+        pace: How soon MirrorMaker 2 has to tell.
+        at_ms: The time.
+        stopped: That MirrorMaker 2 does not run, as far as it shows; else empty.
+    """
+    for one in stale:
+        patience_ms = pace.allowed_ms(is_known=one.told is not None)
+        if one.silent_ms is not None and one.silent_ms <= patience_ms:
+            continue
+        told = (
+            "has no checkpoint"
+            if one.told is None
+            else f"has a checkpoint of {span_words(at_ms - one.told.pair.timestamp_ms)} ago, of offset"
+            f" {one.told.pair.upstream:,}"
+        )
+        severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
+        yield Finding(
+            Check.MM2_CHECKPOINTS,
+            settings.target.alias,
+            one.group,
+            severity,
+            f"group {one.group} {told} on {one.place} and has committed {one.commit:,}: MirrorMaker 2 does not keep up"
+            f"{stopped}",
+            "see the log of MirrorCheckpointConnector and restart it; it needs READ on the checkpoints topic and"
+            " DESCRIBE on the group",
+        )
+
+
+def _stopped(view: FlowView) -> str:
+    names = workers_groups(view.settings)
+    found = view.clusters.target.groups.describe_each(names)
+    there = {name: one for name, one in found.items() if one.state != "Dead"}
+    if not there or any(one.members for one in there.values()):
+        return ""
+    return f" (its workers' group {next(iter(there))} has no member: it does not run)"
+
+
+def unreached(traces: Mm2Traces, commits: Mapping[str, Commits]) -> dict[str, TopicPartition]:
+    """Groups behind the oldest offset sync of a partition, which MirrorMaker 2 cannot translate."""
+    found: dict[str, TopicPartition] = {}
+    for group, of in commits.items():
+        for place, commit in sorted(of.items()):
+            known = traces.synced.maps.get(place)
+            if known is None or place in traces.held.checkpoints.get(group, {}):
+                continue
+            if known.forward.up_to(commit.offset) is None:
+                found.setdefault(group, place)
+    return found
+
+
+def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]) -> Iterator[Finding]:
+    """Groups that are too far behind for MirrorMaker 2, as `unreached` finds them."""
+    for group, place in sorted(groups.items()):
+        yield warning(
+            Check.MM2_CHECKPOINTS,
+            settings.target.alias,
+            group,
+            f"group {group} is behind the oldest offset sync of {place}: MirrorMaker 2 cannot translate its offset",
+            f"mmtool translate-offsets --refine -s {settings.source.alias} -t {settings.target.alias} -g {group}",
+        )
+
+
+# --- mm2_scope --------------------------------------------------------------------------------------------
+
+
+def examine_scope(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Keys that stand where neither MirrorMaker 2 nor mmtool reads them, as ``config check`` finds them."""
+    file = flow.settings_of_file
+    for found in read_file(file.path, os.environ).findings:
+        if found.misplaced and concerns(found, flow.settings, tuple(file.clusters)):
+            yield judge_scope(flow.settings, found)
+
+
+def concerns(found: FileFinding, settings: FlowSettings, aliases: tuple[str, ...]) -> bool:
+    """Whether what was found is about a flow, one of its clusters, or the whole file.
+
+    Args:
+        found: A finding about a key, or a note that lists keys.
+        settings: Of the flow.
+        aliases: Of the file's clusters.
+    """
+    own = {settings.source.alias, settings.target.alias}
+    if found.key is None:
+        return any(f"{alias}." in found.message for alias in own)
+    part = part_of_key(found.key, aliases)
+    return part is None or set(part) <= own
+
+
+def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
+    """The file's finding as a row."""
+    key = f"{found.key} " if found.key else ""
+    return warning(
+        Check.MM2_SCOPE,
+        "",
+        settings.name,
+        f"{key}{found.text}",
+        "move the key to the scope that reads it, or take it out; `mmtool config check` lists the lines",
+    )

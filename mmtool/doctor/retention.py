@@ -1,0 +1,347 @@
+"""``retention`` and ``compaction``: records that one cluster deletes before the other has them, or sooner than it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.finding import Check, Finding, Severity, problem, warning
+from mmtool.doctor.flow_view import now_ms
+from mmtool.doctor.mirror_lag import partition_lags, source_retention
+from mmtool.kafka.flow_watch import retention_of
+from mmtool.plan.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
+from mmtool.plan.topics import configs_hidden
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.flow_view import FlowView
+    from mmtool.doctor.mirror_lag import PartitionLag
+    from mmtool.plan.topic_configs import ConfigEntry
+
+HOUR_MS = 3_600_000
+_NEAR = 0.1
+_HALF = 0.5
+_UNITS = (("day", 86_400_000), ("hour", HOUR_MS), ("minute", 60_000), ("second", 1000))
+
+
+class TopicPair(NamedTuple):
+    """A topic of the source and its mirror, by what each of them keeps.
+
+    Attributes:
+        topic: On the source.
+        mirror: Its name on the target.
+        source: Properties of the one.
+        target: Of the other.
+        source_alias, target_alias: Of the clusters.
+    """
+
+    topic: str
+    mirror: str
+    source: Mapping[str, ConfigEntry]
+    target: Mapping[str, ConfigEntry]
+    source_alias: str
+    target_alias: str
+
+
+def examine_retention(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Deleted unmirrored, about to be, kept for less long on the target, and positions that expire there."""
+    view = flow.view
+    keeps = source_retention(view)
+    at_ms = now_ms()
+    for topic, lags in by_topic(partition_lags(view, keeps)).items():
+        finding = judge_lag(view.settings.source.alias, topic, lags, keeps.get(topic, Retention()), at_ms)
+        if finding is not None:
+            yield finding
+    for pair in topic_pairs(view):
+        yield from judge_target_retention(pair)
+    yield from hidden_topics(Check.RETENTION, view)
+    yield from unasked_partitions(view)
+    yield from _offsets_retention(view)
+
+
+def by_topic(lags: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
+    """Partitions of each topic."""
+    found: dict[str, list[PartitionLag]] = {}
+    for lag in lags:
+        found.setdefault(lag.place.topic, []).append(lag)
+    return found
+
+
+def judge_lag(
+    alias: str, topic: str, lags: Iterable[PartitionLag], keeps: Retention, at_ms: int
+) -> Finding | None:
+    """The worst of what the source has deleted, or is about to delete, unmirrored; None where nothing is at risk.
+
+    Args:
+        alias: Of the source.
+        topic: Which.
+        lags: Of its partitions.
+        keeps: What the source keeps of it.
+        at_ms: The time.
+    """
+    lost = [(lag, why) for lag in lags if (why := _deleted(lag))]
+    if lost:
+        return _is_lost(alias, topic, lost)
+    due = [(found, lag) for lag in lags if (found := _deadline(lag, keeps, at_ms)) is not None]
+    if due:
+        first, lag = min(due, key=lambda one: one[0].at_ms)
+        severity = severity_of(first, at_ms)
+        if severity is not Severity.OK:
+            return _is_due(alias, lag, first, severity, at_ms)
+    gaps = sum(lag.gaps for lag in lags)
+    if not gaps:
+        return None
+    return warning(
+        Check.RETENTION,
+        alias,
+        topic,
+        f"the source deleted {counted(gaps, 'offset')} before they were mirrored; mirroring continues after the gap",
+        "raise retention.ms of the topic on the source above the longest outage that you plan for",
+    )
+
+
+def severity_of(due: Deadline, at_ms: int) -> Severity:
+    """A problem within an hour, or a tenth of the retention; a warning once half of it is over.
+
+    Of a retention below two hours the hour is half of it: a mirror that keeps up is never a problem.
+    """
+    left = due.at_ms - at_ms
+    if left <= max(_NEAR * due.span_ms, min(HOUR_MS, _HALF * due.span_ms)):
+        return Severity.PROBLEM
+    return Severity.WARNING if left <= _HALF * due.span_ms else Severity.OK
+
+
+def _deadline(lag: PartitionLag, keeps: Retention, at_ms: int) -> Deadline | None:
+    return None if lag.oldest_ms is None else deadline(lag.oldest_ms, at_ms, keeps, lag.first_ms)
+
+
+def _deleted(lag: PartitionLag) -> str:
+    """MirrorMaker 2 stores where records are: one offset behind the last of them may be a transaction's marker."""
+    spare = 1 if lag.by_mm2 else 0
+    if lag.log_start <= lag.position + spare:
+        return ""
+    return deleted_unmirrored(lag.position, lag.log_start)
+
+
+def _is_lost(alias: str, topic: str, lost: list[tuple[PartitionLag, str]]) -> Finding:
+    (lag, why), more = lost[0], len(lost) - 1
+    others = f", and likewise of {counted(more, 'more partition')}" if more else ""
+    remedy = (
+        f"raise retention.ms of {topic} on {alias}; what was deleted cannot be mirrored: mmtool.on.data.loss = continue"
+        " mirrors on after the gap"
+    )
+    return problem(Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}", remedy)
+
+
+def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
+    missing = counted(lag.log_end - max(lag.position, lag.log_start), "offset")
+    message = (
+        f"{due_words(due, at_ms)} the source may delete records of {lag.place} that are not mirrored ({due.name} ="
+        f" {span_words(due.span_ms)}; {missing} to mirror)"
+    )
+    remedy = (
+        f"raise {due.name} of {lag.place.topic} on {alias}, or let the mirror catch up (see mmtool status)"
+    )
+    return Finding(Check.RETENTION, alias, lag.place.topic, severity, message, remedy)
+
+
+def span_words(ms: float) -> str:
+    """A span of time in its largest whole unit: ``7 days``, ``90 minutes``."""
+    for name, size in _UNITS:
+        if ms >= 2 * size or ms == size:
+            return counted(int(ms // size), name)
+    return f"{ms:.0f} ms"
+
+
+def topic_pairs(view: FlowView) -> list[TopicPair]:
+    """Topics that are on both sides and show their configuration there."""
+    here, there = view.source_configs(), view.target_configs()
+    names = {name: view.settings.remote_topic(name) for name in view.mirrored()}
+    aliases = view.settings.source.alias, view.settings.target.alias
+    return [
+        TopicPair(name, mirror, here[name], there[mirror], *aliases)
+        for name, mirror in sorted(names.items())
+        if name in here and mirror in there
+    ]
+
+
+def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
+    """Topics of which a cluster does not show the configuration, so that nothing is said of them."""
+    sides = (
+        (view.settings.source.alias, view.mirrored(), view.source_configs()),
+        (view.settings.target.alias, view.mirrors(), view.target_configs()),
+    )
+    for alias, topics, shown in sides:
+        if hidden := sorted(topics.keys() - shown.keys()):
+            yield warning(
+                check,
+                alias,
+                hidden[0] if len(hidden) == 1 else "",
+                f"could not be checked: {configs_hidden(hidden)}",
+                f"grant DESCRIBE_CONFIGS on these topics of {alias} to mmtool",
+            )
+
+
+def unasked_partitions(view: FlowView) -> Iterator[Finding]:
+    """Partitions of the source whose log could not be asked, so that nothing is said of them; a row for each topic."""
+    failed = view.source_bounds().failed
+    for topic in sorted({place.topic for place in failed}):
+        place = min(place for place in failed if place.topic == topic)
+        error = failed[place]
+        yield warning(
+            Check.RETENTION,
+            view.settings.source.alias,
+            topic,
+            f"{place} could not be checked: {error.message}",
+            error.remedy,
+        )
+
+
+def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
+    """A mirror that keeps less than its source: after a failover the groups' positions may be gone."""
+    here, there = retention_of(pair.source), retention_of(pair.target)
+    if "delete" not in policy_of(pair.target):
+        return
+    shorter = [
+        f"{name} = {_kept(name, mine)}, and {_kept(name, theirs)} on {pair.source_alias}"
+        for name, theirs, mine in (
+            ("retention.ms", here.ms, there.ms),
+            ("retention.bytes", here.bytes, there.bytes),
+        )
+        if mine is not None and (theirs is None or mine < theirs) and "delete" in policy_of(pair.source)
+    ]
+    if shorter:
+        yield warning(
+            Check.RETENTION,
+            pair.target_alias,
+            pair.mirror,
+            f"the mirror keeps less than its source: {'; '.join(shorter)}: a group that lags finds its position"
+            " deleted after a failover",
+            f"set {shorter[0].partition(' ')[0]} of {pair.mirror} on {pair.target_alias} to the source's value or more",
+        )
+
+
+def _kept(name: str, value: int | None) -> str:
+    if value is None:
+        return "without limit"
+    return span_words(value) if name.endswith(".ms") else f"{value:,} bytes"
+
+
+def _offsets_retention(view: FlowView) -> Iterator[Finding]:
+    here = view.clusters.source.offsets_retention_seconds()
+    there = view.clusters.target.offsets_retention_seconds()
+    yield from judge_offsets_retention(view.settings.source.alias, view.settings.target.alias, here, there)
+
+
+def judge_offsets_retention(
+    source: str, target: str, source_seconds: float, target_seconds: float
+) -> Iterator[Finding]:
+    """Positions of groups that the target forgets sooner than the source does.
+
+    Args:
+        source: Its alias.
+        target: Likewise.
+        source_seconds: ``offsets.retention.minutes`` of the source.
+        target_seconds: Of the target.
+    """
+    if target_seconds < source_seconds:
+        yield warning(
+            Check.RETENTION,
+            target,
+            "",
+            f"{target} forgets the positions of groups without members after {span_words(1000 * target_seconds)}, and"
+            f" {source} after {span_words(1000 * source_seconds)}: a group that rests loses its position there first",
+            f"set offsets.retention.minutes of {target}'s brokers to {source_seconds / 60:.0f} or more",
+        )
+
+
+# --- compaction -------------------------------------------------------------------------------------------
+
+
+def examine_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Unequal cleanup policies, and tombstones that the source's cleaner removes before they are copied."""
+    view = flow.view
+    pairs = topic_pairs(view)
+    for pair in pairs:
+        yield from judge_policies(pair)
+    configs = view.source_configs()
+    compacted = {name for name, of in configs.items() if "compact" in policy_of(of)}
+    if compacted:
+        at_ms, lags = now_ms(), by_topic(partition_lags(view, {}))
+        for topic in sorted(compacted & lags.keys()):
+            yield from judge_tombstones(view.settings.source.alias, topic, configs[topic], lags[topic], at_ms)
+    yield from hidden_topics(Check.COMPACTION, view)
+
+
+def policy_of(entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
+    """``cleanup.policy`` as a set of words."""
+    entry = entries.get("cleanup.policy")
+    return frozenset(word.strip() for word in (entry.value or "" if entry else "").split(",") if word.strip())
+
+
+def judge_policies(pair: TopicPair) -> Iterator[Finding]:
+    """Compaction on one side only, or records that only one side deletes by age."""
+    here, there = policy_of(pair.source), policy_of(pair.target)
+    if "compact" in here and "compact" not in there:
+        yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps superseded values")
+    elif "compact" in there and "compact" not in here:
+        yield _unequal(
+            pair, Severity.PROBLEM, "drops all but each key's last value, and takes no record without a key"
+        )
+    elif "delete" in there and "delete" not in here:
+        yield _unequal(pair, Severity.PROBLEM, "deletes keys that the source keeps")
+    elif "delete" in here and "delete" not in there:
+        yield _unequal(pair, Severity.WARNING, "keeps keys that the source deletes by age")
+
+
+def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
+    here, there = (",".join(sorted(policy_of(of))) or "none" for of in (pair.source, pair.target))
+    return Finding(
+        Check.COMPACTION,
+        pair.target_alias,
+        pair.mirror,
+        severity,
+        f"cleanup.policy is {here} on {pair.source_alias} and {there} on {pair.target_alias}: the mirror {consequence}",
+        f"set cleanup.policy = {here} of {pair.mirror} on {pair.target_alias}",
+    )
+
+
+def judge_tombstones(
+    alias: str, topic: str, entries: Mapping[str, ConfigEntry], lags: Iterable[PartitionLag], at_ms: int
+) -> Iterator[Finding]:
+    """A mirror that lags by more than ``delete.retention.ms`` misses tombstones: deleted keys live on in it.
+
+    Args:
+        alias: Of the source.
+        topic: Compacted.
+        entries: Its properties on the source.
+        lags: Of its partitions.
+        at_ms: The time.
+    """
+    entry = entries.get("delete.retention.ms")
+    waiting = [(since, lag) for lag in lags if (since := _waiting_since(lag)) is not None]
+    if entry is None or not entry.value or not waiting:
+        return
+    since, lag = min(waiting, key=lambda one: one[0])
+    keeps, waited = int(entry.value), at_ms - since
+    if waited < _HALF * keeps:
+        return
+    certain = waited >= keeps and lag.settled_ms is not None
+    yield Finding(
+        Check.COMPACTION,
+        alias,
+        topic,
+        Severity.PROBLEM if certain else Severity.WARNING,
+        f"{lag.place} has been behind for {span_words(waited)}, and the source keeps tombstones for {span_words(keeps)}"
+        " (delete.retention.ms): a key whose tombstone is missed lives on in the mirror",
+        f"raise delete.retention.ms of {topic} on {alias} above the mirror's lag, before the mirror catches up",
+    )
+
+
+def _waiting_since(lag: PartitionLag) -> int | None:
+    """A record cannot have been waiting since before the mirror was last at the source's end."""
+    if lag.oldest_ms is None:
+        return None
+    return max(lag.oldest_ms, lag.settled_ms or 0)

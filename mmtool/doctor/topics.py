@@ -1,0 +1,274 @@
+"""``partitions``, ``names`` and ``schema_registry``: whether each topic has a mirror that can be used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, Finding, problem, warning
+from mmtool.errors import RefusedError, UsageError
+from mmtool.plan.topics import meeting, name_problem, taken_names
+from mmtool.plan.words import counted
+from mmtool.replication.limits import refuse_meeting
+from mmtool.replication.name_changes import refuse_changed_names
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from mmtool.config import FlowSettings
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.flow_view import FlowView
+    from mmtool.plan.topics import TopicFacts
+
+SCHEMAS_TOPIC = "_schemas"
+"""Where Confluent's schema registry, and those that are compatible with it, keep their schemas by default."""
+
+
+# --- partitions -------------------------------------------------------------------------------------------
+
+
+def examine_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Mirrors that have another number of partitions than their topics."""
+    view = flow.view
+    ran = view.control().flow is not None or view.mm2_runs()
+    there = view.target_topics()
+    for name, topic in sorted(view.mirrored().items()):
+        mirror = there.get(view.settings.remote_topic(name))
+        if mirror is not None or ran:
+            yield from judge_partitions(view.settings, topic, mirror)
+
+
+def judge_partitions(
+    settings: FlowSettings, topic: TopicFacts, mirror: TopicFacts | None
+) -> Iterator[Finding]:
+    """Fewer partitions that nobody adds are a problem; more of them a warning.
+
+    Args:
+        settings: Of the flow, which ran before.
+        topic: On the source.
+        mirror: On the target; None where it is not there.
+    """
+    alias, name = settings.target.alias, settings.remote_topic(topic.name)
+    have = 0 if mirror is None else mirror.partitions
+    key = "refresh.topics.enabled"
+    if have < topic.partitions and not settings.refresh_topics:
+        has = "is not there" if mirror is None else f"has {counted(have, 'partition')}"
+        yield problem(
+            Check.PARTITIONS,
+            alias,
+            name,
+            f"{name} {has}, {topic.name} on {settings.source.alias} has {topic.partitions}, and {key} = false: the rest"
+            " is not mirrored",
+            f"set {settings.name}.{key} = true, or create the partitions on {alias} yourself",
+        )
+    if have > topic.partitions:
+        yield warning(
+            Check.PARTITIONS,
+            alias,
+            name,
+            f"{name} has {counted(have, 'partition')}, {topic.name} on {settings.source.alias} has {topic.partitions}:"
+            " after a failover producers put keys into other partitions than before",
+            f"give {topic.name} as many partitions on {settings.source.alias}, or recreate the mirror",
+        )
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+
+def examine_names(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Names that the target cannot have, that two topics would share, or under which other records are."""
+    view, settings = flow.view, flow.settings
+    mirrored = view.mirrored()
+    if not mirrored:
+        yield warning(
+            Check.NAMES,
+            settings.source.alias,
+            settings.name,
+            f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
+            "check topics and topics.exclude",
+        )
+    yield from judge_names(settings, mirrored, view.target_topics())
+    yield from _taken(view)
+    yield from _refused(flow)
+    yield from _unknown_mirrors(view)
+
+
+def judge_names(
+    settings: FlowSettings, mirrored: Collection[str], on_target: Collection[str]
+) -> Iterator[Finding]:
+    """What Kafka's own rules forbid (class ``Topic``), and topics that would share a mirror.
+
+    Args:
+        settings: Of the flow.
+        mirrored: Topics of the source.
+        on_target: Topics that the target has.
+    """
+    alias, exclude = (
+        settings.target.alias,
+        "shorten or rename it with mmtool.topic.rename.format, or exclude it",
+    )
+    shared = meeting(mirrored, settings.remote_topic)
+    for topic, why in sorted(shared.items()):
+        yield problem(Check.NAMES, alias, topic, why, "add one of them to topics.exclude")
+    missing = {
+        settings.remote_topic(name): name
+        for name in sorted(mirrored)
+        if settings.remote_topic(name) not in on_target
+    }
+    alike = _alike([*on_target, *missing])
+    for remote, name in missing.items():
+        if why := name_problem(remote):
+            yield problem(Check.NAMES, alias, name, f"{remote} cannot be created on {alias}: {why}", exclude)
+        elif others := sorted(alike[metric_name(remote)] - {remote}):
+            yield problem(
+                Check.NAMES,
+                alias,
+                name,
+                f"{remote} cannot be created on {alias}: Kafka takes it for {others[0]}, as '.' and '_' are one in"
+                " the names of metrics",
+                exclude,
+            )
+
+
+def metric_name(topic: str) -> str:
+    """A topic's name in Kafka's metrics: two topics of one cluster must not share it (``Topic.hasCollision``)."""
+    return topic.replace(".", "_")
+
+
+def _alike(topics: Iterable[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for topic in topics:
+        found.setdefault(metric_name(topic), set()).add(topic)
+    return found
+
+
+def _taken(view: FlowView) -> Iterator[Finding]:
+    """Mirrors that another flow of mmtool's to the same target writes."""
+    if view.settings.keeps_names:
+        return
+    taken = {
+        position.target_topic: f"{alias}->{view.settings.target.alias}"
+        for alias, control in view.other_controls().items()
+        for position in control.positions.values()
+    }
+    found = taken_names(view.mirrored(), view.settings.remote_topic, taken)
+    for topic, why in sorted(found.items()):
+        yield problem(Check.NAMES, view.settings.target.alias, topic, why, "set another alias of this source")
+
+
+def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
+    """What `mmtool replicate` would refuse to start for."""
+    view, settings = flow.view, flow.settings
+    alias, control = settings.target.alias, view.control()
+    left = {position.topic for position in control.positions.values()} - _still_here(view)
+    spared = left | {topic.topic for topic in control.holds.failed_over.values()}
+    try:
+        refuse_changed_names(settings, control.positions.values(), spared)
+        view.clusters.state.check_aliases(view.identity(), view.target_topics())
+        refuse_meeting(flow.settings_of_file.flows)
+    except (RefusedError, UsageError) as error:
+        yield problem(Check.NAMES, alias, settings.name, error.message, error.remedy)
+
+
+def _still_here(view: FlowView) -> frozenset[str]:
+    return frozenset(view.source_topics())
+
+
+def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
+    """Topics of the target under a mirror's name that hold records, and that no flow has written."""
+    if view.settings.keeps_names and view.settings.way_back is not None:
+        return
+    names = {view.settings.remote_topic(name): name for name in view.mirrored()}
+    doubted = view.mirrors().keys() - set(_written_by_mmtool(view))
+    if doubted:  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
+        doubted -= set(_written_by_mm2(view))
+    topics = {name: topic for name, topic in view.mirrors().items() if name in doubted}
+    bounds = view.target_bounds(topics)
+    for remote, topic in sorted(topics.items()):
+        logs = [bounds.get(TopicPartition(remote, n)) for n in range(topic.partitions)]
+        if records := sum(log.log_end - log.log_start for log in logs if log is not None):
+            yield judge_unknown_mirror(view.settings, names[remote], remote, records)
+
+
+def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, records: int) -> Finding:
+    """A topic of the target that stands in a mirror's place.
+
+    Args:
+        settings: Of the flow.
+        topic: On the source.
+        remote: On the target.
+        records: Offsets that it holds.
+    """
+    alias = settings.target.alias
+    return problem(
+        Check.NAMES,
+        alias,
+        remote,
+        f"{remote} on {alias} holds {counted(records, 'offset')} and no flow has written it: {settings.name} would"
+        f" append {topic} to them",
+        f"delete or rename {remote} on {alias}, or exclude {topic}; `mmtool flow rebuild` accepts it as a mirror where"
+        " both logs agree",
+    )
+
+
+def _written_by_mmtool(view: FlowView) -> Iterator[str]:
+    """Topics of the target that flows of mmtool's have written; one that was recreated since is none of them."""
+    there, blocks = view.target_topics(), view.blocks().values()
+    for about in (block.about for block in blocks):
+        if about.target_topic in there and there[about.target_topic].topic_id == about.target_topic_id:
+            yield about.target_topic
+    booked = {block.about.source_topic for block in blocks}
+    own = view.control().positions.values()
+    yield from (position.target_topic for position in own if position.topic not in booked)
+    for control in view.other_controls().values():
+        yield from (position.target_topic for position in control.positions.values())
+    if view.settings.keeps_names:
+        yield from _born_on_target(view)
+
+
+def _written_by_mm2(view: FlowView) -> Iterator[str]:
+    traces = view.traces()
+    copied = traces.topics | {place.topic for of in traces.held.checkpoints.values() for place in of}
+    yield from map(view.settings.remote_topic, copied)
+
+
+def _born_on_target(view: FlowView) -> Iterator[str]:
+    """Under identical names: topics that the way back has mirrored to the source, so that the target's is their own."""
+    aliases, here = view.settings.topic_aliases, view.source_topics()
+    if view.settings.policy.checkpoints_topic(aliases.target) in here:  # by MirrorMaker 2
+        yield from here
+    if view.clusters.back is not None:
+        positions = view.clusters.back.control(view.identity().way_back).positions.values()
+        yield from (position.topic for position in positions)
+
+
+# --- schema_registry --------------------------------------------------------------------------------------
+
+
+def examine_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Schemas of the source that a registry beside the target cannot read."""
+    if SCHEMAS_TOPIC in flow.view.source_topics():
+        yield from judge_schemas(flow.settings)
+
+
+def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
+    """The source has ``_schemas``: it must be mirrored, under the name by which a registry reads it."""
+    source, target = settings.source.alias, settings.target.alias
+    if why := settings.unmirrored(SCHEMAS_TOPIC):
+        yield warning(
+            Check.SCHEMA_REGISTRY,
+            source,
+            SCHEMAS_TOPIC,
+            f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): without its schemas no consumer decodes what was"
+            " mirrored",
+            f"add {SCHEMAS_TOPIC} to the flow's topics, or copy the schemas with their ids by the registry's own tools",
+        )
+    elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:
+        yield problem(
+            Check.SCHEMA_REGISTRY,
+            target,
+            remote,
+            f"{SCHEMAS_TOPIC} is mirrored as {remote}, where a registry does not look for it",
+            f"set kafkastore.topic = {remote} of the registry beside {target}, or mirror {SCHEMAS_TOPIC} in a flow with"
+            " identical names",
+        )

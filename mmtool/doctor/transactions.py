@@ -1,0 +1,164 @@
+"""``hanging_transaction``: open transactions that keep the mirror, and every read_committed reader, from going on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.finding import Check, Finding, Severity, warning
+from mmtool.doctor.flow_view import now_ms
+from mmtool.doctor.retention import span_words
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.fences import KafkaFences
+from mmtool.kafka.oldest import first_missing_times
+from mmtool.kafka.ports import FirstMissing
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from mmtool.config import FlowSettings
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.flow_view import FlowView
+    from mmtool.kafka.ports import FencePort
+    from mmtool.plan.fences import OpenTransaction
+    from mmtool.translation.types import TopicPartition
+
+_IDLE_MS = 10_000
+_GRACE_MS = 60_000
+"""A coordinator looks for transactions to abort each 10 s, and its abort takes a moment."""
+_LOOK_SECONDS = 5.0
+
+
+class Open(NamedTuple):
+    """A transaction that is open on one partition of the source.
+
+    Attributes:
+        found: What the brokers tell of it.
+        age_ms: Since when it is open there; None where nobody tells.
+        idle_ms: For how long its producer has appended nothing; None likewise.
+    """
+
+    found: OpenTransaction
+    age_ms: int | None
+    idle_ms: int | None
+
+
+def examine_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Transactions that are open on mirrored topics for longer than their coordinator would let them be."""
+    view = flow.view
+    held = _held_partitions(view)
+    if not held:
+        return
+    port = KafkaFences(flow.settings.source, flow.seconds)
+    limit_ms = int(1000 * view.clusters.source.longest_transaction_seconds())
+    for topic in sorted({place.topic for place in held}):
+        places = [place for place in held if place.topic == topic]
+        try:
+            found = _open(view, port, places)
+        except NotAuthorisedError as error:  # of one topic: the others are asked all the same
+            yield warning(
+                Check.HANGING_TRANSACTION,
+                flow.settings.source.alias,
+                topic,
+                f"could not be checked: {error.message}",
+                error.remedy,
+            )
+            continue
+        for one in found:
+            yield from judge_transaction(flow.settings, one, limit_ms)
+
+
+def _held_partitions(view: FlowView) -> list[TopicPartition]:
+    """Partitions whose last stable offset is below their end: only these have an open transaction."""
+    ends, stable = view.source_bounds(), view.stable_bounds()
+    return sorted(
+        place for place, log in stable.items() if place in ends and log.log_end < ends[place].log_end
+    )
+
+
+def _open(view: FlowView, port: FencePort, places: Collection[TopicPartition]) -> list[Open]:
+    found = port.open_transactions(places)
+    if not found:
+        return []
+    writers = port.writers({one.place for one in found})
+    last = {
+        (place, writer.producer_id): writer.last_timestamp_ms
+        for place, of in writers.items()
+        for writer in of
+        if writer.last_timestamp_ms is not UNKNOWN
+    }
+    begun, at_ms = _first_times(view, found), now_ms()
+    return [
+        Open(
+            one,
+            _since(at_ms, one.since_ms if one.since_ms is not UNKNOWN else begun.get(one)),
+            _since(at_ms, last.get((one.place, one.producer_id))),
+        )
+        for one in found
+    ]
+
+
+def _since(at_ms: int, then_ms: int | None) -> int | None:
+    return None if then_ms is None else max(at_ms - then_ms, 0)
+
+
+def _first_times(view: FlowView, found: Collection[OpenTransaction]) -> dict[OpenTransaction, int]:
+    """When the first record of each was written, by its timestamp."""
+    topics = view.mirrored()
+    places = {
+        FirstMissing(
+            one.place.topic, topics[one.place.topic].topic_id, one.place.partition, one.open_from
+        ): one
+        for one in found
+    }
+    times = first_missing_times(view.settings.source, list(places), _LOOK_SECONDS, read_committed=False)
+    return {one: times[place] for place, one in places.items() if place in times}
+
+
+def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Iterator[Finding]:
+    """A problem where no coordinator will end it any more; a warning where its producer rests.
+
+    Args:
+        settings: Of the flow.
+        one: The transaction.
+        limit_ms: ``transaction.max.timeout.ms`` of the source: nobody may keep one open for longer.
+    """
+    found, age_ms = one.found, one.age_ms
+    ends_after = limit_ms if found.timeout_ms is UNKNOWN else found.timeout_ms
+    rests = min(known for known in (one.idle_ms, age_ms, limit_ms) if known is not None)
+    if age_ms is not None and age_ms > ends_after + _GRACE_MS:
+        severity = Severity.PROBLEM if settings.reads_committed else Severity.WARNING
+        why = f"longer than its coordinator allows ({span_words(ends_after)}): it hangs, and nobody ends it"
+        remedy = _abort(settings, found)
+    elif (age_ms is not None or one.idle_ms is not None) and rests >= _IDLE_MS:
+        severity = Severity.WARNING
+        why = f"and its producer has written nothing for {span_words(rests)}"
+        remedy = (
+            f"let the producer commit or abort; its coordinator aborts it after {span_words(ends_after)}, and after"
+            f" that: {_abort(settings, found)}"
+        )
+    else:
+        return
+    stops = "the mirror stops there" if settings.reads_committed else "read_committed readers stop there"
+    age = "" if age_ms is None else f"for {span_words(age_ms)}, "
+    yield Finding(
+        Check.HANGING_TRANSACTION,
+        settings.source.alias,
+        str(found.place),
+        severity,
+        f"{_who(found)} has a transaction open on {found.place} from offset {found.open_from}, {age}{why}: {stops}",
+        remedy,
+    )
+
+
+def _who(found: OpenTransaction) -> str:
+    name = "" if found.transactional_id is UNKNOWN else f" ({found.transactional_id})"
+    return f"producer id {found.producer_id}{name}"
+
+
+def _abort(settings: FlowSettings, found: OpenTransaction) -> str:
+    """Kafka's own command (KIP-664)."""
+    return (
+        f"kafka-transactions.sh --bootstrap-server {settings.source.bootstrap_servers} abort --topic"
+        f" {found.place.topic} --partition {found.place.partition} --start-offset {found.open_from}"
+    )

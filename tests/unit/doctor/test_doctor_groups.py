@@ -1,0 +1,93 @@
+"""Groups and transactions, judged."""
+
+import pytest
+
+from mmtool.doctor.finding import Severity
+from mmtool.doctor.groups import judge_assign, judge_connect, judge_share, judge_state, judge_streams_protocol
+from mmtool.doctor.transactions import Open, judge_transaction
+from mmtool.plan.applications import AppState, StateTopic
+from mmtool.plan.fences import OpenTransaction
+from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import TopicPartition
+
+MINUTE_MS = 60_000
+LIMIT_MS = 15 * MINUTE_MS
+PLACE = TopicPartition("orders", 3)
+
+
+@pytest.mark.parametrize(
+    ("moving", "simple", "silent_ms", "expected"),
+    [
+        (True, False, None, True),
+        (True, True, 100, True),
+        (False, True, 5 * MINUTE_MS, True),
+        (False, True, 60 * MINUTE_MS, False),
+        (False, True, None, False),  # never seen to commit: a tool wrote its offsets long ago
+        (False, False, 5 * MINUTE_MS, False),  # an ordinary group that was stopped
+    ],
+)
+def test_a_group_assigns_where_it_commits_without_a_member(moving, simple, silent_ms, expected):
+    found = list(judge_assign("A", "app", moving=moving, simple=simple, silent_ms=silent_ms))
+    assert [one.severity for one in found] == ([Severity.WARNING] if expected else [])
+
+
+def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(flow):
+    lost = StateTopic("app", "app-counts-changelog", 1, "mirrored as A.app-counts-changelog")
+    kept = StateTopic("other", "other-counts-changelog", 1)
+    (found,) = judge_state(flow(), AppState((lost, kept)))
+    assert (found.subject, found.severity) == ("app", Severity.PROBLEM)
+    assert "app-counts-changelog (mirrored as A.app-counts-changelog)" in found.message
+    assert "--without-state" in found.remedy
+
+
+def test_groups_of_other_kinds_are_warnings_with_what_to_do(flow):
+    found = [
+        judge_share("A", "B", "fans"),
+        judge_streams_protocol("A", "words"),
+        *judge_connect(flow(), ["workers"], ["connect-sink"]),
+    ]
+    assert {one.severity for one in found} == {Severity.WARNING}
+    assert [one.subject for one in found] == ["fans", "words", "workers", "connect-sink"]
+    assert "kafka-share-groups.sh --reset-offsets --group fans" in found[0].remedy
+
+
+# --- transactions -----------------------------------------------------------------------------------------
+
+
+def opened(age_ms, idle_ms, timeout_ms=UNKNOWN, name=UNKNOWN):
+    return Open(OpenTransaction(PLACE, 77, 123, name, UNKNOWN, timeout_ms), age_ms, idle_ms)
+
+
+@pytest.mark.parametrize(
+    ("one", "lines", "expected"),
+    [
+        (opened(LIMIT_MS + 2 * MINUTE_MS, 0), [], Severity.PROBLEM),
+        (
+            opened(LIMIT_MS + 2 * MINUTE_MS, 0),
+            ["A.consumer.isolation.level = read_uncommitted"],
+            Severity.WARNING,
+        ),
+        (opened(5 * MINUTE_MS, 0, timeout_ms=MINUTE_MS), [], Severity.PROBLEM),
+        (opened(5 * MINUTE_MS, 0, timeout_ms=10 * MINUTE_MS), [], None),
+        (opened(MINUTE_MS, MINUTE_MS), [], Severity.WARNING),
+        (opened(None, MINUTE_MS), [], Severity.WARNING),
+        (opened(MINUTE_MS, 100), [], None),
+        (opened(2_000, 2_000), [], None),
+        (opened(None, None), [], None),
+    ],
+)
+def test_a_transaction_hangs_where_its_coordinator_should_have_ended_it(flow, one, lines, expected):
+    found = list(judge_transaction(flow(*lines), one, LIMIT_MS))
+    assert [row.severity for row in found] == ([expected] if expected else [])
+
+
+def test_a_hanging_transaction_is_named_with_the_command_that_ends_it(flow):
+    (found,) = judge_transaction(flow(), opened(3 * 60 * MINUTE_MS, None, name="payments"), LIMIT_MS)
+    assert found.subject == "orders-3"
+    assert (
+        "producer id 77 (payments) has a transaction open on orders-3 from offset 123, for 3 hours"
+        in found.message
+    )
+    assert found.remedy == (
+        "kafka-transactions.sh --bootstrap-server localhost:1 abort --topic orders --partition 3 --start-offset 123"
+    )

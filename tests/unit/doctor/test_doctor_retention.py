@@ -1,0 +1,181 @@
+"""Retention and compaction, judged: thresholds, and what is no problem."""
+
+import pytest
+
+from mmtool.doctor.finding import Severity
+from mmtool.doctor.mirror_lag import PartitionLag
+from mmtool.doctor.retention import (
+    HOUR_MS,
+    TopicPair,
+    judge_lag,
+    judge_offsets_retention,
+    judge_policies,
+    judge_target_retention,
+    judge_tombstones,
+    severity_of,
+    span_words,
+)
+from mmtool.plan.retention import Deadline, Retention, deadline
+from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.translation.types import TopicPartition
+
+NOW_MS = 1_800_000_000_000
+DAY_MS = 24 * HOUR_MS
+PLACE = TopicPartition("orders", 3)
+
+
+def lag(position=10, start=0, end=100, **more):
+    return PartitionLag(PLACE, position, start, end, **more)
+
+
+def severity(found):
+    return found.severity if found is not None else None
+
+
+@pytest.mark.parametrize(
+    ("left_hours", "span_hours", "expected"),
+    [
+        (1.0, 168, Severity.PROBLEM),
+        (16.8, 168, Severity.PROBLEM),
+        (17.0, 168, Severity.WARNING),
+        (84.0, 168, Severity.WARNING),
+        (84.1, 168, Severity.OK),
+        (1.0, 4, Severity.PROBLEM),
+        (1.1, 4, Severity.WARNING),
+        (0.5, 1, Severity.PROBLEM),
+        (0.6, 1, Severity.OK),
+        (-1.0, 168, Severity.PROBLEM),
+    ],
+)
+def test_time_left_is_a_problem_within_an_hour_or_a_tenth(left_hours, span_hours, expected):
+    due = Deadline("retention.ms", int(NOW_MS + left_hours * HOUR_MS), span_hours * HOUR_MS)
+    assert severity_of(due, NOW_MS) is expected
+
+
+def test_deleted_records_are_a_problem_whatever_is_kept():
+    found = judge_lag("A", "orders", [lag(position=10, start=15)], Retention(), NOW_MS)
+    assert severity(found) is Severity.PROBLEM
+    assert "orders-3: the source deleted offsets 10 to 14 before they were mirrored" in found.message
+
+
+def test_a_marker_behind_the_last_record_is_not_lost_when_mirror_maker_2_copies():
+    assert judge_lag("A", "orders", [lag(10, 11, 11, by_mm2=True)], Retention(), NOW_MS) is None
+    assert severity(judge_lag("A", "orders", [lag(10, 12, 12, by_mm2=True)], Retention(), NOW_MS))
+
+
+def test_a_gap_that_was_passed_over_is_a_warning():
+    found = judge_lag("A", "orders", [lag(100, gaps=7)], Retention(), NOW_MS)
+    assert severity(found) is Severity.WARNING
+    assert "deleted 7 offsets" in found.message
+
+
+def test_a_mirror_that_lags_within_half_of_the_retention_is_well():
+    young = lag(oldest_ms=NOW_MS - 3 * DAY_MS)
+    assert judge_lag("A", "orders", [young], Retention(ms=7 * DAY_MS), NOW_MS) is None
+
+
+def test_the_partition_that_is_due_first_is_told_of():
+    old = lag(oldest_ms=NOW_MS - 6 * DAY_MS - 23 * HOUR_MS)
+    found = judge_lag("A", "orders", [lag(oldest_ms=NOW_MS), old], Retention(ms=7 * DAY_MS), NOW_MS)
+    assert severity(found) is Severity.PROBLEM
+    assert "in 60 minutes" in found.message
+    assert "retention.ms = 7 days; 90 offsets to mirror" in found.message
+
+
+def test_a_log_at_its_size_keeps_a_record_as_long_as_it_kept_the_first_one():
+    full = lag(start=5, oldest_ms=NOW_MS - 9 * HOUR_MS, first_ms=NOW_MS - 10 * HOUR_MS)
+    found = judge_lag("A", "orders", [full], Retention(bytes=1_000), NOW_MS)
+    assert severity(found) is Severity.PROBLEM
+    assert "retention.bytes = 10 hours" in found.message
+
+
+def test_a_deadline_is_the_earliest_one_and_none_where_all_is_kept():
+    assert deadline(0, 10, Retention(), 0) is None
+    assert deadline(0, 10, Retention(bytes=5), None) is None
+    assert deadline(100, 200, Retention(ms=50, bytes=5), 180) == Deadline("retention.bytes", 120, 20)
+
+
+# --- configurations ---------------------------------------------------------------------------------------
+
+
+def entries(**values):
+    return {
+        name.replace("_", "."): ConfigEntry(value, Origin.DEFAULT, on_topic=False)
+        for name, value in values.items()
+    }
+
+
+def pair(source, target):
+    return TopicPair("orders", "A.orders", source, target, "A", "B")
+
+
+def kept(policy="delete", ms=str(7 * DAY_MS), size="-1"):
+    return entries(cleanup_policy=policy, retention_ms=ms, retention_bytes=size)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        (kept(), kept(), None),
+        (kept(), kept(ms=str(8 * DAY_MS)), None),
+        (kept(), kept(ms=str(DAY_MS)), "retention.ms = 1 day, and 7 days on A"),
+        (kept(ms="-1"), kept(), "retention.ms = 7 days, and without limit on A"),
+        (kept(), kept(size="1000"), "retention.bytes = 1,000 bytes, and without limit on A"),
+        (kept("compact"), kept("compact", ms="1"), None),
+    ],
+)
+def test_a_mirror_that_keeps_less_is_a_warning(source, target, words):
+    found = list(judge_target_retention(pair(source, target)))
+    assert [one.severity for one in found] == ([Severity.WARNING] if words else [])
+    assert all(words in one.message for one in found)
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "expected"),
+    [
+        ("delete", "delete", None),
+        ("compact", "compact", None),
+        ("compact,delete", "delete,compact", None),
+        ("compact", "delete", Severity.PROBLEM),
+        ("compact,delete", "delete", Severity.PROBLEM),
+        ("delete", "compact", Severity.PROBLEM),
+        ("delete", "compact,delete", Severity.PROBLEM),
+        ("compact", "compact,delete", Severity.PROBLEM),
+        ("compact,delete", "compact", Severity.WARNING),
+    ],
+)
+def test_cleanup_policies_that_differ_are_told_by_what_is_lost(here, there, expected):
+    found = list(judge_policies(pair(kept(here), kept(there))))
+    assert [one.severity for one in found] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("behind_hours", "settled_hours", "expected"),
+    [
+        (1, None, None),
+        (13, 13, Severity.WARNING),
+        (30, 30, Severity.PROBLEM),
+        (30, None, Severity.WARNING),  # a first copy of old records: nothing of theirs is on the target
+        (1000, 1, None),  # old timestamps, written since the mirror was at the end
+    ],
+)
+def test_tombstones_are_missed_by_a_mirror_that_was_behind_for_longer_than_they_are_kept(
+    behind_hours, settled_hours, expected
+):
+    settled = None if settled_hours is None else NOW_MS - settled_hours * HOUR_MS
+    waiting = lag(oldest_ms=NOW_MS - behind_hours * HOUR_MS, settled_ms=settled)
+    of_topic = entries(delete_retention_ms=str(DAY_MS))
+    found = list(judge_tombstones("A", "orders", of_topic, [lag(), waiting], NOW_MS))
+    assert [one.severity for one in found] == ([expected] if expected else [])
+
+
+def test_positions_that_the_target_forgets_first_are_a_warning():
+    (found,) = judge_offsets_retention("A", "B", 7 * 86_400, 86_400)
+    assert (found.cluster, found.severity) == ("B", Severity.WARNING)
+    assert "after 1 day, and A after 7 days" in found.message
+    assert list(judge_offsets_retention("A", "B", 86_400, 7 * 86_400)) == []
+
+
+def test_a_span_is_told_in_the_largest_unit_that_says_enough():
+    spans = {DAY_MS: "1 day", 36 * HOUR_MS: "36 hours", 90_000: "90 seconds", 1000: "1 second", 20: "20 ms"}
+    assert {ms: span_words(ms) for ms in spans} == spans

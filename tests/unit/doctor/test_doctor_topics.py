@@ -1,0 +1,140 @@
+"""Names, partitions, loops and schemas, judged."""
+
+import pytest
+
+from mmtool.doctor.finding import Severity
+from mmtool.doctor.loops import judge_file, judge_identity, judge_topics, known_aliases
+from mmtool.doctor.topics import judge_names, judge_partitions, judge_schemas, judge_unknown_mirror
+from mmtool.plan.topics import TopicFacts
+from mmtool.translation.naming import DefaultPolicy
+
+IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+NO_REFRESH = "refresh.topics.enabled = false"
+
+
+def topic(partitions, name="orders"):
+    return TopicFacts(name, f"id-of-{name}", partitions)
+
+
+def severities(found):
+    return [one.severity for one in found]
+
+
+@pytest.mark.parametrize(
+    ("have", "lines", "expected"),
+    [
+        (3, [], []),
+        (1, [], []),  # the next refresh adds them
+        (1, [NO_REFRESH], [Severity.PROBLEM]),
+        (None, [NO_REFRESH], [Severity.PROBLEM]),
+        (None, [], []),
+        (4, [], [Severity.WARNING]),
+        (4, [NO_REFRESH], [Severity.WARNING]),
+    ],
+)
+def test_fewer_partitions_are_a_problem_without_refresh_and_more_are_a_warning(flow, have, lines, expected):
+    mirror = None if have is None else topic(have, "A.orders")
+    assert severities(judge_partitions(flow(*lines), topic(3), mirror)) == expected
+
+
+def test_a_name_that_is_too_long_for_the_target_is_a_problem(flow):
+    (found,) = judge_names(flow(), ["x" * 248], [])
+    assert "longer than Kafka's 249" in found.message
+    assert list(judge_names(flow(), ["x" * 247], [])) == []
+
+
+def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_there(flow):
+    (found,) = judge_names(flow(), ["a.b"], ["A_a_b"])
+    assert "A.a.b cannot be created on B: Kafka takes it for A_a_b" in found.message
+    assert list(judge_names(flow(), ["a.b"], ["A_a_b", "A.a.b"])) == []
+
+
+def test_two_topics_with_one_mirror_are_a_problem_each(flow):
+    naming = flow("mmtool.topic.rename.format = ${topic}.heartbeats")
+    found = list(judge_names(naming, ["A", "heartbeats", "orders"], []))
+    assert [one.subject for one in found] == ["A", "heartbeats"]
+    assert "A and heartbeats would both be called A.heartbeats" in found[0].message
+
+
+def test_a_topic_that_stands_in_a_mirrors_place_is_a_problem(flow):
+    found = judge_unknown_mirror(flow(), "orders", "A.orders", 1)
+    assert found.severity is Severity.PROBLEM
+    assert "A.orders on B holds 1 offset and no flow has written it" in found.message
+
+
+# --- loops ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cluster", "name", "is_loop"),
+    [
+        ("A", "B.A.orders", True),
+        ("B", "A.B.orders", True),
+        ("B", "A.B.A.orders", True),
+        ("A", "C.B.A.orders", True),
+        ("B", "A.orders", False),
+        ("C", "B.A.orders", False),
+        ("A", "A.orders", False),  # born there under such a name: no flow brings it
+        ("A", "app.A.orders", False),  # app is no cluster
+        ("A", "B.checkpoints.internal", False),
+    ],
+)
+def test_a_topic_is_a_loop_where_its_name_says_that_it_left_its_cluster_and_came_back(cluster, name, is_loop):
+    found = list(judge_topics(DefaultPolicy(), cluster, cluster, {"A", "B", "C"}, [name, "orders"]))
+    assert [one.subject for one in found] == ([name] if is_loop else [])
+
+
+def test_the_way_around_is_told():
+    (found,) = judge_topics(DefaultPolicy(), "A", "A", {"A", "B", "C"}, ["C.B.A.x"])
+    assert "(A->B->C->A)" in found.message
+
+
+def test_no_name_is_a_loop_under_a_blank_separator():
+    assert list(judge_topics(DefaultPolicy(separator=""), "A", "A", {"A", "B"}, ["BAx"])) == []
+
+
+RING = (
+    "clusters = A, B, C",
+    "C.bootstrap.servers = localhost:3",
+    "B->C.enabled = true",
+    "C->A.enabled = true",
+    IDENTITY,
+)
+
+
+def test_a_ring_under_identical_names_is_a_loop_of_each_of_its_flows(file):
+    settings = file(*RING)
+    (found,) = judge_file(settings.one("B", "C"), settings.flows)
+    assert (found.subject, found.severity) == ("B->C", Severity.PROBLEM)
+    assert "would come to" in found.message
+    assert list(judge_file(file().one("A", "B"), file().flows)) == []
+
+
+def test_identical_names_both_ways_are_a_loop_for_topics_that_both_flows_mirror(file):
+    settings = file("B->A.enabled = true", "B->A.topics = orders", IDENTITY)
+    there, back = settings.flows
+    (found,) = judge_identity(there, back, ["orders", "audit"], ["orders", "audit"])
+    assert "each record of orders is copied to and fro" in found.message
+    assert list(judge_identity(there, back, ["audit"], ["audit"])) == []
+    assert list(judge_identity(there, back, ["orders"], [])) == []
+
+
+def test_every_alias_by_which_a_flow_names_topics_is_known(file):
+    settings = file("A.alias = plant", "A->B.target.cluster.alias = site")
+    assert {"plant", "site", "B"} <= known_aliases(settings)
+
+
+# --- schemas ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["topics = orders"], [Severity.WARNING]),
+        (["topics = .*"], [Severity.PROBLEM]),
+        ([IDENTITY], []),
+        ([IDENTITY, "topics = orders"], [Severity.WARNING]),
+    ],
+)
+def test_schemas_are_mirrored_under_their_own_name_or_it_is_told(flow, lines, expected):
+    assert severities(judge_schemas(flow(*lines))) == expected
