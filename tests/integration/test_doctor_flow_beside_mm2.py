@@ -1,0 +1,159 @@
+"""A real MirrorMaker 2 that works well gets a clean bill; what it leaves undone is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.kafka.synced import KafkaSynced
+from mmtool.lab.applications import consume
+from mmtool.lab.load import Load, produce
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.topics import create_topic
+from mmtool.lab.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.java]
+
+WORDS = {line.check.value for line in (*TOPIC_CHECKS, *GROUP_CHECKS, *MM2_CHECKS)}
+RECORDS = 300
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+QUICK = {
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.topics.interval.seconds": "2",
+    "refresh.groups.interval.seconds": "1",
+    "sync.group.offsets.interval.seconds": "1",
+    "source->target.sync.group.offsets.enabled": "true",
+}
+
+
+class Mirrored:
+    """Two topics, of which groups read, that MirrorMaker 2 mirrors while the context lasts."""
+
+    def __init__(self, bench, folder, mark, **settings):
+        self.bench, self.mark = bench, mark
+        self.source, self.target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+        self.orders, self.audit = f"{mark}-orders", f"{mark}-audit"
+        self.own = {"source->target.groups": f"{mark}-.*", **QUICK, **settings}
+        self.properties = bench.properties(f"{mark}-.*", **self.own)
+        self.flow = bench.flow(self.properties)
+        self.maker = MirrorMaker(self.properties.read_text(), folder)
+        for topic in (self.orders, self.audit):
+            create_topic(self.source, topic, 1)
+            produce(self.source, Load(topic, RECORDS, 1, 100))
+        consume(self.source, f"{mark}-app", [self.orders, self.audit])
+        consume(self.source, f"{mark}-slow", [self.orders], at_most=RECORDS // 2)
+
+    def file(self, topics=None, **settings):
+        return self.bench.properties(topics or f"{self.mark}-.*", **{**self.own, **settings})
+
+    def has_told(self):
+        held = KafkaSynced(self.flow).checkpoints().checkpoints
+        return len(held.get(f"{self.mark}-app", ())) == 2 and f"{self.mark}-slow" in held
+
+    def wait(self):
+        self.maker.wait_until(self.has_told, "checkpoints of both groups")
+
+
+@pytest.fixture
+def well(bench, tmp_path_factory):
+    made = Mirrored(
+        bench,
+        tmp_path_factory.mktemp("well"),
+        "well",
+        **{"source.offset.flush.interval.ms": "2000", "target.offset.flush.interval.ms": "2000"},
+    )
+    with made.maker:
+        made.wait()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sick(bench, tmp_path_factory):
+    """Under identical names; with few offset syncs, and stopped while a group goes on."""
+    made = Mirrored(
+        bench,
+        tmp_path_factory.mktemp("sick"),
+        "sick",
+        **{"replication.policy.class": IDENTITY, "source->target.offset.lag.max": "10000"},
+    )
+    with made.maker:
+        made.wait()
+        made.maker.stop()
+    consume(made.source, "sick-slow", [made.orders])
+    return made
+
+
+def rows_of(mmtool, properties):
+    answer = mmtool("doctor", "-c", properties, "-o", "json")
+    rows = [row for row in answer.rows if row["check"] in WORDS]
+    assert {row["check"] for row in rows} == WORDS, answer
+    return rows
+
+
+def unwell(mmtool, properties, check):
+    found = rows_of(mmtool, properties)
+    return [row for row in found if row["severity"] != "ok" and row["check"] == check]
+
+
+def test_a_mirror_maker_that_works_well_is_well(mmtool, well):
+    found = rows_of(mmtool, well.properties)
+    assert [row for row in found if row["severity"] != "ok"] == []
+    assert not any("no MirrorMaker 2" in row["message"] for row in found)
+
+
+def test_small_topics_under_a_large_offset_lag_are_found(mmtool, sick):
+    (row,) = unwell(mmtool, sick.properties, "mm2_offset_lag")
+    assert row["severity"] == "warning"
+    assert "offset.lag.max = 10,000, and partitions of sick-audit, sick-orders hold fewer" in row["message"]
+
+
+def test_checkpoints_of_topics_that_the_file_does_not_mirror_are_found(mmtool, sick):
+    (row,) = unwell(mmtool, sick.file(sick.orders), "mm2_filters")
+    assert (row["subject"], row["severity"]) == (sick.audit, "warning")
+    assert "sick-app on sick-audit, which source->target does not mirror" in row["message"]
+
+
+def test_groups_that_the_filter_leaves_out_are_found(mmtool, sick):
+    (row,) = unwell(mmtool, sick.file(**{"source->target.groups": "sick-slow"}), "mm2_filters")
+    assert (row["subject"], row["severity"]) == ("sick-app", "warning")
+
+
+def test_checkpoints_that_are_turned_off_are_found(mmtool, sick):
+    (row,) = unwell(mmtool, sick.file(**{"emit.checkpoints.enabled": "false"}), "mm2_checkpoints")
+    assert row["severity"] == "problem"
+    off = {"source->target.sync.group.offsets.enabled": "false"}
+    rows = unwell(mmtool, sick.file(**off), "mm2_checkpoints")
+    assert any("sync.group.offsets.enabled = false" in row["message"] for row in rows)
+
+
+def test_both_directions_under_identical_names_are_a_loop(mmtool, sick):
+    both = {"target->source.enabled": "true", "target->source.topics": "sick-.*"}
+    answer = mmtool("doctor", "-c", sick.file(**both), "-s", "source", "-t", "target", "-o", "json")
+    (row,) = [row for row in answer.rows if row["check"] == "loop"]
+    assert (answer.code, row["severity"]) == (4, "problem"), row
+    assert "sick-audit, sick-orders is copied to and fro without end" in row["message"]
+
+
+def test_keys_in_the_wrong_scope_are_found(mmtool, sick):
+    wrong = {
+        "target.sync.group.offsets.enabled": "true",
+        "source.replication.policy.class": IDENTITY,
+        "source.fetch.max.bytes": "1000000",
+        "use.defaults.from": "source",
+    }
+    rows = unwell(mmtool, sick.file(**wrong), "mm2_scope")
+    said = " / ".join(row["message"] for row in rows)
+    assert all(key in said for key in wrong), said
+    assert {row["severity"] for row in rows} == {"warning"}
+
+
+def test_a_group_that_goes_on_without_checkpoints_is_found(mmtool, sick):
+    def found():
+        rows = unwell(mmtool, sick.properties, "mm2_checkpoints")
+        return [row for row in rows if row["subject"] == "sick-slow"]
+
+    wait_until(lambda: bool(found()), "a late checkpoint", 90)
+    (row,) = found()
+    assert row["severity"] == "problem"
+    assert "group sick-slow has a checkpoint of" in row["message"]
+    assert "source-mm2 has no member: it does not run" in row["message"]

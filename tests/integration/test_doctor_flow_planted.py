@@ -1,0 +1,230 @@
+"""Every check of a flow's topics and groups finds the problem that was planted for it on real clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from mmtool.lab.applications import consume, consumer_of
+from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import alter_topic, delete_records, grow_topic
+from mmtool.lab.topics import create_topic
+from mmtool.testing.kafka_tools import join_share_group
+from mmtool.testing.leftovers import hang_transaction, join_as_worker
+from mmtool.testing.mirror_flow import Owner
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.streams_app import counting_by_key
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = 40
+DAY_MS = 86_400_000
+MIRRORED = ("lost", "late", "short", "deleting", "stones", "fewer", "more", "fine")
+LONG = "ill-" + "x" * 244
+"""Legal on the source; with the alias of the source before it, it has more than 249 characters."""
+
+
+async def mirror(settings):
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    await owner.close()
+
+
+class Patient:
+    """A flow with a problem of each kind."""
+
+    def __init__(self, bench, folder):
+        self.bench, self.folder = bench, folder
+        self.source, self.target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+        self.properties = self.file("ill-.*")
+
+    def file(self, topics, **more):
+        groups = {"source->target.groups": "ill-.*, connect-ill.*", "source->target.groups.exclude": "none"}
+        return self.bench.properties(topics, **groups, **more)
+
+    def load(self, topic, **how):
+        produce(self.source, Load(topic, RECORDS, 1, 100, **how))
+
+    def mirror_some(self):
+        """What the flow has mirrored before anything went wrong."""
+        compact = {"cleanup.policy": "compact"}
+        for name in MIRRORED:
+            create_topic(self.source, f"ill-{name}", 1, **compact if name in ("deleting", "stones") else {})
+            self.load(f"ill-{name}", keys="cyclic")
+        asyncio.run(mirror(self.bench.flow(self.properties)))
+
+    def break_topics(self):
+        self.load("ill-lost")
+        delete_records(self.source, "ill-lost", RECORDS + 5)
+        alter_topic(self.source, "ill-late", retention_ms=str(10 * DAY_MS))
+        alter_topic(self.target, "source.ill-late", retention_ms=str(10 * DAY_MS))
+        self.load("ill-late", first_timestamp_ms=int(time.time() * 1000 - 9.5 * DAY_MS))
+        alter_topic(self.target, "source.ill-short", retention_ms=str(DAY_MS))
+        alter_topic(self.target, "source.ill-deleting", cleanup_policy="delete")
+        alter_topic(self.source, "ill-stones", delete_retention_ms="1000")
+        self.load("ill-stones", keys="cyclic")
+        grow_topic(self.source, "ill-fewer", 3)
+        grow_topic(self.target, "source.ill-more", 2)
+
+    def break_names(self):
+        for name in (LONG, "ill-alike", "ill-taken", "_schemas"):
+            create_topic(self.source, name, 1)
+        create_topic(self.target, "source_ill-alike", 1)
+        create_topic(self.target, "source.ill-taken", 1)
+        produce(self.target, Load("source.ill-taken", RECORDS, 1, 100))
+        create_topic(self.source, "target.source.ill-again", 1)
+
+    def break_groups(self):
+        consume(self.source, "connect-ill-sink", ["ill-fine"], at_most=3)
+        join_as_worker(self.source, "ill-connect")
+        join_share_group(self.source, "ill-fans", "ill-fine")
+        for topic in ("ill-counts", "ill-words"):
+            create_topic(self.source, topic, 1)
+        self.load("ill-words", keys="cyclic")
+        for protocol in ("classic", "streams"):
+            app = f"ill-app-{protocol}"
+            with counting_by_key(self.source, app, ("ill-words", "ill-counts"), self.folder / app, protocol):
+                time.sleep(2)
+
+    def rows(self, mmtool, properties=None):
+        answer = mmtool("doctor", "-c", properties or self.properties, "-o", "json")
+        assert answer.code == 4, answer
+        return {(row["check"], row["subject"]): row for row in answer.rows if row["severity"] != "ok"}
+
+
+class AssigningReader:
+    """A client that uses ``assign()`` and commits each second until the context ends."""
+
+    def __init__(self, bootstrap, group, topic):
+        self._bootstrap, self._group, self._topic = bootstrap, group, topic
+        self._stop, self._thread = threading.Event(), threading.Thread(target=self._run)
+
+    def _run(self):
+        consumer, read = consumer_of(self._bootstrap, self._group), 0
+        consumer.assign([TopicPartition(self._topic, 0, 0)])
+        while not self._stop.wait(1.0):
+            read += 1
+            consumer.commit(offsets=[TopicPartition(self._topic, 0, read)], asynchronous=False)
+        consumer.close()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+@pytest.fixture(scope="module")
+def patient(bench, tmp_path_factory):
+    made = Patient(bench, tmp_path_factory.mktemp("patient"))
+    made.mirror_some()
+    made.break_topics()
+    made.break_names()
+    made.break_groups()
+    made.producer_id = hang_transaction(made.source, "ill-fine")
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(patient):
+    """All that doctor finds of the flow, asked once."""
+    with AssigningReader(patient.source, "ill-assigned", "ill-fine"):
+        time.sleep(3)
+        answer = run_mmtool(patient.folder / "doctor", "doctor", "-c", str(patient.properties), "-o", "json")
+    assert answer.code == 4, answer
+    return {(row["check"], row["subject"]): row for row in answer.rows if row["severity"] != "ok"}
+
+
+PLANTED = {
+    ("retention", "ill-lost"): ("source", "problem", "deleted offsets 40 to 44"),
+    ("retention", "ill-late"): ("source", "problem", "not mirrored (retention.ms = 10 days"),
+    ("retention", "source.ill-short"): ("target", "warning", "retention.ms = 1 day, and 7 days on source"),
+    ("compaction", "source.ill-deleting"): ("target", "problem", "compact on source and delete on target"),
+    ("compaction", "ill-stones"): ("source", "problem", "keeps tombstones for 1 second"),
+    ("partitions", "source.ill-more"): ("target", "warning", "has 2 partitions, ill-more on source has 1"),
+    ("names", LONG): ("target", "problem", "longer than Kafka's 249"),
+    ("names", "ill-alike"): ("target", "problem", "Kafka takes it for source_ill-alike"),
+    ("names", "source.ill-taken"): ("target", "problem", "holds 40 offsets and no flow has written it"),
+    ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
+    ("assign_group", "ill-assigned"): ("source", "warning", "without being a member"),
+    ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),
+    ("share_group", "ill-fans"): ("source", "warning", "share.auto.offset.reset"),
+    ("connect_group", "connect-ill-sink"): ("source", "warning", "sink connector"),
+    ("connect_group", "ill-connect"): ("source", "warning", "Kafka Connect workers"),
+    ("schema_registry", "_schemas"): ("source", "warning", "_schemas is not mirrored to target"),
+    ("hanging_transaction", "ill-fine-0"): ("source", "problem", "it hangs, and nobody ends it"),
+}
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), PLANTED.items(), ids=["-".join(place)[:40] for place in PLANTED]
+)
+def test_a_planted_problem_is_found(found, place, expected):
+    cluster, severity, words = expected
+    row = found.get(place)
+    assert row is not None, sorted(found)
+    assert (row["cluster"], row["severity"]) == (cluster, severity), row
+    assert words in row["message"], row
+    assert row["remedy"], row
+
+
+def test_a_hanging_transaction_is_told_with_its_producer_and_the_command_that_ends_it(found, patient):
+    row = found["hanging_transaction", "ill-fine-0"]
+    assert f"producer id {patient.producer_id}" in row["message"]
+    assert "for 60 minutes" in row["message"] or "for 1 hour" in row["message"]
+    assert "kafka-transactions.sh" in row["remedy"]
+    assert "abort --topic ill-fine --partition 0 --start-offset 40" in row["remedy"]
+
+
+def test_nothing_else_is_found(found):
+    streams = {("streams_group", "ill-app-streams")}
+    assert found.keys() - PLANTED.keys() - streams == set()
+
+
+def test_a_streams_group_is_told_of(found):
+    assert found["streams_group", "ill-app-streams"]["severity"] in {"warning", "problem"}
+
+
+def test_fewer_partitions_are_a_problem_where_nobody_adds_them(mmtool, patient):
+    rows = patient.rows(mmtool, patient.file("ill-fewer", **{"refresh.topics.enabled": "false"}))
+    row = rows["partitions", "source.ill-fewer"]
+    assert (row["cluster"], row["severity"]) == ("target", "problem")
+    assert "has 1 partition, ill-fewer on source has 3" in row["message"]
+
+
+def test_changed_names_are_a_problem(mmtool, patient):
+    rows = patient.rows(mmtool, patient.file("ill-fine", **{"source.alias": "plant"}))
+    row = rows["names", "source->target"]
+    assert row["severity"] == "problem"
+    assert "ill-fine is mirrored to source.ill-fine and would now be called plant.ill-fine" in row["message"]
+
+
+def test_schemas_under_another_name_are_a_problem(mmtool, patient):
+    rows = patient.rows(mmtool, patient.file("ill-fine|_schemas"))
+    row = rows["schema_registry", "source._schemas"]
+    assert (row["severity"], row["cluster"]) == ("problem", "target")
+    assert "kafkastore.topic = source._schemas" in row["remedy"]
+
+
+def test_a_file_that_repeats_records_is_a_problem(mmtool, patient):
+    lines = {
+        "target->source.enabled": "true",
+        "source->target.source.cluster.alias": "one",
+        "target->source.target.cluster.alias": "other",
+    }
+    rows = patient.rows(mmtool, patient.file(".*", **lines))
+    assert rows["loop", "source->target"]["severity"] == "problem"
+    assert "would grow without end" in rows["loop", "source->target"]["message"]
+
+
+def test_a_flow_that_matches_nothing_is_told_so(mmtool, patient):
+    answer = mmtool("doctor", "-c", patient.file("no-such-topic"), "-o", "json")
+    rows = {row["check"]: row for row in answer.rows}
+    assert rows["names"]["severity"] == "warning"
+    assert "matches no topic of source" in rows["names"]["message"]
