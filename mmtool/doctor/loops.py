@@ -33,7 +33,13 @@ def examine_loop(flow: ExaminedFlow) -> Iterator[Finding]:
         (settings.target.alias, settings.topic_aliases.target, view.target_topics()),
     )
     for cluster, alias, topics in sides:
-        yield from judge_topics(settings.policy, cluster, alias, aliases, topics)
+        meant = [name for name in topics if _is_meant(settings, name)]
+        yield from judge_topics(settings.policy, cluster, alias, aliases, meant)
+
+
+def _is_meant(settings: FlowSettings, topic: str) -> bool:
+    """Whether the flow's filter lets a topic pass, by its name or by the one that it was born under."""
+    return settings.topics.accepts(topic) or settings.topics.accepts(settings.policy.original_topic(topic))
 
 
 def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Iterator[Finding]:

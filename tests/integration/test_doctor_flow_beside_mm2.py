@@ -7,6 +7,7 @@ import pytest
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.kafka.synced import KafkaSynced
 from mmtool.lab.applications import consume
+from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import create_topic
@@ -52,6 +53,13 @@ class Mirrored:
 
     def wait(self):
         self.maker.wait_until(self.has_told, "checkpoints of both groups")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    """Clusters of their own: no other test's MirrorMaker 2 has left anything there."""
+    with Fleet.of(tmp_path_factory.mktemp("doctor"), "source", "target") as clusters:
+        yield clusters
 
 
 @pytest.fixture
