@@ -107,13 +107,13 @@ class CheckOf(Generic[X]):
     asks: frozenset[str] = frozenset({"source", "target"})
 
     def findings(self, examined: X, cluster: str, subject: str) -> list[Finding]:
-        """What it finds, at least one row (A, B)."""
+        """What it finds, at least one row (A, B); what was found before the check failed stays found."""
+        found: list[Finding] = []
         try:
-            found = list(self.examine(examined))
+            found.extend(self.examine(examined))
         except MmtoolError as error:
-            return [
-                warning(self.check, cluster, subject, f"could not be checked: {error.message}", error.remedy)
-            ]
+            why = f"could not be checked: {error.message}"
+            return [*found, warning(self.check, cluster, subject, why, error.remedy)]
         return found or [ok(self.check, cluster, self.fine, subject)]
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.once import Once
+from mmtool.errors import NotAuthorisedError
 from mmtool.insight.translation import FlowNow
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.identity import FlowIdentity
@@ -229,8 +230,16 @@ class FlowView:
             return Mm2Traces(maps.result(), held.result(), positions)
 
     def mm2_runs(self) -> bool:
-        """Whether MirrorMaker 2 runs this flow, or was the last to run it."""
-        control, traces = self.control(), self.traces()
+        """Whether MirrorMaker 2 runs this flow, or was the last to run it.
+
+        Where its topics may not be read it is taken for gone: brokers deny what is not there as well, and the ``mm2_*``
+        checks tell of it.
+        """
+        control = self.control()
+        try:
+            traces = self.traces()
+        except NotAuthorisedError:
+            return False
         heard_ms = max((position.observed_ms for position in control.positions.values()), default=0)
         return not traces.is_empty and (control.flow is None or traces.last_ms > heard_ms)
 

@@ -39,7 +39,7 @@ def examine_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
         return
     times = view.clusters.source.commit_times(idle)
     last = {group: max(of.values()) for group, of in times.items() if of}
-    at_ms, simple = now_ms(), view.groups().simple
+    at_ms, simple = now_ms(), view.groups().simple - _work_on_target(view)
     moving = _moving(view, [g for g in idle if not last or at_ms - last.get(g, 0) < _RECENT_MS])
     for group in idle:
         yield from judge_assign(
@@ -62,6 +62,12 @@ def _idle_readers(view: FlowView) -> list[str]:
         and there.get(group, "Empty") in _IDLE
         and any(place.topic in topics for place in commits.get(group, ()))
     ]
+
+
+def _work_on_target(view: FlowView) -> frozenset[str]:
+    """Groups that had members on the target: their commits on the source may be a tool's, as a group sync's."""
+    there = view.target_groups()
+    return frozenset(there.consumers) - there.simple
 
 
 def _moving(view: FlowView, groups: Collection[str]) -> frozenset[str]:
@@ -94,7 +100,7 @@ def judge_assign(
         alias: Of the source.
         group: Without members.
         moving: Its commits changed between two looks.
-        simple: It never had a member.
+        simple: It never had a member, on either side.
         silent_ms: For how long it has not committed; None where that is not known.
     """
     recent = simple and silent_ms is not None and silent_ms < _SIMPLE_RECENT_MS

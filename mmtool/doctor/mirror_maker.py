@@ -68,10 +68,21 @@ class SyncedPartition(NamedTuple):
         return self.copied - (self.newest.upstream if self.newest is not None else -1)
 
 
+def _runs(view: FlowView) -> bool:
+    """Whether there is anything to judge.
+
+    Raises:
+        NotAuthorisedError: MirrorMaker 2's topics may not be read, and mmtool never ran the flow.
+    """
+    if view.control().flow is None:
+        view.traces()
+    return view.mm2_runs()
+
+
 def examine_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
     """Partitions of which MirrorMaker 2 sends hardly any offset sync, so that it translates hardly any offset."""
     view, settings = flow.view, flow.settings
-    if not view.mm2_runs():
+    if not _runs(view):
         yield ok(Check.MM2_OFFSET_LAG, "", NO_MM2, settings.name)
         return
     if not settings.emit_offset_syncs:
@@ -162,7 +173,7 @@ def _is_left(one: SyncedPartition, at_ms: int) -> bool:
 def examine_filters(flow: ExaminedFlow) -> Iterator[Finding]:
     """Groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
     view, settings = flow.view, flow.settings
-    if not view.mm2_runs():
+    if not _runs(view):
         yield ok(Check.MM2_FILTERS, "", NO_MM2, settings.name)
         return
     lately = _lately(view.traces(), now_ms())
@@ -258,7 +269,7 @@ class StaleGroup(NamedTuple):
 def examine_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
     """Checkpoints that are off, late, or impossible."""
     view, settings = flow.view, flow.settings
-    if not view.mm2_runs():
+    if not _runs(view):
         yield ok(Check.MM2_CHECKPOINTS, "", NO_MM2, settings.name)
         return
     yield from judge_switches(settings)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem, warning
-from mmtool.errors import RefusedError, UsageError
+from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.topics import meeting, name_problem, taken_names
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, few
 from mmtool.replication.limits import refuse_meeting
 from mmtool.replication.name_changes import refuse_changed_names
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -179,15 +178,36 @@ def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
     if view.settings.keeps_names and view.settings.way_back is not None:
         return
     names = {view.settings.remote_topic(name): name for name in view.mirrored()}
-    doubted = view.mirrors().keys() - set(_written_by_mmtool(view))
-    if doubted:  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
-        doubted -= set(_written_by_mm2(view))
-    topics = {name: topic for name, topic in view.mirrors().items() if name in doubted}
-    bounds = view.target_bounds(topics)
-    for remote, topic in sorted(topics.items()):
-        logs = [bounds.get(TopicPartition(remote, n)) for n in range(topic.partitions)]
-        if records := sum(log.log_end - log.log_start for log in logs if log is not None):
-            yield judge_unknown_mirror(view.settings, names[remote], remote, records)
+    doubted = _with_records(view, view.mirrors().keys() - set(_written_by_mmtool(view)))
+    if not doubted:
+        return  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
+    try:
+        known = set(_written_by_mm2(view))
+    except NotAuthorisedError as error:
+        yield _undecided(view.settings.target.alias, doubted, error)
+        return
+    for remote in sorted(doubted.keys() - known):
+        yield judge_unknown_mirror(view.settings, names[remote], remote, doubted[remote])
+
+
+def _with_records(view: FlowView, topics: Collection[str]) -> dict[str, int]:
+    """Those of some mirrors that hold any, and how many offsets."""
+    facts = {name: topic for name, topic in view.mirrors().items() if name in topics}
+    held: dict[str, int] = {}
+    for place, log in view.target_bounds(facts).items():
+        held[place.topic] = held.get(place.topic, 0) + log.log_end - log.log_start
+    return {name: offsets for name, offsets in held.items() if offsets}
+
+
+def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -> Finding:
+    named = sorted(topics)
+    return warning(
+        Check.NAMES,
+        alias,
+        named[0] if len(named) == 1 else "",
+        f"could not be checked: whether a flow has written {few(named)}: {error.message}",
+        error.remedy,
+    )
 
 
 def judge_unknown_mirror(settings: FlowSettings, topic: str, remote: str, records: int) -> Finding:

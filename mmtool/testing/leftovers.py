@@ -24,6 +24,9 @@ T = TypeVar("T")
 _TIMEOUT_MS = 10_000
 _SESSION_MS = 300_000
 _HOUR_MS = 3_600_000
+_INVALID_TXN_STATE = 48
+_LOOKS = 100
+_PAUSE_SECONDS = 0.1
 
 
 def hang_transaction(bootstrap: str, topic: str, partition: int = 0) -> int:
@@ -54,7 +57,11 @@ async def _hang(wire: WireCluster, topic: str, partition: int) -> int:
     topic_id = (await wire.refresh([topic]))[topic].topic_id
     place = ProducePartition(topic, topic_id, partition, batch)
     request = TransactionalProduce([place], _TIMEOUT_MS, name)
-    (answer,) = (await wire.send_to_leader(topic, partition, request)).partitions
+    for _ in range(_LOOKS):  # the broker goes by its new setting a moment after it was told
+        (answer,) = (await wire.send_to_leader(topic, partition, request)).partitions
+        if answer.error_code != _INVALID_TXN_STATE:
+            break
+        await asyncio.sleep(_PAUSE_SECONDS)
     assert answer.error_code == Code.NONE, answer
     return claimed.producer_id
 

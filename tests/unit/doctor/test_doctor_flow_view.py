@@ -1,0 +1,62 @@
+"""Who runs a flow, as far as stored state tells."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from mmtool.doctor.flow_view import FlowView, Mm2Traces
+from mmtool.doctor.mirror_maker import examine_checkpoints, examine_filters, examine_offset_lag
+from mmtool.doctor.once import Once
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.ports import Held, Synced
+from mmtool.testing.clusters import FakeCluster
+from mmtool.translation.sync_map import OffsetPair, SyncMap
+from mmtool.translation.types import TopicPartition
+
+SYNC = OffsetPair(5, 5, 1_000)
+PLACE = TopicPartition("orders", 0)
+NOTHING = Mm2Traces(Synced({}, {}), Held({}, {}), {})
+TRACES = Mm2Traces(Synced({PLACE: SyncMap.of([SYNC])}, {}, {PLACE: SYNC}), Held({}, {}), {})
+
+
+def denied():
+    raise NotAuthorisedError("A denies READ on mm2-offset-syncs.B.internal", remedy="grant it")
+
+
+def view_of(settings, *, ran, heard_ms=0, traces=lambda: NOTHING):
+    fake = FakeCluster("A", "id-of-A")
+    view = FlowView(settings, SimpleNamespace(source=fake, target=fake, state=None, back=None), None, 1.0)
+    positions = {("id", 0): SimpleNamespace(observed_ms=heard_ms)} if ran else {}
+    control = SimpleNamespace(flow="record" if ran else None, positions=positions)
+    view.control, view.traces = Once(lambda: control), Once(traces)
+    return view
+
+
+@pytest.mark.parametrize(
+    ("ran", "heard_ms", "traces", "expected"),
+    [
+        (False, 0, lambda: NOTHING, False),
+        (False, 0, lambda: TRACES, True),
+        (True, 2_000, lambda: TRACES, False),  # mmtool took the flow over
+        (True, 500, lambda: TRACES, True),  # and MirrorMaker 2 has it again
+        (True, 500, lambda: NOTHING, False),
+        (False, 0, denied, False),
+        (True, 500, denied, False),
+    ],
+)
+def test_the_last_one_to_write_runs_the_flow(flow, ran, heard_ms, traces, expected):
+    assert view_of(flow(), ran=ran, heard_ms=heard_ms, traces=traces).mm2_runs() is expected
+
+
+@pytest.mark.parametrize("examine", [examine_offset_lag, examine_filters, examine_checkpoints])
+def test_without_a_mirror_maker_2_its_checks_say_so(flow, examine):
+    examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=True, traces=denied))
+    (row,) = examine(examined)
+    assert (row.severity, row.message) == ("ok", "no MirrorMaker 2 runs this flow")
+
+
+@pytest.mark.parametrize("examine", [examine_offset_lag, examine_filters, examine_checkpoints])
+def test_whether_one_runs_cannot_be_told_where_its_topics_are_hidden(flow, examine):
+    examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=False, traces=denied))
+    with pytest.raises(NotAuthorisedError):
+        list(examine(examined))
