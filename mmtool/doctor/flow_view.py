@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mmtool.plan.status import Standing
     from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.plan.topics import TopicFacts
+    from mmtool.translation.types import UpstreamOffset
 
 Configs = dict[str, dict[str, "ConfigEntry"]]
 Commits = dict[TopicPartition, "Commit"]
@@ -53,11 +54,13 @@ class Mm2Traces(NamedTuple):
         synced: Its offset syncs and checkpoints, joined by the partition on the source.
         held: The last checkpoint of each group and partition.
         positions: Offset of the last record that it has copied, by its own account (up to a minute old).
+        hidden: Why Connect's topic of these may not be read; None where it was, or is not there.
     """
 
     synced: Synced
     held: Held
     positions: Mapping[TopicPartition, int]
+    hidden: NotAuthorisedError | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -215,19 +218,29 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mirror_maker import read_positions
         from mmtool.kafka.synced import KafkaSynced
 
         positions: dict[TopicPartition, int] = {}
-        for of in read_positions(
-            self.settings
-        ).values():  # before the syncs, which MM2 sends after it has stored these
+        stored, hidden = (
+            self._stored_positions()
+        )  # before the syncs, which MM2 sends after it has stored these
+        for of in stored.values():
             for place, last in of.items():
                 positions[place] = max(positions.get(place, 0), int(last))
         synced = KafkaSynced(self.settings)
         with ThreadPoolExecutor(2) as pool:
             maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
-            return Mm2Traces(maps.result(), held.result(), positions)
+            return Mm2Traces(maps.result(), held.result(), positions, hidden)
+
+    def _stored_positions(
+        self,
+    ) -> tuple[dict[str, dict[TopicPartition, UpstreamOffset]], NotAuthorisedError | None]:
+        from mmtool.kafka.mirror_maker import read_positions
+
+        try:
+            return read_positions(self.settings), None
+        except NotAuthorisedError as error:
+            return {}, error
 
     def mm2_runs(self) -> bool:
         """Whether MirrorMaker 2 runs this flow, or was the last to run it.

@@ -31,7 +31,7 @@ _SINKS = "connect-"
 # --- assign_group -----------------------------------------------------------------------------------------
 
 
-def examine_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """Groups without members that commit all the same: the clients use ``assign()``, and no broker sees them."""
     view = flow.view
     idle = _idle_readers(view)
@@ -121,7 +121,7 @@ def judge_assign(
 # --- streams_group ----------------------------------------------------------------------------------------
 
 
-def examine_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """Kafka Streams applications whose state does not go where they go."""
     view = flow.view
     of_streams = list(_accepted_others(view, "streams"))
@@ -169,7 +169,7 @@ def judge_streams_protocol(alias: str, group: str) -> Finding:
 # --- share_group and connect_group ------------------------------------------------------------------------
 
 
-def examine_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """Share groups (KIP-932): nobody moves where they start."""
     alias = flow.settings.source.alias
     for group in _accepted_others(flow.view, "share"):
@@ -189,7 +189,7 @@ def judge_share(source: str, target: str, group: str) -> Finding:
     )
 
 
-def examine_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """Kafka Connect's groups among those that the flow would move."""
     view, settings = flow.view, flow.settings
     mm2 = _mm2_workers(flow)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def examine_loop(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_loop(flow: ExaminedFlow) -> Iterator[Finding]:
     """What the file would repeat, and topics whose names tell that it has been repeated."""
     view, settings = flow.view, flow.settings
     yield from judge_file(settings, flow.settings_of_file.flows)

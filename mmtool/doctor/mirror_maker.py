@@ -79,7 +79,7 @@ def _runs(view: FlowView) -> bool:
     return view.mm2_runs()
 
 
-def examine_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
     """Partitions of which MirrorMaker 2 sends hardly any offset sync, so that it translates hardly any offset."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
@@ -170,7 +170,7 @@ def _is_left(one: SyncedPartition, at_ms: int) -> bool:
 # --- mm2_filters ------------------------------------------------------------------------------------------
 
 
-def examine_filters(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_filters(flow: ExaminedFlow) -> Iterator[Finding]:
     """Groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
@@ -266,7 +266,7 @@ class StaleGroup(NamedTuple):
     silent_ms: int | None = None
 
 
-def examine_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
     """Checkpoints that are off, late, or impossible."""
     view, settings = flow.view, flow.settings
     if not _runs(view):
@@ -455,7 +455,7 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
 # --- mm2_scope --------------------------------------------------------------------------------------------
 
 
-def examine_scope(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_scope(flow: ExaminedFlow) -> Iterator[Finding]:
     """Keys that stand where neither MirrorMaker 2 nor mmtool reads them, as ``config check`` finds them."""
     file = flow.settings_of_file
     for found in read_file(file.path, os.environ).findings:

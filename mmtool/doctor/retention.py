@@ -45,7 +45,7 @@ class TopicPair(NamedTuple):
     target_alias: str
 
 
-def examine_retention(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
     """Deleted unmirrored, about to be, kept for less long on the target, and positions that expire there."""
     view = flow.view
     keeps = source_retention(view)
@@ -58,6 +58,7 @@ def examine_retention(flow: ExaminedFlow) -> Iterator[Finding]:
         yield from judge_target_retention(pair)
     yield from hidden_topics(Check.RETENTION, view)
     yield from unasked_partitions(view)
+    yield from _hidden_positions(view)
     yield from _offsets_retention(view)
 
 
@@ -184,6 +185,14 @@ def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
             )
 
 
+def _hidden_positions(view: FlowView) -> Iterator[Finding]:
+    """MirrorMaker 2 runs the flow, and how far it is may not be read."""
+    if view.mm2_runs() and (why := view.traces().hidden) is not None:
+        name = view.settings.name
+        message = f"could not be checked: how far MirrorMaker 2 is: {why.message}"
+        yield warning(Check.RETENTION, view.settings.target.alias, name, message, why.remedy)
+
+
 def unasked_partitions(view: FlowView) -> Iterator[Finding]:
     """Partitions of the source whose log could not be asked, so that nothing is said of them; a row for each topic."""
     failed = view.source_bounds().failed
@@ -260,7 +269,7 @@ def judge_offsets_retention(
 # --- compaction -------------------------------------------------------------------------------------------
 
 
-def examine_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
     """Unequal cleanup policies, and tombstones that the source's cleaner removes before they are copied."""
     view = flow.view
     pairs = topic_pairs(view)

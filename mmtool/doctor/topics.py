@@ -26,7 +26,7 @@ SCHEMAS_TOPIC = "_schemas"
 # --- partitions -------------------------------------------------------------------------------------------
 
 
-def examine_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
     """Mirrors that have another number of partitions than their topics."""
     view = flow.view
     ran = view.control().flow is not None or view.mm2_runs()
@@ -74,7 +74,7 @@ def judge_partitions(
 # --- names ------------------------------------------------------------------------------------------------
 
 
-def examine_names(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
     """Names that the target cannot have, that two topics would share, or under which other records are."""
     view, settings = flow.view, flow.settings
     mirrored = view.mirrored()
@@ -265,7 +265,7 @@ def _born_on_target(view: FlowView) -> Iterator[str]:
 # --- schema_registry --------------------------------------------------------------------------------------
 
 
-def examine_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
     """Schemas of the source that a registry beside the target cannot read."""
     if SCHEMAS_TOPIC in flow.view.source_topics():
         yield from judge_schemas(flow.settings)

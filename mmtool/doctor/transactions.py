@@ -43,7 +43,7 @@ class Open(NamedTuple):
     idle_ms: int | None
 
 
-def examine_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
+def check_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
     """Transactions that are open on mirrored topics for longer than their coordinator would let them be."""
     view = flow.view
     held = _held_partitions(view)

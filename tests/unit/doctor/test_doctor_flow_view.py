@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.doctor.flow_view import FlowView, Mm2Traces
-from mmtool.doctor.mirror_maker import examine_checkpoints, examine_filters, examine_offset_lag
+from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag
 from mmtool.doctor.once import Once
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Held, Synced
@@ -48,14 +48,14 @@ def test_the_last_one_to_write_runs_the_flow(flow, ran, heard_ms, traces, expect
     assert view_of(flow(), ran=ran, heard_ms=heard_ms, traces=traces).mm2_runs() is expected
 
 
-@pytest.mark.parametrize("examine", [examine_offset_lag, examine_filters, examine_checkpoints])
+@pytest.mark.parametrize("examine", [check_offset_lag, check_filters, check_checkpoints])
 def test_without_a_mirror_maker_2_its_checks_say_so(flow, examine):
     examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=True, traces=denied))
     (row,) = examine(examined)
     assert (row.severity, row.message) == ("ok", "no MirrorMaker 2 runs this flow")
 
 
-@pytest.mark.parametrize("examine", [examine_offset_lag, examine_filters, examine_checkpoints])
+@pytest.mark.parametrize("examine", [check_offset_lag, check_filters, check_checkpoints])
 def test_whether_one_runs_cannot_be_told_where_its_topics_are_hidden(flow, examine):
     examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=False, traces=denied))
     with pytest.raises(NotAuthorisedError):
