@@ -15,7 +15,7 @@ from mmtool.output import bind, hide, talk, warn
 from mmtool.output.console import switches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.translation import FlowClusters
+    from mmtool.kafka.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.metrics.level import Level
     from mmtool.plan.group_facts import GroupSelection
@@ -198,13 +199,19 @@ def examined(
     settings, seconds = loaded(config), timeout.total_seconds()
     chosen = settings.select(source, target)
     clusters = {cluster.alias: cluster for flow in chosen for cluster in (flow.source, flow.target)}
+    details = _shared_details(chosen, seconds)
     return (
-        [ExaminedCluster(one, KafkaCluster(one, seconds), seconds, settings) for one in clusters.values()],
+        [
+            ExaminedCluster(one, KafkaCluster(one, seconds), details(one), seconds, settings)
+            for one in clusters.values()
+        ],
         [
             ExaminedFlow(
                 flow,
                 connect(flow, timeout, beside_mm2=True),
                 KafkaFlowWatch(flow, seconds),
+                details(flow.source),
+                details(flow.target),
                 seconds,
                 settings,
             )
@@ -242,6 +249,16 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         start_command,
         Deadline(timeout.total_seconds()),
     )
+def _shared_details(
+    flows: Sequence[FlowSettings], seconds: float
+) -> Callable[[ClusterSettings], ClusterDetailsPort]:
+    """What gives a cluster's details: one object for all flows that connect to it alike, so that each is asked once."""
+    from mmtool.kafka.cluster_details import KafkaClusterDetails
+    known: list[tuple[ClusterSettings, ClusterDetailsPort]] = []
+    for cluster in (side for flow in flows for side in (flow.source, flow.target)):
+        if all(cluster != settings for settings, _ in known):
+            known.append((cluster, KafkaClusterDetails(cluster, seconds)))
+    return lambda cluster: next(details for settings, details in known if settings == cluster)
 
 
 def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from mmtool.commands import _options as options
 from mmtool.output import Column, OutputFormat, Result, finish
 
+_TIMEOUT = timedelta(seconds=8)
+"""Of one request: a cluster that is away is one of the answers, and is not waited for."""
 _COLUMNS = (
     Column("check"),
     Column("cluster"),
@@ -21,7 +25,7 @@ def doctor(
     source: options.Source = None,
     target: options.Target = None,
     output: options.Output = OutputFormat.TABLE,
-    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+    timeout: options.Timeout = _TIMEOUT,
 ) -> None:
     """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
     from mmtool.commands._wiring import examined

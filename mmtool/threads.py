@@ -11,13 +11,37 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """One piece of work for all threads that want its result: the first one does it, the others wait for it.
+
+    Args:
+        work: What is done; what it raises is raised to each of them.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work = work
+        self._lock = threading.Lock()
+        self._done: Future[T] | None = None
+
+    def result(self) -> T:
+        """What ``work`` returned."""
+        with self._lock:
+            is_first, self._done = self._done is None, self._done or Future()
+        if is_first:
+            try:
+                self._done.set_result(self._work())
+            except BaseException as error:  # noqa: BLE001  whoever waits must hear of it
+                self._done.set_exception(error)
+        return self._done.result()
 
 
 async def in_thread(work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:

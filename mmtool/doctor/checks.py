@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from mmtool.doctor.broker_checks import (
+    check_disks,
+    check_replicas,
+    check_room,
+    check_same_cluster,
+    check_spark,
+)
+from mmtool.doctor.cluster_checks import (
+    check_authentication,
+    check_certificates,
+    check_cluster_id,
+    check_listeners,
+    check_versions,
+)
+from mmtool.doctor.examination import CheckOf, ExaminedCluster, ExaminedFlow
+from mmtool.doctor.finding import Check
 from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.doctor.limit_checks import check_sizes, check_times
+from mmtool.doctor.right_checks import check_rights
 
-if TYPE_CHECKING:
-    from mmtool.doctor.examination import CheckOf, ExaminedCluster, ExaminedFlow
+_NOBODY: frozenset[str] = frozenset()
+"""A check that finds out by itself who answers: it is made of a cluster that is away, too."""
 
-CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = ()
+CLUSTER_CHECKS: tuple[CheckOf[ExaminedCluster], ...] = (
+    CheckOf(Check.LISTENERS, check_listeners, "every listener answers", _NOBODY),
+    CheckOf(Check.VERSIONS, check_versions, "every broker is new enough"),
+    CheckOf(Check.CLUSTER_ID, check_cluster_id, "the cluster is the one that is meant"),
+    CheckOf(Check.AUTHENTICATION, check_authentication, "every listener lets us in", _NOBODY),
+    CheckOf(Check.CERTIFICATE, check_certificates, "no certificate ends soon", _NOBODY),
+    CheckOf(Check.DISK, check_disks, "no log directory is offline or full"),
+)
 """Made once for each cluster."""
 
-FLOW_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (*TOPIC_CHECKS, *GROUP_CHECKS, *MM2_CHECKS)
+BROKER_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
+    CheckOf(Check.CLUSTER_ID, check_same_cluster, "source and target are two clusters"),
+    CheckOf(Check.RIGHT, check_rights, "every right that the flow needs is there"),
+    CheckOf(Check.MESSAGE_SIZE, check_sizes, "the target takes whatever the source takes"),
+    CheckOf(Check.TIMESTAMPS, check_times, "the target keeps every timestamp"),
+    CheckOf(Check.REPLICATION_FACTOR, check_replicas, "every replica is there and in sync"),
+    CheckOf(Check.DISK, check_room, "the target has room"),
+    CheckOf(Check.SPARK, check_spark, "Spark can be started", _NOBODY),
+)
+"""Of what the brokers on both sides allow and hold."""
+
+FLOW_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
+    *BROKER_CHECKS,
+    *TOPIC_CHECKS,
+    *GROUP_CHECKS,
+    *MM2_CHECKS,
+)
 """Made once for each flow."""

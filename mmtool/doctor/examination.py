@@ -13,18 +13,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
-from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.errors import GateError, MmtoolError, UnreachableError
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Future
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.doctor.flow_view import FlowView
     from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.kafka.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
-_AT_ONCE = 8
+_AT_ONCE = 32
 X = TypeVar("X")
 
 
@@ -35,12 +37,14 @@ class ExaminedCluster:
     Attributes:
         settings: As the properties file has it.
         port: The connection to it.
+        details: What its brokers say of themselves.
         seconds: How long one request may take.
         settings_of_file: The whole file, for checks of what it says.
     """
 
     settings: ClusterSettings
     port: ClusterPort
+    details: ClusterDetailsPort
     seconds: float
     settings_of_file: Settings
 
@@ -57,6 +61,7 @@ class ExaminedFlow:
         settings: As the properties file has it.
         clusters: The connections to its clusters.
         watch: Its stored state.
+        source, target: What the brokers of each side say of themselves.
         seconds: How long one request may take.
         settings_of_file: The whole file, for checks of what it says.
     """
@@ -64,6 +69,8 @@ class ExaminedFlow:
     settings: FlowSettings
     clusters: FlowClusters
     watch: FlowWatchPort
+    source: ClusterDetailsPort
+    target: ClusterDetailsPort
     seconds: float
     settings_of_file: Settings
 
@@ -155,14 +162,12 @@ def examine(
         flow_checks: Made for each flow whose sides answer.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        reached = dict(zip([c.alias for c in clusters], pool.map(_reach, clusters), strict=True))
+        reaching = {cluster.alias: pool.submit(_reach, cluster) for cluster in clusters}
+        jobs = _submit(pool, clusters, [line for line in cluster_checks if not line.asks])
+        reached = {alias: job.result() for alias, job in reaching.items()}
         away = {alias for alias, finding in reached.items() if finding.severity == "problem"}
-        jobs = [
-            pool.submit(line.findings, cluster, cluster.alias, "")
-            for cluster in clusters
-            for line in cluster_checks
-            if cluster.alias not in away or not line.asks
-        ]
+        here = [cluster for cluster in clusters if cluster.alias not in away]
+        jobs += _submit(pool, here, [line for line in cluster_checks if line.asks])
         jobs += [
             pool.submit(line.findings, flow, "", flow.name)
             for flow in flows
@@ -173,17 +178,23 @@ def examine(
     return Examination(tuple(sorted(found, key=by_severity)))
 
 
+def _submit(
+    pool: ThreadPoolExecutor,
+    clusters: Iterable[ExaminedCluster],
+    lines: Sequence[CheckOf[ExaminedCluster]],
+) -> list[Future[list[Finding]]]:
+    return [pool.submit(line.findings, cluster, cluster.alias, "") for cluster in clusters for line in lines]
+
+
 def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
     sides = {"source": flow.settings.source.alias, "target": flow.settings.target.alias}
     return {sides[side] for side in line.asks}
 
 
 def _reach(cluster: ExaminedCluster) -> Finding:
-    """The ``reachability`` row, or the row of what keeps us out."""
+    """The ``reachability`` row; what keeps us out has rows of its own (listeners, authentication, certificate)."""
     try:
         found = cluster.port.probe()
-    except NotAuthorisedError as error:
-        return problem(Check.AUTHENTICATION, cluster.alias, "", error.message, error.remedy)
     except UnreachableError as error:
         return problem(Check.REACHABILITY, cluster.alias, "", error.message, error.remedy)
     except MmtoolError as error:

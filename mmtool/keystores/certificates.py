@@ -87,6 +87,28 @@ def _subject(certificate: Certificate) -> str:
     return f"number {certificate.serial_number}"
 
 
+def der_certificate(content: bytes) -> Certificate | None:
+    """One that a peer has shown; None where it cannot be read."""
+    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return load_der_x509_certificate(content)
+    except (ValueError, InvalidVersion):
+        return None
+
+
+def subject_of(certificate: Certificate) -> str:
+    """Whom it is about, as ``CN=mm``."""
+    return _subject(certificate)
+
+
+def leaf_subject(text: str) -> str:
+    """Whom the first certificate of a PEM text is about; empty where none can be read."""
+    found = certificates_in(text)
+    return _subject(found[0]) if found else ""
+
+
 def is_self_issued(certificate: Certificate) -> bool:
     """Whether it is a root: its issuer has its own name. True where the names cannot be decoded: OpenSSL decides."""
     try:

@@ -17,7 +17,7 @@ import pytest
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.replication import service
 from mmtool.replication.run_options import RunOptions
-from mmtool.threads import in_thread, run_loop
+from mmtool.threads import Once, in_thread, run_loop
 from mmtool.within import within
 
 
@@ -111,3 +111,29 @@ def test_names_that_nobody_resolves_keep_no_other_one_waiting(resolver):
         return found
 
     assert run_loop(look_up()) == []
+
+
+def test_work_that_several_threads_want_is_done_once_and_its_failure_is_told_to_each():
+    done, begun = [], threading.Barrier(3)
+
+    def work():
+        done.append(1)
+        time.sleep(0.05)
+        raise OSError("no route")
+
+    once, said = Once(work), []
+
+    def ask():
+        begun.wait()
+        with suppress(OSError):
+            once.result()
+        said.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(done), len(said)) == (1, 3)
+    with pytest.raises(OSError, match="no route"):
+        once.result()

@@ -35,6 +35,11 @@ def _the_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def run_beside(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of work that has connections of its own, and bounds of its own in time."""
+    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
+
+
 class _Errand:
     """A question on its way, on the loop's thread: an interrupt may come before the caller has anything to cancel."""
 

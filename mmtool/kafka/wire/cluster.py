@@ -135,6 +135,11 @@ class WireCluster:
     def nodes(self) -> tuple[int, ...]:
         return tuple(self._brokers)
 
+    @property
+    def brokers(self) -> tuple[BrokerAddress, ...]:
+        """Those of the last metadata, as they advertise themselves."""
+        return tuple(self._brokers.values())
+
     def identify(self) -> ClusterId:
         return self.cluster_id  # type: ignore[return-value]  # the one place where a cluster names itself
 

@@ -1,0 +1,325 @@
+"""A `ClusterDetailsPort` of a real cluster: read-only requests over the batch wire, each asked once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.details import LogDir, Replicas, TopicDetails
+from mmtool.kafka.errors import problem_of, unreachable
+from mmtool.kafka.listeners import ListenerTrial, addresses, entrances
+from mmtool.kafka.patience import handfuls
+from mmtool.kafka.ports import Answers
+from mmtool.kafka.wire.acls import DescribeBrokerConfigRequest, DescribeClusterRequest
+from mmtool.kafka.wire.beside import WireBeside, run_beside
+from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.groups import DescribeGroupsRequest
+from mmtool.kafka.wire.offsets import LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.placement import DescribeLogDirsRequest, PlacementRequest
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
+from mmtool.plan.topics import CreateTopic
+from mmtool.threads import Once
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+    from mmtool.config import ClusterSettings
+    from mmtool.kafka.details import Entrance, ListenerAnswer
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.metadata import BrokerAddress
+    from mmtool.kafka.wire.placement import DescribedLogDir, PlacedTopic
+    from mmtool.kafka.wire.request import WireRequest
+    from mmtool.kafka.wire.rights import Rights
+    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.translation.types import TopicPartition
+
+T = TypeVar("T")
+
+_AT_ONCE = 500
+"""Trials that are on their way together, on one connection."""
+_DENIED_CREATE = "AUTHORIZATION_FAILED"
+_LONGEST_METADATA_SECONDS = 4.0
+
+
+class KafkaClusterDetails:
+    """Asked of a real cluster; connected by the first question."""
+
+    def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
+        """Say which cluster, and how long one question may take."""
+        self._settings = settings
+        self._wire = WireBeside(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
+        self._listeners = Once(self._try_listeners)
+        self._topics = Once(self._placed)
+
+    @property
+    def alias(self) -> str:
+        return self._settings.alias
+
+    @property
+    def bootstrap(self) -> str:
+        return self._settings.bootstrap_servers_for("admin")
+
+    @property
+    def principal(self) -> str:
+        security = self._settings.security_for("admin")
+        if security.sasl is not None:
+            return f"User:{security.sasl.username}"
+        if security.certificate is not None:
+            from mmtool.keystores.certificates import leaf_subject
+
+            return f"User:{leaf_subject(security.certificate.text.get_secret_value()) or 'unknown'}"
+        return "User:ANONYMOUS"
+
+    # --- listeners ----------------------------------------------------------------------------------------
+
+    def listeners(self) -> Sequence[ListenerAnswer]:
+        return self._listeners.result()
+
+    def _try_listeners(self) -> list[ListenerAnswer]:
+        async def all_of(found: Iterable[Entrance]) -> list[ListenerAnswer]:
+            tried = await asyncio.gather(*(self._try_entrance(one) for one in found))
+            return [answer for answers in tried for answer in answers]
+
+        return run_beside(all_of(entrances(self._settings)))
+
+    async def _try_entrance(self, entrance: Entrance) -> list[ListenerAnswer]:
+        """Bootstrap servers first; what the cluster advertises is known when one of them has let us in."""
+        trial = ListenerTrial(self._settings, entrance)
+        first = await trial.run([(server, None) for server in entrance.servers])
+        if all(answer.failed for answer in first):
+            return first
+        advertised = await self._advertised(entrance)
+        wanted = addresses(entrance, advertised)
+        tried = {answer.address: answer for answer in first}
+        rest = await trial.run([place for place in wanted if place[0] not in tried])
+        numbers = {address: node for node, address in advertised.items()}
+        return [*(_numbered(one, numbers.get(one.address)) for one in first), *rest]
+
+    async def _advertised(self, entrance: Entrance) -> dict[int, str]:
+        settings = self._settings.model_copy(
+            update={
+                "bootstrap_servers": ",".join(entrance.servers),
+                "security": entrance.security,
+                "role_bootstrap_servers": {},
+                "role_security": {},
+            }
+        )
+        wire = wire_cluster(settings, "doctor")
+        try:
+            async with asyncio.timeout(_LONGEST_METADATA_SECONDS):
+                await wire.start()
+            return {broker.node: _address(broker) for broker in wire.brokers}
+        except (MmtoolError, TimeoutError):
+            return {}
+        finally:
+            await wire.close()
+
+    # --- metadata -----------------------------------------------------------------------------------------
+
+    def brokers(self) -> dict[int, str]:
+        async def known(wire: WireCluster) -> dict[int, str]:
+            await wire.refresh(())
+            return {broker.node: _address(broker) for broker in wire.brokers}
+
+        return self._ask("listing brokers", known)
+
+    def topics(self) -> dict[str, TopicDetails]:
+        return {
+            name: _topic(topic)
+            for name, topic in self._topics.result().items()
+            if topic.error_code == Code.NONE
+        }
+
+    def _placed(self) -> dict[str, PlacedTopic]:
+        return self._any("listing topics", PlacementRequest())
+
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        if not topics:
+            return frozenset()
+        found = self._any("listing topics", PlacementRequest(tuple(sorted(topics))))
+        denied = Code.TOPIC_AUTHORIZATION_FAILED
+        return frozenset(name for name, topic in found.items() if topic.error_code == denied)
+
+    # --- configuration and disks --------------------------------------------------------------------------
+
+    def configs(self, topics: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
+        try:
+            return TopicAdmin(self._settings).configs(sorted(topics))
+        except NotAuthorisedError:
+            return {}
+
+    def broker_configs(self, names: Collection[str]) -> dict[int, dict[str, str | None]]:
+        async def told(wire: WireCluster) -> dict[int, dict[str, str | None]]:
+            answers = await _of_each(wire, lambda node: DescribeBrokerConfigRequest(node, names))
+            return {node: one.values for node, one in answers.items() if one.error_code == Code.NONE}
+
+        return self._ask("reading broker properties", told)
+
+    def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
+        known = self.topics()
+        wanted = {name: len(known[name].partitions) for name in sorted(topics) if name in known}
+
+        async def told(wire: WireCluster) -> Answers[int, tuple[LogDir, ...]]:
+            answers = await _of_each(wire, lambda _: DescribeLogDirsRequest(wanted))
+            found = {
+                node: tuple(map(_log_dir, one.directories))
+                for node, one in answers.items()
+                if one.error_code == Code.NONE
+            }
+            result = Answers(found)
+            for node in set(wire.nodes) - found.keys():
+                result.failed[node] = self._no_log_dirs(node, node in answers)
+            return result
+
+        return self._ask("asking for log directories", told)
+
+    def _no_log_dirs(self, node: int, answered: bool) -> MmtoolError:
+        if answered:
+            return NotAuthorisedError(
+                f"cluster {self.alias} denies DESCRIBE on the cluster, to tell its log directories",
+                remedy="grant DESCRIBE on the cluster to mmtool's principal",
+            )
+        return unreachable(self.alias, f"asking broker {node} for its log directories", "no answer")
+
+    # --- rights -------------------------------------------------------------------------------------------
+
+    def rights(self) -> Rights | Unknown:
+        try:
+            answer = self._any("asking for rights", DescribeClusterRequest())
+        except UnsupportedByBrokerError:  # before Kafka 2.8
+            return UNKNOWN
+        return answer.rights if answer.error_code == Code.NONE else UNKNOWN
+
+    def uncreatable(self, topics: Collection[str]) -> dict[str, str]:
+        admin = TopicAdmin(self._settings)
+        wanted = [CreateTopic("", name, 1, -1, {}) for name in sorted(topics)]
+        failed = admin.create(wanted, validate_only=True)
+        return {name: reason for name, reason in failed.items() if _DENIED_CREATE in reason}
+
+    def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
+        answers = self._tried(transactional_ids, claim_trial)
+        denied = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        return frozenset(name for name, one in answers.items() if one.error_code == denied)
+
+    def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
+        answers = self._tried(groups, HeartbeatTrial)
+        return frozenset(name for name, code in answers.items() if code == Code.GROUP_AUTHORIZATION_FAILED)
+
+    def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """A broker that does not coordinate a group looks at the right first, too."""
+        found = self._any("asking for rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
+        denied = Code.GROUP_AUTHORIZATION_FAILED
+        return frozenset(name for name, one in found.items() if one.error_code == denied)
+
+    def _tried(self, names: Collection[str], trial: Callable[[str], WireRequest[T]]) -> dict[str, T]:
+        async def tried(wire: WireCluster) -> dict[str, T]:
+            found: dict[str, T] = {}
+            node = await _first_of(wire)
+            for some in handfuls(sorted(names), _AT_ONCE):
+                answers = await asyncio.gather(*(wire.send(node, trial(name)) for name in some))
+                found |= dict(zip(some, answers, strict=True))
+            return found
+
+        return self._ask("asking for rights", tried) if names else {}
+
+    # --- offsets ------------------------------------------------------------------------------------------
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
+        async def told(wire: WireCluster) -> Answers[TopicPartition, int]:
+            await wire.refresh({place.topic for place in times})
+            asked = dict(times)
+            found = await _listed(wire, asked)
+            young = [place for place, offset in found.items() if offset < 0]
+            found |= await _listed(wire, dict.fromkeys(young, LATEST))
+            result = Answers({place: offset for place, offset in found.items() if offset >= 0})
+            for place in times.keys() - result.keys():
+                result.failed[place] = unreachable(self.alias, f"asking for offsets of {place}", "no answer")
+            return result
+
+        return self._ask("asking for offsets", told) if times else Answers()
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def _any(self, what: str, request: WireRequest[T]) -> T:
+        async def asked(wire: WireCluster) -> T:
+            return await wire.send(await _first_of(wire), request)
+
+        return self._ask(what, asked)
+
+    def _ask(self, what: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
+        try:
+            return self._wire.ask(question, what)
+        except ConnectionLostError as error:
+            raise unreachable(self.alias, what, str(error)) from error
+
+
+async def _first_of(wire: WireCluster) -> int:
+    """A broker that answers now."""
+    await wire.refresh(())
+    for node in wire.nodes:
+        try:
+            await wire.send(node, PlacementRequest(()))
+        except ConnectionLostError:
+            continue
+        return node
+    raise ConnectionLostError("no broker answers")
+
+
+async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:
+    """Each broker's answer, where it gives one."""
+    await wire.refresh(())
+    nodes = wire.nodes
+    answers = await asyncio.gather(
+        *(wire.send(node, request(node)) for node in nodes), return_exceptions=True
+    )
+    found: dict[int, T] = {}
+    for node, answer in zip(nodes, answers, strict=True):
+        if not isinstance(answer, BaseException):
+            found[node] = answer
+        elif not isinstance(answer, (ConnectionLostError, UnsupportedByBrokerError)):
+            raise answer
+    return found
+
+
+async def _listed(wire: WireCluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    requests = (
+        wire.send(leader, ListOffsetsRequest({place: times[place] for place in of}, read_committed=False))
+        for leader, of in by_leader(wire, times).items()
+    )
+    answers = await asyncio.gather(*requests, return_exceptions=True)
+    return {
+        place: one.offset
+        for answer in answers
+        if isinstance(answer, dict)
+        for place, one in answer.items()
+        if one.error_code == Code.NONE
+    }
+
+
+def _numbered(answer: ListenerAnswer, broker: int | None) -> ListenerAnswer:
+    return replace(answer, broker=broker)
+
+
+def _address(broker: BrokerAddress) -> str:
+    host = f"[{broker.host}]" if ":" in broker.host else broker.host
+    return f"{host}:{broker.port}"
+
+
+def _topic(topic: PlacedTopic) -> TopicDetails:
+    partitions = tuple(
+        Replicas(one.leader if one.leader >= 0 else None, one.replicas, one.in_sync)
+        for one in sorted(topic.partitions)
+    )
+    return TopicDetails(topic.name, partitions, topic.rights)
+
+
+def _log_dir(found: DescribedLogDir) -> LogDir:
+    failure = str(problem_of(found.error_code)) if found.error_code else ""
+    return LogDir(found.path, failure, found.total, found.usable, found.sizes)

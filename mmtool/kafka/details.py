@@ -1,0 +1,174 @@
+"""What brokers say of themselves, for `mmtool doctor`: listeners, releases, replicas, disks and rights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from mmtool.config.settings import Security
+    from mmtool.errors import MmtoolError
+    from mmtool.kafka.ports import Answers
+    from mmtool.kafka.wire.api_versions import SpokenApis
+    from mmtool.kafka.wire.rights import Rights
+    from mmtool.plan.topic_configs import ConfigEntry
+    from mmtool.translation.types import TopicPartition
+
+
+class Stage(StrEnum):
+    """Where an attempt to use a listener failed."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    TLS = "tls"
+    CLIENT_CERTIFICATE = "client certificate"
+    ANSWER = "answer"
+    MECHANISM = "mechanism"
+    LOGIN = "login"
+
+
+class Entrance(NamedTuple):
+    """A way in that the properties file gives: some clients of mmtool have one of their own.
+
+    Attributes:
+        name: ``A``, or ``A.producer`` where that client's settings differ.
+        servers: Its bootstrap servers, ``host:port`` each.
+    """
+
+    name: str
+    servers: tuple[str, ...]
+    security: Security
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAnswer:
+    """How one listener received a client of ours.
+
+    Attributes:
+        address: ``host:port``.
+        broker: Its number, where it is advertised by one; None for a bootstrap server.
+        failed: Where it ended; None where it let us in.
+        reason: Why, in words.
+        certificate: The broker's own, DER; None without TLS, or where none was shown.
+        apis: What it speaks, where it said so.
+    """
+
+    entrance: Entrance
+    address: str
+    broker: int | None
+    failed: Stage | None = None
+    reason: str = ""
+    certificate: bytes | None = field(default=None, repr=False)
+    apis: SpokenApis | None = None
+
+
+class Replicas(NamedTuple):
+    """Where a partition is.
+
+    Attributes:
+        leader: None while nobody leads it.
+    """
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetails:
+    """A topic as metadata has it.
+
+    Attributes:
+        partitions: In the order of their numbers.
+        rights: What we may do with it; UNKNOWN from brokers before 2.8.
+    """
+
+    name: str
+    partitions: tuple[Replicas, ...]
+    rights: Rights | Unknown = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A broker's log directory.
+
+    Attributes:
+        path: On the broker.
+        failure: Why it is offline; empty where it works.
+        total, usable: Bytes of its volume; UNKNOWN from brokers before 3.3 (KIP-827).
+        sizes: Bytes of the partitions that were asked for.
+    """
+
+    path: str
+    failure: str
+    total: int | Unknown
+    usable: int | Unknown
+    sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+class ClusterDetailsPort(Protocol):
+    """One cluster, asked for nothing but what it says: no call writes, creates or joins anything.
+
+    Every call but `listeners` raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or
+    not us.
+    """
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def principal(self) -> str:
+        """Who we are to its authorizer, as ``User:mm``; as far as the settings tell."""
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port``, several with commas."""
+
+    def listeners(self) -> Sequence[ListenerAnswer]:
+        """Each bootstrap server and each advertised listener, tried at the same time."""
+
+    def brokers(self) -> Mapping[int, str]:
+        """``host:port`` of each living broker."""
+
+    def topics(self) -> Mapping[str, TopicDetails]:
+        """Every topic that we may see."""
+
+    def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """Those of some topics that we may not see."""
+
+    def configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """The properties of topics; topics that do not show them are left out."""
+
+    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str | None]]:
+        """Some properties of each broker that tells them."""
+
+    def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
+        """Each broker's log directories, with the sizes of some topics; brokers without an answer are in ``failed``."""
+
+    def rights(self) -> Rights | Unknown:
+        """What we may do with the cluster; UNKNOWN from brokers before 2.8."""
+
+    def uncreatable(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Those of some topics that do not exist and that we may not create, and the broker's reason; none is made."""
+
+    def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
+        """Those that we may not WRITE; none is claimed."""
+
+    def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """Those that we may not READ; none is joined, and none has to exist."""
+
+    def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """Those that we may not DESCRIBE."""
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
+        """The first offset at or after a time (ms since 1970); the log's end where there is none."""
+
+
+def first_failure(answers: Answers[int, tuple[LogDir, ...]]) -> MmtoolError | None:
+    """Why a broker has no answer; None where all have one."""
+    return next(iter(answers.failed.values()), None)

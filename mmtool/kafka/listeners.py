@@ -1,0 +1,251 @@
+"""Trying listeners as a client does: name, connection, TLS, first answer, login. Nothing is asked of the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
+from mmtool.kafka.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.wire.api_versions import (
+    api_versions_frame,
+    read_api_versions,
+    read_mechanisms,
+    sasl_handshake_frame,
+)
+from mmtool.kafka.wire.connection import Connection
+from mmtool.kafka.wire.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from mmtool.config import ClusterSettings
+    from mmtool.config.scopes import Role
+    from mmtool.kafka.wire.api_versions import SpokenApis
+
+LISTENER_SECONDS = 3.0
+"""So long one listener has for each of connecting, answering and the login."""
+_LARGEST_ANSWER = 1 << 20
+_CLIENT_ID = f"{CLIENT_ID}-doctor"
+_NOT_KAFKA = "what it answers is not Kafka's protocol"
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": "it asks for a client certificate",
+    "CERTIFICATE_EXPIRED": "it says that the client certificate has expired",
+    "UNKNOWN_CA": "it does not trust the authority of the client certificate",
+    "BAD_CERTIFICATE": "it refuses the client certificate",
+    "CERTIFICATE_UNKNOWN": "it refuses the client certificate",
+    "HANDSHAKE_FAILURE": "it refuses the TLS handshake, as where a client certificate is missing",
+}
+"""What a broker's TLS alert means: OpenSSL's word, and ours."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNEXPECTED_EOF")
+_ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
+
+
+class _FailedError(Exception):
+    """A listener let us come so far."""
+
+    def __init__(self, stage: Stage, reason: str) -> None:
+        super().__init__(reason)
+        self.stage = stage
+        self.reason = reason
+
+
+def entrances(settings: ClusterSettings) -> list[Entrance]:
+    """The different ways in that a cluster's clients have."""
+    found: list[Entrance] = []
+    for role in _ROLES:
+        servers = tuple(server.strip() for server in settings.bootstrap_servers_for(role).split(","))
+        security = settings.security_for(role)
+        if not any((one.servers, one.security) == (servers, security) for one in found):
+            name = f"{settings.alias}.{role}" if found else settings.alias
+            found.append(Entrance(name, servers, security))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerTrial:
+    """Tries the listeners of one entrance."""
+
+    settings: ClusterSettings
+    entrance: Entrance
+
+    async def run(self, places: Iterable[tuple[str, int | None]]) -> list[ListenerAnswer]:
+        """How each address received us: ``host:port``, and the broker that advertises it."""
+        return list(await asyncio.gather(*(self._try(*place) for place in places)))
+
+    async def _try(self, address: str, broker: int | None) -> ListenerAnswer:
+        answer = ListenerAnswer(self.entrance, address, broker)
+        host, _, port = address.rpartition(":")
+        host = host.strip("[]")
+        try:
+            await _resolve(host, int(port))
+            certificate, apis = await self._first_answer(host, int(port))
+        except _FailedError as failure:
+            shown = await self._shown_certificate(host, int(port)) if failure.stage is Stage.TLS else None
+            return replace(answer, failed=failure.stage, reason=failure.reason, certificate=shown)
+        answer = replace(answer, certificate=certificate, apis=apis)
+        try:
+            await self._log_in(host, int(port))
+        except _FailedError as failure:
+            return replace(answer, failed=failure.stage, reason=failure.reason)
+        return answer
+
+    async def _first_answer(self, host: str, port: int) -> tuple[bytes | None, SpokenApis]:
+        security = self.entrance.security
+        context = tls_context(security, self.entrance.name) if security.uses_tls else None
+        reader, writer = await _open(host, port, context)
+        try:
+            session = writer.get_extra_info("ssl_object")
+            certificate = session.getpeercert(binary_form=True) if session is not None else None
+            apis = await _ask_versions(reader, writer)
+            if security.sasl is not None:
+                await _check_mechanism(reader, writer, security.sasl.mechanism)
+            return certificate, apis
+        finally:
+            writer.close()
+
+    async def _shown_certificate(self, host: str, port: int) -> bytes | None:
+        """What a broker shows to whoever does not look at it; None where it shows none."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        try:
+            _, writer = await _open(host, port, context)
+        except _FailedError:
+            return None
+        session = writer.get_extra_info("ssl_object")
+        writer.close()
+        certificate: bytes | None = session.getpeercert(binary_form=True)
+        return certificate
+
+    async def _log_in(self, host: str, port: int) -> None:
+        """And one question behind the login: a SASL listener answers the first one to whoever has none."""
+        from aiokafka.conn import create_conn
+        from aiokafka.errors import KafkaError, SaslAuthenticationFailed
+
+        try:
+            async with asyncio.timeout(LISTENER_SECONDS):
+                opened = await create_conn(host, port, **self._options())
+                connection = Connection(opened, CLIENT_ID, LISTENER_SECONDS)
+                try:
+                    await connection.send(MetadataRequest(()))
+                finally:
+                    connection.close()
+        except SaslAuthenticationFailed as error:
+            raise _FailedError(Stage.LOGIN, _said(error)) from error
+        except (KafkaError, ValueError) as error:  # the latter of a broker that does not prove who it is
+            raise _FailedError(Stage.LOGIN, f"the login ended: {_said(error)}") from error
+        except TimeoutError as error:
+            raise _FailedError(Stage.LOGIN, _silence("the second request")) from error
+        except OSError as error:
+            why = "it closes the connection at the second request"
+            hint = "" if self.entrance.security.sasl else ", as a listener does that asks for a login"
+            raise _FailedError(Stage.LOGIN, why + hint) from error
+
+    def _options(self) -> dict[str, Any]:
+        security = self.entrance.security
+        settings = self.settings.model_copy(update={"security": security, "role_security": {}})
+        options = wire_options(settings, client_id_suffix="doctor")
+        options.pop("bootstrap_servers")
+        return options
+
+
+async def _resolve(host: str, port: int) -> None:
+    try:
+        async with asyncio.timeout(LISTENER_SECONDS):
+            await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except TimeoutError as error:
+        raise _FailedError(Stage.RESOLVE, f"no DNS server answers for {host}") from error
+    except (OSError, UnicodeError) as error:
+        raise _FailedError(Stage.RESOLVE, f"the name {host} does not resolve") from error
+
+
+async def _open(
+    host: str, port: int, context: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        async with asyncio.timeout(LISTENER_SECONDS):
+            _, plain = await asyncio.open_connection(host, port)
+        plain.close()
+    except TimeoutError as error:
+        raise _FailedError(Stage.CONNECT, _silence("the connection")) from error
+    except OSError as error:
+        raise _FailedError(Stage.CONNECT, error.strerror or str(error)) from error
+    try:
+        async with asyncio.timeout(LISTENER_SECONDS):
+            return await asyncio.open_connection(host, port, ssl=context)
+    except TimeoutError as error:
+        raise _FailedError(Stage.TLS, _silence("the TLS handshake")) from error
+    except OSError as error:
+        raise _tls_failure(error) from error
+
+
+async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> SpokenApis:
+    for with_features in (True, False):
+        request = api_versions_frame(_CLIENT_ID, with_features=with_features)
+        answer = await _exchange(reader, writer, request)
+        try:
+            apis = read_api_versions(answer, with_features=with_features)
+        except (IndexError, ValueError, struct.error) as error:
+            raise _FailedError(Stage.ANSWER, _NOT_KAFKA) from error
+        if apis is not None:
+            return apis
+    raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
+
+
+async def _check_mechanism(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mechanism: str
+) -> None:
+    enabled = read_mechanisms(await _exchange(reader, writer, sasl_handshake_frame(_CLIENT_ID, mechanism)))
+    if enabled is None:
+        raise _FailedError(Stage.LOGIN, "the listener takes no login: its protocol is PLAINTEXT or SSL")
+    if mechanism not in enabled:
+        raise _FailedError(Stage.MECHANISM, f"the listener's mechanisms are {', '.join(sorted(enabled))}")
+
+
+async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
+    """The answer to a request, without its size."""
+    try:
+        async with asyncio.timeout(LISTENER_SECONDS):
+            writer.write(request)
+            size = int.from_bytes(await reader.readexactly(4))
+            if size > _LARGEST_ANSWER:
+                raise _FailedError(Stage.ANSWER, _NOT_KAFKA)
+            return await reader.readexactly(size)
+    except TimeoutError as error:
+        raise _FailedError(Stage.ANSWER, _silence("the first request")) from error
+    except ssl.SSLError as error:
+        raise _tls_failure(error) from error
+    except (OSError, EOFError) as error:
+        raise _FailedError(Stage.ANSWER, "it closes the connection at the first request") from error
+
+
+def _tls_failure(error: OSError) -> _FailedError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _FailedError(Stage.TLS, error.verify_message)
+    word = str(getattr(error, "reason", None) or error)
+    alert = next((said for name, said in _ALERTS.items() if name in word), "")
+    if alert:
+        return _FailedError(Stage.CLIENT_CERTIFICATE, alert)
+    if any(name in word for name in _NO_TLS) or not isinstance(error, ssl.SSLError):
+        return _FailedError(Stage.TLS, "it does not speak TLS")
+    return _FailedError(Stage.TLS, word)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
+
+
+def _silence(what: str) -> str:
+    return f"{what} had no answer in {LISTENER_SECONDS:g} s"
+
+
+def addresses(entrance: Entrance, advertised: dict[int, str]) -> Sequence[tuple[str, int | None]]:
+    """What is to be tried: each advertised address once, and the bootstrap servers that are none of them."""
+    listed: list[tuple[str, int | None]] = [(address, node) for node, address in sorted(advertised.items())]
+    known = set(advertised.values())
+    return [*listed, *((server, None) for server in entrance.servers if server not in known)]

@@ -1,0 +1,37 @@
+"""Requests that a broker refuses in any case, and whose refusal tells whether a right is missing.
+
+Brokers look at rights first. What they look at next is made to fail, so that nothing is claimed, joined or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mmtool.kafka.wire.codec import Cursor, int32, string
+from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.transactions import InitProducerIdRequest
+
+_NO_TIMEOUT_MS = 0
+_NOBODY = ""
+
+
+def claim_trial(transactional_id: str) -> InitProducerIdRequest:
+    """InitProducerId without a transaction timeout, which no broker takes: WRITE on the id is all that it tells."""
+    return InitProducerIdRequest(transactional_id, _NO_TIMEOUT_MS)
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatTrial(WireRequest[int]):
+    """A heartbeat (API 12) of a member that no group has; the answer is a code. READ on the group comes first."""
+
+    API_KEY = 12
+    VERSIONS = (1, 2)
+
+    group: str
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
+        return string(self.group) + int32(-1) + string(_NOBODY)
+
+    def answer(self, version: int, cursor: Cursor) -> int:  # noqa: ARG002  both versions are alike
+        cursor.int32()
+        return cursor.int16()

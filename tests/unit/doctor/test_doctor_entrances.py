@@ -1,0 +1,187 @@
+"""What is made of what listeners tell: reachability, logins, certificates, releases."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import SecretStr
+
+from mmtool.config.settings import Sasl, Security
+from mmtool.doctor.entrances import (
+    SOURCE_FLOOR,
+    TARGET_FLOOR,
+    ShownCertificate,
+    judge_authentication,
+    judge_certificates,
+    judge_listeners,
+    judge_versions,
+)
+from mmtool.doctor.releases import release_of
+from mmtool.kafka.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.wire.api_versions import SpokenApis
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+LOGIN = Security(
+    protocol="SASL_PLAINTEXT",
+    sasl=Sasl(mechanism="SCRAM-SHA-512", username="mm", password=SecretStr("canary")),
+)
+OPEN = Entrance("A", ("one:9092", "two:9092"), Security())
+WITH_LOGIN = Entrance("A", ("one:9092",), LOGIN)
+
+
+def answer(address="one:9092", broker=None, failed=None, reason="why", entrance=OPEN, apis=None, shown=None):
+    said = reason if failed else ""
+    return ListenerAnswer(entrance, address, broker, failed, said, shown, apis)
+
+
+def spoken(level=0, **versions):
+    return SpokenApis(
+        {int(api[1:]): (0, highest) for api, highest in versions.items()},
+        {"metadata.version": level} if level else {},
+    )
+
+
+def rows(findings):
+    return [(finding.severity, finding.subject) for finding in findings]
+
+
+# --- listeners --------------------------------------------------------------------------------------------
+
+
+def test_one_dead_bootstrap_server_of_two_is_a_warning_and_the_last_one_a_problem():
+    dead, alive = answer("two:9092", failed=Stage.CONNECT), answer("one:9092", 1)
+    assert rows(judge_listeners("A", [alive, dead])) == [("warning", "two:9092")]
+    assert rows(judge_listeners("A", [dead])) == [("problem", "two:9092")]
+
+
+@pytest.mark.parametrize("stage", [Stage.RESOLVE, Stage.CONNECT, Stage.TLS, Stage.ANSWER])
+def test_an_advertised_listener_that_fails_is_a_problem_that_names_broker_address_and_setting(stage):
+    (finding,) = judge_listeners("A", [answer("one:9092"), answer("inner:9092", 7, stage)])
+    assert (finding.severity, finding.subject) == ("problem", "inner:9092")
+    assert "broker 7 advertises inner:9092" in finding.message
+    assert ("advertised.listeners" in finding.remedy) == (stage is not Stage.TLS)
+
+
+def test_a_refused_login_is_no_dead_listener():
+    assert rows(judge_listeners("A", [answer(failed=Stage.LOGIN, entrance=WITH_LOGIN)])) == [("ok", "")]
+
+
+# --- authentication ---------------------------------------------------------------------------------------
+
+
+def test_a_refused_login_says_what_was_tried_and_never_the_secret():
+    refused = answer(failed=Stage.LOGIN, reason="Authentication failed", entrance=WITH_LOGIN)
+    (finding,) = judge_authentication("A", LOGIN, "User:mm", [refused])
+    assert (finding.severity, finding.check) == ("problem", "authentication")
+    assert "SCRAM-SHA-512 as user mm" in finding.message
+    assert "canary" not in str(finding)
+
+
+def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_that_it_has():
+    refused = answer(failed=Stage.MECHANISM, reason="the broker's mechanisms are PLAIN", entrance=WITH_LOGIN)
+    (finding,) = judge_authentication("A", LOGIN, "User:mm", [refused])
+    assert "the broker's mechanisms are PLAIN" in finding.message
+    assert "A.sasl.mechanism" in finding.remedy
+
+
+def test_listeners_that_refuse_for_one_reason_have_one_row():
+    refused = [answer(f"b{n}:9092", n, Stage.LOGIN, entrance=WITH_LOGIN) for n in range(5)]
+    (finding,) = judge_authentication("A", LOGIN, "User:mm", refused)
+    assert "b0:9092, b1:9092, b2:9092 and 2 more" in finding.message
+
+
+def test_a_login_that_nobody_could_be_asked_for_is_not_ok():
+    dead = answer(failed=Stage.CONNECT)
+    assert rows(judge_authentication("A", Security(), "User:ANONYMOUS", [dead])) == [("warning", "")]
+
+
+def test_no_login_over_a_plain_connection_is_nothing_to_talk_about():
+    assert rows(judge_authentication("A", Security(), "User:ANONYMOUS", [answer()])) == [("ok", "")]
+
+
+# --- certificates -----------------------------------------------------------------------------------------
+
+
+def certificate(days, **of):
+    return ShownCertificate(
+        "certificate CN=x", "x.jks", NOW - timedelta(days=99), NOW + timedelta(days=days), **of
+    )
+
+
+@pytest.mark.parametrize(
+    ("days", "severity"), [(-1, "problem"), (0, "warning"), (29, "warning"), (30, "ok"), (400, "ok")]
+)
+def test_a_certificate_is_a_problem_when_it_has_expired_and_a_warning_for_thirty_days_before(days, severity):
+    (finding,) = judge_certificates("A", [certificate(days)], [], NOW)
+    assert finding.severity == severity
+    assert f"{NOW + timedelta(days=days):%Y-%m-%d}" in finding.message
+
+
+def test_an_expired_authority_beside_others_is_a_warning():
+    assert rows(judge_certificates("A", [certificate(-1, is_alone=False)], [], NOW)) == [("warning", "x.jks")]
+
+
+def test_a_certificate_of_tomorrow_is_a_problem():
+    young = ShownCertificate("c", "x.jks", NOW + timedelta(days=1), NOW + timedelta(days=90))
+    assert rows(judge_certificates("A", [young], [], NOW)) == [("problem", "x.jks")]
+
+
+def test_a_certificate_for_another_host_is_a_problem_that_names_the_host_and_both_ways_out():
+    refused = answer(
+        "kafka.example:9093", 1, Stage.TLS, "Hostname mismatch, certificate is not valid", shown=b"der"
+    )
+    (finding,) = judge_certificates("A", [certificate(300)], [refused], NOW)
+    assert (finding.severity, finding.subject) == ("problem", "kafka.example:9093")
+    assert "subject alternative name" in finding.remedy
+    assert "kafka.example" in finding.remedy
+
+
+def test_an_expired_broker_certificate_has_one_row():
+    shown = ShownCertificate("c", "b:9093", NOW - timedelta(days=9), NOW - timedelta(days=1), is_theirs=True)
+    refused = answer("b:9093", 1, Stage.TLS, "certificate has expired", shown=b"der")
+    assert rows(judge_certificates("A", [shown], [refused], NOW)) == [("problem", "b:9093")]
+
+
+def test_without_certificates_there_is_nothing_to_end():
+    assert rows(judge_certificates("A", [], [answer()], NOW)) == [("ok", "")]
+
+
+# --- versions ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "release"),
+    [
+        (spoken(33), "4.4"),
+        (spoken(30), "4.3"),
+        (spoken(21, a1=17), "3.9"),
+        (spoken(0, a1=17), "3.9"),
+        (spoken(0, a1=11, a47=0), "2.4"),
+        (spoken(0, a1=10, a3=7), "2.1"),
+        (spoken(0, a1=7), "2.0"),
+        (spoken(99), "4.4 or later"),
+    ],
+)
+def test_a_release_is_told_by_its_features_or_by_what_it_speaks(told, release):
+    assert str(release_of(told)) == release
+
+
+@pytest.mark.parametrize(
+    ("floor", "level_free", "severity"),
+    [
+        (SOURCE_FLOOR, spoken(a1=10), "warning"),
+        (TARGET_FLOOR, spoken(a1=10), "problem"),
+        (SOURCE_FLOOR, spoken(a1=8), "problem"),
+        (TARGET_FLOOR, spoken(a9=7, a1=11), "warning"),
+        (TARGET_FLOOR, spoken(a60=0), "ok"),
+    ],
+)
+def test_each_role_has_its_floor_and_brokers_without_topic_ids_are_named(floor, level_free, severity):
+    (finding,) = judge_versions("A", [answer(broker=1, apis=level_free)], floor)
+    assert finding.severity == severity
+
+
+def test_an_upgrade_under_way_is_a_warning_that_names_the_brokers_of_each_release():
+    told = [answer(broker=1, apis=spoken(30)), answer("two:9092", 2, apis=spoken(33))]
+    (finding,) = judge_versions("A", told, TARGET_FLOOR)
+    assert finding.severity == "warning"
+    assert "Kafka 4.3: broker 1; Kafka 4.4: broker 2" in finding.message
