@@ -14,7 +14,7 @@ from mmtool.kafka.errors import problem_of, unreachable
 from mmtool.kafka.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.acls import DescribeBrokerConfigRequest, DescribeClusterRequest
+from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
 from mmtool.kafka.wire.beside import WireBeside, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 _AT_ONCE = 500
 """Trials that are on their way together, on one connection."""
+_NO_TOPIC = "mmtool-nobody-has-rules-about-this"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
 
@@ -196,6 +197,10 @@ class KafkaClusterDetails:
         except UnsupportedByBrokerError:  # before Kafka 2.8
             return UNKNOWN
         return answer.rights if answer.error_code == Code.NONE else UNKNOWN
+
+    def has_authorizer(self) -> bool:
+        answer = self._any("asking for an authorizer", DescribeAclsRequest(_NO_TOPIC))
+        return answer.error_code != Code.SECURITY_DISABLED
 
     def uncreatable(self, topics: Collection[str]) -> dict[str, str]:
         admin = TopicAdmin(self._settings)

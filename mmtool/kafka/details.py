@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mmtool.config.settings import Security
-    from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import Answers
     from mmtool.kafka.wire.api_versions import SpokenApis
     from mmtool.kafka.wire.rights import Rights
@@ -153,6 +152,9 @@ class ClusterDetailsPort(Protocol):
     def rights(self) -> Rights | Unknown:
         """What we may do with the cluster; UNKNOWN from brokers before 2.8."""
 
+    def has_authorizer(self) -> bool:
+        """Whether the cluster looks at rights at all."""
+
     def uncreatable(self, topics: Collection[str]) -> Mapping[str, str]:
         """Those of some topics that do not exist and that we may not create, and the broker's reason; none is made."""
 
@@ -167,8 +169,3 @@ class ClusterDetailsPort(Protocol):
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
         """The first offset at or after a time (ms since 1970); the log's end where there is none."""
-
-
-def first_failure(answers: Answers[int, tuple[LogDir, ...]]) -> MmtoolError | None:
-    """Why a broker has no answer; None where all have one."""
-    return next(iter(answers.failed.values()), None)

@@ -51,13 +51,19 @@ class ListedBindings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribeAclsRequest(WireRequest[ListedBindings]):
-    """Every rule about topics that a broker goes by (KIP-140, patterns since KIP-290: Kafka 2.0)."""
+    """Every rule about topics that a broker goes by (KIP-140, patterns since KIP-290: Kafka 2.0).
+
+    Attributes:
+        name: Only those about this topic by its name.
+    """
 
     API_KEY = 29
     VERSIONS = (1,)
 
+    name: str | None = None
+
     def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return int8(_TOPIC) + string(None) + int8(_ANY) + string(None) * 2 + int8(_ANY) * 2
+        return int8(_TOPIC) + string(self.name) + int8(_ANY) + string(None) * 2 + int8(_ANY) * 2
 
     def answer(self, version: int, cursor: Cursor) -> ListedBindings:  # noqa: ARG002  one version
         cursor.int32()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -10,9 +11,19 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.codec import Cursor
 
 _NOT_ASKED = -(1 << 31)
-_READ = 3
-_WRITE = 4
-_ALTER = 7
+
+
+class Operation(IntEnum):
+    """Kafka's numbers of what may be done (``AclOperation``)."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
 
 
 class Rights(NamedTuple):
@@ -20,20 +31,24 @@ class Rights(NamedTuple):
 
     operations: int
 
+    def may(self, operation: Operation) -> bool:
+        """Whether an operation is allowed."""
+        return bool(self.operations >> operation & 1)
+
     @property
     def may_read(self) -> bool:
         """READ: of a topic to commit in it, of a group to commit for it."""
-        return bool(self.operations >> _READ & 1)
+        return self.may(Operation.READ)
 
     @property
     def may_write(self) -> bool:
         """WRITE: of a topic."""
-        return bool(self.operations >> _WRITE & 1)
+        return self.may(Operation.WRITE)
 
     @property
     def may_alter(self) -> bool:
         """ALTER: of the cluster to make and to delete ACLs."""
-        return bool(self.operations >> _ALTER & 1)
+        return self.may(Operation.ALTER)
 
 
 def rights_of(cursor: Cursor) -> Rights | Unknown:

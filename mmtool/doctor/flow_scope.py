@@ -1,0 +1,65 @@
+"""What a flow is about on its two clusters: topics on both sides, groups, and what mmtool and MirrorMaker 2 keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.config.names import LITERAL
+from mmtool.plan.group_facts import OWN_GROUP_PREFIX
+from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+
+if TYPE_CHECKING:
+    from mmtool.doctor.examination import ExaminedFlow
+
+
+def identity_of(flow: ExaminedFlow) -> FlowIdentity:
+    """The flow by its clusters' ids, asked now.
+
+    Raises:
+        MmtoolError: A cluster does not answer, or as another one than is configured.
+    """
+    source, target = flow.clusters.source, flow.clusters.target
+    return FlowIdentity(source.probe(), target.probe(), source.alias, target.alias)
+
+
+def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
+    """The source's topics that are mirrored, and what each is called on the target."""
+    settings = flow.settings
+    return {
+        name: settings.remote_topic(name)
+        for name in sorted(flow.source.topics())
+        if settings.mirrors_topic(name)
+    }
+
+
+def named_topics(flow: ExaminedFlow) -> frozenset[str]:
+    """Topics that the file writes out, whether the source shows them or not."""
+    settings = flow.settings
+    literal = (name for name in settings.topics.include if LITERAL.fullmatch(name))
+    return frozenset(name for name in literal if settings.mirrors_topic(name))
+
+
+def own_topics(identity: FlowIdentity) -> tuple[str, ...]:
+    """mmtool's own, on the target."""
+    return (identity.control_topic, identity.runs_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
+
+
+def mm2_topics(flow: ExaminedFlow, side: str) -> tuple[str, ...]:
+    """MirrorMaker 2's that a flow writes on one side (``source``, ``target``), as far as the file has it write them."""
+    settings = flow.settings
+    syncs = settings.emit_offset_syncs and settings.offset_syncs_location == side
+    found = [settings.offset_syncs_topic] if syncs else []
+    if side == "target" and settings.emit_checkpoints:
+        found.append(settings.checkpoints_topic)
+    return tuple(found)
+
+
+def synced_groups(flow: ExaminedFlow) -> frozenset[str]:
+    """The source's groups that are followed.
+
+    Raises:
+        MmtoolError: The source does not list its groups.
+    """
+    listed = flow.clusters.source.groups.list_groups()
+    passes = flow.settings.groups.accepts
+    return frozenset(name for name in listed if passes(name) and not name.startswith(OWN_GROUP_PREFIX))

@@ -1,0 +1,166 @@
+"""Asking both clusters of a flow for the rights that it needs. Nothing is tried that could succeed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, ok, warning
+from mmtool.doctor.flow_scope import (
+    identity_of,
+    mirrored_topics,
+    mm2_topics,
+    named_topics,
+    own_topics,
+    synced_groups,
+)
+from mmtool.doctor.rights import (
+    Asker,
+    Lack,
+    Need,
+    judge_rights,
+    lacking_on_cluster,
+    lacking_on_topics,
+)
+from mmtool.errors import MmtoolError
+from mmtool.kafka.wire.rights import Operation
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.finding import Finding
+    from mmtool.kafka.details import ClusterDetailsPort, TopicDetails
+
+_MIRROR_FROM = (
+    Need(Operation.READ, "records are read from it"),
+    Need(Operation.DESCRIBE_CONFIGS, "its configuration is carried over", is_optional=True),
+)
+_MIRROR_TO = (
+    Need(Operation.WRITE, "records are mirrored to it"),
+    Need(Operation.READ, "a new owner reads what was mirrored, and groups are committed in it"),
+    Need(Operation.ALTER, "partitions are added when the source has more", is_optional=True),
+    Need(Operation.ALTER_CONFIGS, "its configuration follows the source's", is_optional=True),
+    Need(Operation.DESCRIBE_CONFIGS, "its configuration is compared", is_optional=True),
+)
+_KEPT = (
+    Need(Operation.WRITE, "the flow's state is kept in it"),
+    Need(Operation.READ, "the flow's state is kept in it"),
+)
+_ACLS = (
+    Need(Operation.DESCRIBE, "groups and disks are shown, and ACLs are read", is_optional=True),
+    Need(Operation.ALTER, "ACLs are carried over, and `--fence acl` makes rules", is_optional=True),
+)
+_DESCRIBED = _ACLS[:1]
+_CREATE = "it does not exist yet"
+
+
+def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
+    """Every right that replicate, translate-offsets and failover need, on both sides."""
+    groups, untold = _groups(flow)
+    source, target = list(_source_lacks(flow, groups)), list(_target_lacks(flow, groups))
+    yield from untold
+    yield from _untold_rights(flow)
+    yield from judge_rights(_asker(flow.source), source)
+    yield from judge_rights(_asker(flow.target), target)
+    if not (source or target or untold):
+        topics = counted(len(mirrored_topics(flow)), "topic")
+        message = f"every right that the flow needs: {topics}, {counted(len(groups), 'group')}"
+        yield ok(Check.RIGHT, "", message, flow.name)
+
+
+def _asker(details: ClusterDetailsPort) -> Asker:
+    return Asker(details.alias, details.principal, details.bootstrap)
+
+
+def _groups(flow: ExaminedFlow) -> tuple[frozenset[str], list[Finding]]:
+    """Those that are followed; or why nobody knows."""
+    try:
+        return synced_groups(flow), []
+    except MmtoolError as error:
+        message = f"groups cannot be listed, so rights on them were not looked at: {error.message}"
+        return frozenset(), [warning(Check.RIGHT, flow.source.alias, "", message, error.remedy)]
+
+
+def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
+    for details in (flow.source, flow.target):
+        found = details.topics().values()
+        if found and all(topic.rights is UNKNOWN for topic in found):
+            message = "brokers before Kafka 2.8 do not tell rights on topics, so they were not looked at"
+            remedy = "see the list of rights in docs/reference/doctor.md"
+            yield warning(Check.RIGHT, details.alias, "", message, remedy)
+
+
+def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
+    details, topics = flow.source, flow.source.topics()
+    needs = _MIRROR_FROM if flow.settings.sync_topic_configs else _MIRROR_FROM[:1]
+    yield from lacking_on_topics(topics, mirrored_topics(flow), needs)
+    yield from _all_of(details.hidden(named_topics(flow) - topics.keys()), _MIRROR_FROM)
+    yield from _of_kept(details, topics, mm2_topics(flow, "source"))
+    for group in sorted(details.hidden_groups(groups)):
+        yield Lack("group", "DESCRIBE", group, "its commits are translated")
+    yield from lacking_on_cluster(details.rights(), _DESCRIBED)
+
+
+def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
+    details, topics = flow.target, flow.target.topics()
+    identity = identity_of(flow)
+    remote = mirrored_topics(flow).values()
+    yield from lacking_on_topics(topics, remote, _needed_of(flow))
+    yield from _hidden_or_uncreatable(details, topics, remote)
+    yield from _of_kept(details, topics, own_topics(identity), "mmtool-*")
+    yield from _of_kept(details, topics, mm2_topics(flow, "target"))
+    if details.unclaimable([identity.transactional_id(0)]):
+        yield Lack("transactional id", "WRITE", "mmtool.*", "shards are claimed by it")
+    if details.unreadable_groups([identity.ownership_group]):
+        yield Lack("group", "READ", "mmtool.*", "owners of the flow meet in it")
+    for group in sorted(details.unreadable_groups(groups)):
+        yield Lack("group", "READ", group, "translated offsets are committed for it")
+    carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
+    yield from lacking_on_cluster(details.rights(), _ACLS if carries_acls else _DESCRIBED)
+
+
+def _needed_of(flow: ExaminedFlow) -> list[Need]:
+    left_out = set() if flow.settings.sync_topic_configs else {Operation.ALTER_CONFIGS}
+    return [need for need in _MIRROR_TO if need.operation not in left_out]
+
+
+def _all_of(hidden: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
+    """Of topics that are not shown: every right on a topic implies DESCRIBE, so none is there."""
+    needed = [need for need in needs if not need.is_optional]
+    for name in sorted(hidden):
+        yield from (Lack("topic", need.operation.name, name, need.why) for need in needed)
+
+
+def _hidden_or_uncreatable(
+    details: ClusterDetailsPort, topics: Collection[str], names: Iterable[str]
+) -> Iterator[Lack]:
+    missing = set(names) - set(topics)
+    hidden = details.hidden(missing)
+    yield from _all_of(hidden, _MIRROR_TO)
+    for name in _uncreatable(details, missing - hidden):
+        yield Lack("topic", "CREATE", name, _CREATE)
+
+
+def _of_kept(
+    details: ClusterDetailsPort, topics: Mapping[str, TopicDetails], names: Collection[str], pattern: str = ""
+) -> Iterator[Lack]:
+    """On topics of mmtool or MM2; where none can be made, the pattern that grants all of them."""
+    yield from lacking_on_topics(topics, names, _KEPT)
+    missing = set(names) - topics.keys()
+    hidden = details.hidden(missing)
+    yield from _all_of(hidden, _KEPT)
+    denied = _uncreatable(details, missing - hidden)
+    if denied and pattern:
+        yield Lack("topic", "CREATE", pattern, f"{few(sorted(denied), 2)} cannot be made")
+    else:
+        yield from (Lack("topic", "CREATE", name, _CREATE) for name in sorted(denied))
+
+
+def _uncreatable(details: ClusterDetailsPort, names: Collection[str]) -> Collection[str]:
+    """Nobody is asked where the cluster as a whole may be added to."""
+    rights = details.rights()
+    if not names or (rights is not UNKNOWN and rights.may(Operation.CREATE)):
+        return ()
+    return details.uncreatable(names)

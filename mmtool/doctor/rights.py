@@ -1,0 +1,125 @@
+"""Which of the rights that a flow needs are missing: what brokers tell of them, and one row for each that is not there.
+
+Needed rights are problems: `replicate` or `failover` ends without them. Optional ones are warnings: something is left
+out, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.finding import Check, problem, warning
+from mmtool.plan.words import counted, few
+from mmtool.translation.known import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.doctor.finding import Finding
+    from mmtool.kafka.details import TopicDetails
+    from mmtool.kafka.wire.rights import Operation, Rights
+
+_ROWS = 20
+"""So many rows has one operation on one kind of resource; the others are counted."""
+_OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
+CLUSTER = "the cluster"
+
+
+class Asker(NamedTuple):
+    """Who needs the rights on one cluster.
+
+    Attributes:
+        principal: As ``User:mm``.
+        bootstrap: For the command that grants them.
+    """
+
+    alias: str
+    principal: str
+    bootstrap: str
+
+
+class Lack(NamedTuple):
+    """A right that is missing.
+
+    Attributes:
+        kind: ``topic``, ``group``, ``transactional id``; `CLUSTER` for the cluster itself.
+        name: Of the resource; what ends in ``*`` stands for all names that begin so.
+        why: What needs it.
+        is_optional: The rest goes on without it.
+    """
+
+    kind: str
+    operation: str
+    name: str
+    why: str
+    is_optional: bool = False
+
+
+class Need(NamedTuple):
+    """An operation on topics or on the cluster, and what needs it."""
+
+    operation: Operation
+    why: str
+    is_optional: bool = False
+
+
+def lacking_on_topics(
+    topics: Mapping[str, TopicDetails], names: Iterable[str], needs: Iterable[Need]
+) -> Iterator[Lack]:
+    """What is missing on those of some topics that exist; nothing where the broker does not tell."""
+    listed = list(needs)
+    for name in sorted(set(names) & topics.keys()):
+        rights = topics[name].rights
+        if rights is not UNKNOWN:
+            yield from (_lack("topic", name, need) for need in listed if not rights.may(need.operation))
+
+
+def lacking_on_cluster(rights: Rights | Unknown, needs: Iterable[Need]) -> Iterator[Lack]:
+    """What is missing on the cluster itself; nothing where the broker does not tell."""
+    if rights is not UNKNOWN:
+        yield from (_lack(CLUSTER, "", need) for need in needs if not rights.may(need.operation))
+
+
+def _lack(kind: str, name: str, need: Need) -> Lack:
+    return Lack(kind, need.operation.name, name, need.why, need.is_optional)
+
+
+def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
+    """One row for each right that is missing, needed ones first."""
+    ordered = sorted(set(lacks), key=lambda lack: (lack.is_optional, lack.kind, lack.operation, lack.name))
+    for _, of in groupby(ordered, key=lambda lack: lack[:2]):
+        same = list(of)
+        yield from (_finding(asker, lack) for lack in same[:_ROWS])
+        if len(same) > _ROWS:
+            yield _rest(asker, same[_ROWS:])
+
+
+def _finding(asker: Asker, lack: Lack) -> Finding:
+    say = warning if lack.is_optional else problem
+    message = f"{asker.principal} lacks {lack.operation} on {_named(lack)}: {lack.why}"
+    return say(Check.RIGHT, asker.alias, lack.name, message, _grant(asker, lack))
+
+
+def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
+    first = lacks[0]
+    say = warning if first.is_optional else problem
+    names = few([lack.name for lack in lacks], 3)
+    others = counted(len(lacks), f"more {first.kind}")
+    message = f"{asker.principal} lacks {first.operation} on {others}, {names}: {first.why}"
+    return say(Check.RIGHT, asker.alias, "", message, _grant(asker, first))
+
+
+def _named(lack: Lack) -> str:
+    return lack.kind if lack.kind == CLUSTER else f"{lack.kind} {lack.name}"
+
+
+def _grant(asker: Asker, lack: Lack) -> str:
+    operation = lack.operation.title().replace("_", "")
+    name = lack.name.removesuffix("*")
+    resource = "--cluster" if lack.kind == CLUSTER else f"{_OPTIONS[lack.kind]} '{name}'"
+    prefixed = " --resource-pattern-type prefixed" if name != lack.name else ""
+    return (
+        f"kafka-acls.sh --bootstrap-server {asker.bootstrap} --add --allow-principal '{asker.principal}'"
+        f" --operation {operation} {resource}{prefixed}; a DENY rule wins over it"
+    )

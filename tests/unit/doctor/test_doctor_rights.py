@@ -1,0 +1,65 @@
+"""Rights that are missing become one row each, needed ones as problems."""
+
+from mmtool.doctor.rights import (
+    CLUSTER,
+    Asker,
+    Lack,
+    Need,
+    judge_rights,
+    lacking_on_cluster,
+    lacking_on_topics,
+)
+from mmtool.kafka.details import TopicDetails
+from mmtool.kafka.wire.rights import Operation, Rights
+from mmtool.translation.known import UNKNOWN
+
+MM = Asker("B", "User:mm", "b:9092")
+NEEDS = (Need(Operation.READ, "is read"), Need(Operation.ALTER, "grows", is_optional=True))
+
+
+def topic(name, *operations):
+    return TopicDetails(name, (), Rights(sum(1 << operation for operation in operations)))
+
+
+def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
+    (finding,) = judge_rights(MM, [Lack("topic", "WRITE", "A.orders", "records are mirrored to it")])
+    assert (finding.severity, finding.cluster, finding.subject) == ("problem", "B", "A.orders")
+    assert finding.message == "User:mm lacks WRITE on topic A.orders: records are mirrored to it"
+    assert finding.remedy.startswith(
+        "kafka-acls.sh --bootstrap-server b:9092 --add --allow-principal 'User:mm' --operation Write"
+        " --topic 'A.orders'"
+    )
+
+
+def test_a_right_on_the_cluster_and_one_on_a_prefix_are_granted_as_such():
+    lacks = [
+        Lack(CLUSTER, "DESCRIBE", "", "is shown", is_optional=True),
+        Lack("transactional id", "WRITE", "mmtool.*", "claims"),
+    ]
+    needed, optional = judge_rights(MM, lacks)
+    assert "--transactional-id 'mmtool.' --resource-pattern-type prefixed" in needed.remedy
+    assert (optional.severity, "--operation Describe --cluster" in optional.remedy) == ("warning", True)
+
+
+def test_only_what_the_broker_tells_is_missing():
+    topics = {
+        "all": topic("all", Operation.READ, Operation.ALTER),
+        "some": topic("some", Operation.ALTER),
+        "untold": TopicDetails("untold", (), UNKNOWN),
+    }
+    found = list(lacking_on_topics(topics, ["all", "some", "untold", "absent"], NEEDS))
+    assert found == [Lack("topic", "READ", "some", "is read")]
+    assert list(lacking_on_cluster(UNKNOWN, NEEDS)) == []
+    assert [lack.operation for lack in lacking_on_cluster(Rights(0), NEEDS)] == ["READ", "ALTER"]
+
+
+def test_a_thousand_topics_without_one_right_are_not_a_thousand_rows():
+    lacks = [Lack("topic", "READ", f"t{number:04}", "is read") for number in range(1000)]
+    *named, rest = judge_rights(MM, lacks)
+    assert len(named) == 20
+    assert "980 more topics, t0020, t0021, t0022 and 977 more" in rest.message
+
+
+def test_a_right_that_two_checks_miss_is_told_once():
+    lack = Lack("group", "READ", "app", "is committed")
+    assert len(list(judge_rights(MM, [lack, lack]))) == 1
