@@ -14,24 +14,26 @@ from mmtool.kafka.errors import problem_of, unreachable
 from mmtool.kafka.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
+from mmtool.kafka.size_sample import sample_sizes
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
 from mmtool.kafka.wire.beside import WireBeside, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
-from mmtool.kafka.wire.offsets import LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.placement import DescribeLogDirsRequest, PlacementRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
 from mmtool.plan.topics import CreateTopic
 from mmtool.threads import Once
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.details import Entrance, ListenerAnswer
+    from mmtool.kafka.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress
     from mmtool.kafka.wire.placement import DescribedLogDir, PlacedTopic
@@ -236,19 +238,35 @@ class KafkaClusterDetails:
 
     # --- offsets ------------------------------------------------------------------------------------------
 
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
-        async def told(wire: WireCluster) -> Answers[TopicPartition, int]:
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
+        async def told(wire: WireCluster) -> Answers[TopicPartition, int | None]:
             await wire.refresh({place.topic for place in times})
-            asked = dict(times)
-            found = await _listed(wire, asked)
-            young = [place for place, offset in found.items() if offset < 0]
-            found |= await _listed(wire, dict.fromkeys(young, LATEST))
-            result = Answers({place: offset for place, offset in found.items() if offset >= 0})
+            found = await _listed(wire, times)
+            result: Answers[TopicPartition, int | None] = Answers(
+                {place: offset if offset >= 0 else None for place, offset in found.items()}
+            )
             for place in times.keys() - result.keys():
                 result.failed[place] = unreachable(self.alias, f"asking for offsets of {place}", "no answer")
             return result
 
         return self._ask("asking for offsets", told) if times else Answers()
+
+    def size_samples(
+        self, questions: Mapping[TopicPartition, SizeQuestion]
+    ) -> Answers[TopicPartition, SizeSample]:
+        async def sampled(wire: WireCluster) -> Answers[TopicPartition, SizeSample]:
+            await wire.refresh({place.topic for place in questions})
+            result: Answers[TopicPartition, SizeSample] = Answers()
+            for place, question in questions.items():  # one after the other: a sample may be megabytes
+                try:
+                    topic_id = wire.topic_id(place.topic) or TopicId(place.topic)
+                    result[place] = await sample_sizes(wire, place, topic_id, question)
+                except (MmtoolError, ConnectionLostError) as error:
+                    why = error.message if isinstance(error, MmtoolError) else str(error)
+                    result.failed[place] = unreachable(self.alias, f"reading {place}", why)
+            return result
+
+        return self._ask("reading records", sampled) if questions else Answers()
 
     # --- asking -------------------------------------------------------------------------------------------
 

@@ -110,6 +110,37 @@ class LogDir:
     sizes: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
+class SizeQuestion(NamedTuple):
+    """Which records of a partition have to fit.
+
+    Attributes:
+        start, end: Their offsets.
+        limit: Bytes that a batch may have.
+    """
+
+    start: int
+    end: int
+    limit: int
+
+
+class SizeSample(NamedTuple):
+    """What a sample of a partition showed.
+
+    Attributes:
+        looked_bytes: Of the batches that were read.
+        read_to: Behind the last of them.
+        is_whole: They were all that was asked about.
+        offset: Of the first record that fits no batch; None where none was found.
+        size: Bytes that it needs.
+    """
+
+    looked_bytes: int
+    read_to: int
+    is_whole: bool
+    offset: int | None = None
+    size: int = 0
+
+
 class ClusterDetailsPort(Protocol):
     """One cluster, asked for nothing but what it says: no call writes, creates or joins anything.
 
@@ -167,5 +198,10 @@ class ClusterDetailsPort(Protocol):
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
         """Those that we may not DESCRIBE."""
 
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
-        """The first offset at or after a time (ms since 1970); the log's end where there is none."""
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
+        """The first offset at or after a time (ms since 1970); None where there is no such record."""
+
+    def size_samples(
+        self, questions: Mapping[TopicPartition, SizeQuestion]
+    ) -> Answers[TopicPartition, SizeSample]:
+        """Whether records fit, from a sample of each partition; it needs READ."""

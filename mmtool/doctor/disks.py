@@ -1,0 +1,126 @@
+"""Log directories: offline ones, full ones, and those that are smaller than what is still to come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.output.human import size
+from mmtool.plan.words import counted
+from mmtool.translation.known import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.doctor.finding import Finding
+    from mmtool.kafka.details import LogDir
+    from mmtool.translation.types import TopicPartition
+
+_LITTLE = 0.10
+_NOTHING = 0.02
+
+
+def judge_disks(alias: str, brokers: Mapping[int, tuple[LogDir, ...]]) -> Iterator[Finding]:
+    """Each broker's log directories."""
+    found = [
+        finding
+        for node, dirs in sorted(brokers.items())
+        for one in dirs
+        for finding in _of_dir(alias, node, one)
+    ]
+    if found:
+        yield from found
+        return
+    told = [
+        one
+        for dirs in brokers.values()
+        for one in dirs
+        if one.total is not UNKNOWN and one.usable is not UNKNOWN
+    ]
+    if not told:
+        yield ok(
+            Check.DISK,
+            alias,
+            "sizes of volumes are not told by brokers before 3.3; no log directory is offline",
+        )
+        return
+    fullest = min(told, key=_share)
+    message = f"{_share(fullest):.0%} of the fullest of {counted(len(told), 'volume')} is free"
+    yield ok(Check.DISK, alias, f"{message}, {size(_free(fullest))}")
+
+
+def _of_dir(alias: str, node: int, one: LogDir) -> Iterator[Finding]:
+    subject = f"broker {node}: {one.path}" if one.path else f"broker {node}"
+    if one.failure:
+        message = f"log directory {one.path} of broker {node} is offline: {one.failure}"
+        yield problem(Check.DISK, alias, subject, message, "replace the disk, then start the broker again")
+    elif one.total is not UNKNOWN and one.usable is not UNKNOWN and _share(one) < _LITTLE:
+        say = problem if _share(one) < _NOTHING else warning
+        message = (
+            f"{size(one.usable)} of {size(one.total)} are free in {one.path} of broker {node}"
+            f" ({_share(one):.0%})"
+        )
+        yield say(Check.DISK, alias, subject, message, "add disk, or lower retention.ms and retention.bytes")
+
+
+def _share(one: LogDir) -> float:
+    return _free(one) / one.total if one.total is not UNKNOWN and one.total else 1.0
+
+
+def _free(one: LogDir) -> int:
+    return 0 if one.usable is UNKNOWN else one.usable
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFacts:
+    """What a flow has to copy.
+
+    Attributes:
+        source: Bytes of each mirrored partition on the source's disks.
+        target: Of its counterpart, by the source's name.
+        replicas: How many copies of each byte the target keeps.
+        dirs: The target's log directories.
+    """
+
+    target_alias: str
+    source: Mapping[TopicPartition, int]
+    target: Mapping[TopicPartition, int]
+    replicas: int
+    dirs: tuple[LogDir, ...]
+
+    @property
+    def to_come(self) -> int:
+        """Bytes that the target's disks will hold beyond what they hold now, at most."""
+        left = (max(held - self.target.get(place, 0), 0) for place, held in self.source.items())
+        return sum(left) * self.replicas
+
+
+def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
+    """Whether the target has room for what is still to be mirrored; brokers before 3.3 do not tell."""
+    told = [one for one in facts.dirs if one.usable is not UNKNOWN and not one.failure]
+    if not told:
+        yield ok(Check.DISK, "", "room on the target is not told by brokers before 3.3", flow)
+        return
+    room, wanted = sum(map(_free, told)), facts.to_come
+    if wanted <= room:
+        yield ok(Check.DISK, "", f"{size(wanted)} to copy, {size(room)} free on the target", flow)
+        return
+    say = (
+        warning if any(facts.target.values()) else problem
+    )  # one that was mirrored may keep less than the source
+    message = (
+        f"the target has {size(room)} free, and {flow} has up to {size(wanted)} to copy"
+        f" ({counted(facts.replicas, 'replica')} each)"
+    )
+    remedy = "add disk to the target, or mirror fewer topics; mmtool.start = latest leaves out what is old"
+    yield say(Check.DISK, facts.target_alias, flow, message, remedy)
+
+
+def largest_sizes(brokers: Iterable[Iterable[LogDir]]) -> dict[TopicPartition, int]:
+    """Each partition's largest replica."""
+    found: dict[TopicPartition, int] = {}
+    for one in (directory for dirs in brokers for directory in dirs):
+        for place, held in one.sizes.items():
+            found[place] = max(held, found.get(place, 0))
+    return found

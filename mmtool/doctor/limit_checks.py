@@ -1,0 +1,251 @@
+"""Asking for the limits of a flow's topics, and for the records that are beyond them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.finding import Check
+from mmtool.doctor.flow_scope import identity_of, mirrored_topics
+from mmtool.doctor.limits import (
+    RefusedTimes,
+    SizeFacts,
+    TimeFacts,
+    TopicSizes,
+    judge_hidden,
+    judge_sizes,
+    judge_times,
+)
+from mmtool.kafka.details import SizeQuestion
+from mmtool.plan.topic_configs import ConfigEntry, Origin
+from mmtool.replication.target_limits import FOR_EVER, TargetLimits
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.doctor.finding import Finding
+    from mmtool.kafka.ports import Bounds
+
+Entries = Mapping[str, ConfigEntry]
+
+_SIZE = "max.message.bytes"
+_TYPE = "message.timestamp.type"
+_BROKER_KEYS = {
+    _SIZE: "message.max.bytes",
+    _TYPE: "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+}
+"""What a topic is set to, and what decides where it is not."""
+
+
+class _Limits(NamedTuple):
+    """A topic's configuration on both sides, as far as limits go.
+
+    Attributes:
+        is_made: The target's exists; else it is what the target will make of it.
+    """
+
+    source: Entries
+    target: Entries
+    is_made: bool
+
+
+class _Told(NamedTuple):
+    """Limits by the source's name of a topic.
+
+    Attributes:
+        hidden: Topics, by the alias of the cluster that does not show how they are configured.
+        unsure: Topics that are to be made, where the brokers do not tell what their defaults are.
+    """
+
+    limits: dict[str, _Limits]
+    hidden: Mapping[str, Sequence[str]]
+    unsure: Sequence[str]
+
+
+def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
+    """Whether the target takes every record that the source takes."""
+    mirrored = mirrored_topics(flow)
+    told = _limits_of(flow, mirrored)
+    narrower = [
+        found
+        for name, limits in told.limits.items()
+        if (found := _narrower(name, mirrored[name], limits)) is not None
+    ]
+    facts = SizeFacts(
+        flow.name,
+        flow.target.alias,
+        narrower,
+        flow.source.size_samples(_size_questions(flow, narrower)),
+        _letters(flow, mirrored.values()),
+        flow.settings.on_oversize == "dead-letter",
+        told.unsure,
+    )
+    yield from judge_hidden(Check.MESSAGE_SIZE, told.hidden)
+    yield from judge_sizes(facts)
+
+
+def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
+    """Whether the target takes the timestamps of the records that are there, and keeps them."""
+    mirrored = mirrored_topics(flow)
+    told = _limits_of(flow, mirrored)
+    limits = told.limits
+    stamped = [
+        mirrored[name]
+        for name, one in limits.items()
+        if _TYPE in one.target and one.target[_TYPE].value == "LogAppendTime"
+    ]
+    bounds = {name: TargetLimits.of(one.target) for name, one in limits.items()}
+    refused = _refused(flow, mirrored, bounds)
+    is_raised = flow.settings.on_timestamp_refused == "raise-limit"
+    yield from judge_hidden(Check.TIMESTAMPS, told.hidden)
+    facts = TimeFacts(flow.name, flow.target.alias, stamped, refused, is_raised, told.unsure)
+    yield from judge_times(facts)
+
+
+# --- configurations ---------------------------------------------------------------------------------------
+
+
+def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> _Told:
+    """Of topics that show their configuration on the source, and on the target or by what it will make of them."""
+    there = [name for name in mirrored.values() if name in flow.target.topics()]
+    source, target, defaults = flow.source.configs(mirrored), flow.target.configs(there), _defaults(flow)
+    made = {name: _Limits(source[name], target[mirrored[name]], is_made=True)
+            for name in source if mirrored[name] in target}  # fmt: skip
+    new = {
+        name: _Limits(source[name], _to_be_made(flow, source[name], defaults), is_made=False)
+        for name in source
+        if mirrored[name] not in there
+    }
+    hidden = {
+        flow.source.alias: sorted(set(mirrored) - source.keys()),
+        flow.target.alias: sorted(set(there) - target.keys()),
+    }
+    return _Told(made | new, hidden, () if defaults else sorted(new))
+
+
+def _defaults(flow: ExaminedFlow) -> Entries:
+    """What the target's brokers do where a topic is not set to anything; the lowest of them counts."""
+    told = list(flow.target.broker_configs(_BROKER_KEYS.values()).values())
+    found: dict[str, ConfigEntry] = {}
+    for name, key in _BROKER_KEYS.items():
+        values = [value for one in told if (value := one.get(key))]
+        if values:
+            value = min(values, key=lambda text: int(text) if text.isdecimal() else 0)
+            found[name] = ConfigEntry(value, Origin.DEFAULT, on_topic=False)
+    return found
+
+
+def _to_be_made(flow: ExaminedFlow, source: Mapping[str, ConfigEntry], defaults: Entries) -> Entries:
+    """As `replicate` makes it: what is set on the source is set on the target."""
+    settings = flow.settings
+    carried = {
+        name: entry
+        for name in _BROKER_KEYS
+        if (entry := source.get(name)) is not None
+        and (entry.origin is Origin.OVERRIDE or settings.use_defaults_from == "source")
+        and settings.config_properties_exclude.accepts(name)
+    }
+    return {**defaults, **carried}
+
+
+# --- sizes ------------------------------------------------------------------------------------------------
+
+
+def _narrower(name: str, remote: str, limits: _Limits) -> TopicSizes | None:
+    source, target = (_number(side.get(_SIZE)) for side in (limits.source, limits.target))
+    if source is None or target is None or source <= target:
+        return None
+    return TopicSizes(name, remote, source, target, limits.is_made)
+
+
+def _number(entry: ConfigEntry | None) -> int | None:
+    return int(entry.value) if entry is not None and entry.value and entry.value.isdecimal() else None
+
+
+def _size_questions(
+    flow: ExaminedFlow, narrower: Collection[TopicSizes]
+) -> dict[TopicPartition, SizeQuestion]:
+    limits = {one.topic: one.target_limit for one in narrower}
+    return {
+        place: SizeQuestion(start, log.log_end, limits[place.topic])
+        for place, (start, log, _) in _unmirrored(flow, limits).items()
+        if start < log.log_end
+    }
+
+
+def _letters(flow: ExaminedFlow, remotes: Iterable[str]) -> dict[str, int]:
+    topics = flow.target.topics()
+    names = {f"{remote}{DEAD_LETTER_SUFFIX}" for remote in remotes} & topics.keys()
+    places = [TopicPartition(name, n) for name in names for n in range(len(topics[name].partitions))]
+    found: dict[str, int] = {}
+    for place, log in flow.clusters.target.bounds_each(places).items():
+        found[place.topic] = found.get(place.topic, 0) + log.log_end - log.log_start
+    return {name: number for name, number in found.items() if number}
+
+
+# --- times ------------------------------------------------------------------------------------------------
+
+
+def _refused(
+    flow: ExaminedFlow, mirrored: Mapping[str, str], bounds: Mapping[str, TargetLimits]
+) -> list[RefusedTimes]:
+    now_ms = int(time.time() * 1000)
+    left = {place: of for place, of in _unmirrored(flow, bounds).items() if of[0] < of[1].log_end}
+    oldest = {at: now_ms - b.before[1] for at in left if (b := bounds[at.topic]).before[1] < now_ms}
+    newest = {at: now_ms + b.after[1] for at in left if (b := bounds[at.topic]).after[1] < FOR_EVER - now_ms}
+    taken, ahead = flow.source.offsets_at(oldest), flow.source.offsets_at(newest)
+    old = {at: left[at][0] for at, first in taken.items() if first is None or first > left[at][0]}
+    early = {at: first for at, first in ahead.items() if first is not None and first >= left[at][0]}
+    return [
+        RefusedTimes(name, mirrored[name], *limit, is_ahead, of, all(left[at][2] for at in of))
+        for is_ahead, places in ((False, old), (True, early))
+        for name in dict.fromkeys(at.topic for at in places)
+        for of in [{at: first for at, first in places.items() if at.topic == name}]
+        for limit in [bounds[name].after if is_ahead else bounds[name].before]
+    ]
+
+
+def _unmirrored(
+    flow: ExaminedFlow, topics: Collection[str]
+) -> dict[TopicPartition, tuple[int, Bounds, bool]]:
+    """Where each partition's mirror goes on, the source's log, and whether that is known.
+
+    Where mmtool never ran, nobody knows what MirrorMaker 2 has copied: the log's start, and not for certain unless
+    the target has nothing of the topic.
+    """
+    known = flow.source.topics()
+    places = [
+        TopicPartition(name, n)
+        for name in topics
+        if name in known
+        for n in range(len(known[name].partitions))
+    ]
+    if not places:
+        return {}
+    positions = {
+        TopicPartition(one.topic, one.partition): one.upstream_position
+        for one in flow.watch.control(identity_of(flow)).positions.values()
+    }
+    logs = flow.clusters.source.bounds_each(places)
+    copied = _with_records(flow, [place for place in logs if place not in positions])
+    return {
+        place: (max(log.log_start, positions.get(place, 0)), log, place not in copied)
+        for place, log in logs.items()
+    }
+
+
+def _with_records(flow: ExaminedFlow, places: Collection[TopicPartition]) -> set[TopicPartition]:
+    """Those of some partitions of the source whose counterparts have, or had, records."""
+    there = flow.target.topics()
+    remote = {
+        place: TopicPartition(flow.settings.remote_topic(place.topic), place.partition) for place in places
+    }
+    logs = flow.clusters.target.bounds_each([one for one in remote.values() if one.topic in there])
+    return {place for place, one in remote.items() if one in logs and logs[one].log_end > 0}

@@ -1,0 +1,163 @@
+"""Replicas of what a flow writes: as many as are configured, as many as must be in sync, and all of them there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.plan.words import counted, few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from mmtool.doctor.finding import Finding
+    from mmtool.kafka.details import TopicDetails
+
+_ROWS = 20
+_LONE = 1
+
+
+class Factor(NamedTuple):
+    """How many replicas new topics get.
+
+    Attributes:
+        key: That says so.
+        replicas: Their number; -1 leaves it to the brokers' default.
+        what: Which topics.
+    """
+
+    key: str
+    replicas: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """One side of a flow.
+
+    Attributes:
+        brokers: How many are there now.
+        factors: Of topics that the flow makes on this side.
+        in_sync: ``min.insync.replicas`` of brokers, for topics that are to be made; None where they do not tell.
+        topics: Those of the flow on this side that exist.
+        needed: Each topic's ``min.insync.replicas``, where it is told.
+        is_written: The flow writes them; else it reads them.
+        refuses_short: Brokers before 3.7: a topic with fewer replicas than are to be in sync takes no records.
+    """
+
+    alias: str
+    brokers: int
+    factors: tuple[Factor, ...]
+    in_sync: int | None
+    topics: Mapping[str, TopicDetails]
+    needed: Mapping[str, int]
+    is_written: bool
+    refuses_short: bool = False
+
+
+def judge_replicas(sides: Iterable[ReplicaFacts], flow: str) -> Iterator[Finding]:
+    """Factors that cannot be had or do not suffice, and partitions without a leader or with replicas out of sync."""
+    found = [finding for side in sides for finding in _of_side(side)]
+    yield from found or [ok(Check.REPLICATION_FACTOR, "", "every replica is there and in sync", flow)]
+
+
+def _of_side(side: ReplicaFacts) -> Iterator[Finding]:
+    yield from _of_factors(side)
+    yield from _limited(_offline(side))
+    if side.is_written:
+        yield from _limited(_too_few(side))
+        yield from _lone(side)
+    yield from _limited(_behind(side))
+
+
+def _of_factors(side: ReplicaFacts) -> Iterator[Finding]:
+    for key, replicas, what in side.factors:
+        if replicas > side.brokers:
+            have = counted(side.brokers, "broker")
+            message = f"{key} = {replicas}, and {side.alias} has {have}: {what} cannot be made"
+            remedy = f"set {key} to {side.brokers} or less, or start more brokers"
+            yield problem(Check.REPLICATION_FACTOR, side.alias, key, message, remedy)
+        elif side.in_sync is not None and 0 < replicas < side.in_sync:
+            message = (
+                f"{key} = {replicas} is below the brokers' min.insync.replicas = {side.in_sync}, and {what} would have"
+                f" fewer: {_consequence(side, replicas)}"
+            )
+            remedy = f"set {key} to {side.in_sync} or more"
+            yield problem(Check.REPLICATION_FACTOR, side.alias, key, message, remedy)
+
+
+def _offline(side: ReplicaFacts) -> Iterator[Finding]:
+    for name, topic in side.topics.items():
+        lost = [n for n, one in enumerate(topic.partitions) if one.leader is None]
+        if lost:
+            what = "written" if side.is_written else "read"
+            message = f"{_partitions(name, lost)} without a leader: nothing can be {what} there"
+            remedy = "start the brokers that hold its replicas"
+            yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
+
+
+def _too_few(side: ReplicaFacts) -> Iterator[Finding]:
+    for name, topic in side.topics.items():
+        wanted = side.needed.get(name, 1)
+        short = [one for one in topic.partitions if one.leader is not None and len(one.in_sync) < wanted]
+        if not short:
+            continue
+        have, made = min(len(one.in_sync) for one in short), min(len(one.replicas) for one in short)
+        fails = "writes with acks=all fail" if have < made else _consequence(side, made)
+        in_sync = f"{counted(have, 'replica')} in sync of {made}"
+        message = f"{name} has {in_sync}, below min.insync.replicas = {wanted}: {fails}"
+        add, start = "add replicas with kafka-reassign-partitions.sh", "start the brokers that are away"
+        remedy = f"{add}, or lower min.insync.replicas" if made < wanted else start
+        yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
+
+
+def _consequence(side: ReplicaFacts, replicas: int) -> str:
+    """Of fewer replicas than are to be in sync."""
+    if side.refuses_short:
+        return "brokers before Kafka 3.7 refuse every write with acks=all"
+    return f"brokers take writes with {replicas} in sync, and less is safe than is configured"
+
+
+def _behind(side: ReplicaFacts) -> Iterator[Finding]:
+    for name, topic in side.topics.items():
+        wanted = side.needed.get(name, 1) if side.is_written else 1
+        behind = [
+            n
+            for n, one in enumerate(topic.partitions)
+            if one.leader is not None and wanted <= len(one.in_sync) < len(one.replicas)
+        ]
+        if behind:
+            message = f"{_partitions(name, behind)} with replicas out of sync"
+            remedy = "check the brokers that hold them; another loss may leave nobody to lead"
+            yield warning(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
+
+
+def _lone(side: ReplicaFacts) -> Iterator[Finding]:
+    """One replica where there could be more: told once for all topics."""
+    lone = sorted(
+        name
+        for name, topic in side.topics.items()
+        if topic.partitions and min(len(one.replicas) for one in topic.partitions) == _LONE
+    )
+    factors = [factor.key for factor in side.factors if factor.replicas == _LONE]
+    if side.brokers > _LONE and (lone or factors):
+        what = f"{few(lone)} with one replica" if lone else f"{few(factors)} = 1"
+        message = f"{what} on {counted(side.brokers, 'broker')}: the loss of one broker loses records"
+        remedy = "set replication.factor and the internal topics' factors to 3, and add replicas to topics that exist"
+        yield warning(Check.REPLICATION_FACTOR, side.alias, "", message, remedy)
+
+
+def _partitions(name: str, numbers: list[int]) -> str:
+    listed = few([f"{name}-{number}" for number in numbers], 3)
+    return f"{listed} {'is' if len(numbers) == 1 else 'are'}"
+
+
+def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
+    """The first rows of a kind, and how many more there would be."""
+    found = list(findings)
+    yield from found[:_ROWS]
+    if len(found) > _ROWS:
+        first = found[0]
+        message = f"{counted(len(found) - _ROWS, 'more topic')} as {first.subject}: {first.message}"
+        yield first._replace(subject="", message=message)

@@ -1,0 +1,132 @@
+"""What a flow's Spark needs: Java, memory on this host, a master that can be reached. Spark itself is not started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.output.human import size
+from mmtool.plan.slots import asked_slots
+from mmtool.plan.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mmtool.doctor.finding import Finding
+
+_MIB = 1 << 20
+DRIVER_HEAP = 512 * _MIB
+"""``spark.driver.memory``, where the file does not set it."""
+_JVM_BESIDE_HEAP = 256 * _MIB
+_WORKER = 256 * _MIB
+"""A Python process beside its ``mmtool.buffer.bytes``, as `tests/integration/test_replicate_memory.py` holds it to."""
+_UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SPECULATION = "spark.speculation"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkFacts:
+    """One flow's Spark.
+
+    Attributes:
+        master: ``mmtool.spark.master``; None for this host alone.
+        conf: ``mmtool.spark.conf.*``.
+        java: The binary; empty where there is none that can be used.
+        java_fault: Why, and what helps.
+        unreachable: The master's addresses that do not take a connection, and why.
+        addresses: All of the master's.
+        cores: Of this host.
+        memory: Of this host, bytes; None where it is not told.
+        has_hadoop_conf: HADOOP_CONF_DIR or YARN_CONF_DIR is set.
+    """
+
+    flow: str
+    master: str | None
+    conf: Mapping[str, str]
+    shards: int
+    buffer_bytes: int
+    java: str
+    java_fault: tuple[str, str]
+    unreachable: Mapping[str, str]
+    addresses: tuple[str, ...]
+    cores: int
+    memory: int | None
+    has_hadoop_conf: bool = field(default=False)
+
+    @property
+    def is_local(self) -> bool:
+        return self.master is None or self.master.startswith("local")
+
+    @property
+    def slots(self) -> int | None:
+        """What Spark is asked for; None where that is as many as there are."""
+        if self.master is None:
+            return max(1, self.cores // 2)
+        return _local_slots(self.master, self.cores) or asked_slots(self.master, self.conf)
+
+    @property
+    def needed_here(self) -> int:
+        """Bytes of memory on this host: the driver, and its workers where they run here."""
+        heap = _bytes_of(self.conf.get("spark.driver.memory", "")) or DRIVER_HEAP
+        workers = min(self.slots or 0, self.shards) if self.is_local else 0
+        return heap + _JVM_BESIDE_HEAP + workers * (_WORKER + self.buffer_bytes)
+
+
+def _local_slots(master: str, cores: int) -> int | None:
+    if not master.startswith("local") or master.startswith("local-cluster"):
+        return None
+    inside = master.partition("[")[2].rstrip("]").partition(",")[0].strip()
+    if inside == "*":
+        return cores
+    return int(inside) if inside.isdecimal() else 1
+
+
+def _bytes_of(text: str) -> int | None:
+    """Of a size as Spark writes it: ``512m``, ``2g``, ``1gb``."""
+    word = text.strip().lower().removesuffix("b")
+    number, unit = (word[:-1], word[-1]) if word[-1:] in _UNITS else (word, "m")
+    return int(number) * _UNITS[unit] if number.isdecimal() else None
+
+
+def judge_spark(facts: SparkFacts) -> Iterator[Finding]:
+    """What would keep `replicate` from copying, or this host from holding it."""
+    found = [*_of_java(facts), *_of_master(facts), *_of_memory(facts)]
+    yield from found or [ok(Check.SPARK, "", _fine(facts), facts.flow)]
+
+
+def _of_java(facts: SparkFacts) -> Iterator[Finding]:
+    if not facts.java:
+        yield problem(Check.SPARK, "", facts.flow, *facts.java_fault)
+
+
+def _of_master(facts: SparkFacts) -> Iterator[Finding]:
+    if facts.conf.get(_SPECULATION, "").strip().lower() == "true":
+        message = (
+            f"mmtool.spark.conf.{_SPECULATION} = true: a second attempt of a running task fences the first"
+        )
+        yield problem(Check.SPARK, "", facts.flow, message, "remove it; a task that dies is retried anyway")
+    if facts.master == "yarn" and not facts.has_hadoop_conf:
+        message = "mmtool.spark.master = yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set"
+        yield problem(Check.SPARK, "", facts.flow, message, "set one to the folder with yarn-site.xml")
+    for address, why in facts.unreachable.items():
+        lone = len(facts.unreachable) == len(facts.addresses)
+        say = problem if lone else warning
+        message = f"Spark master {address} cannot be reached from this host: {why}"
+        remedy = "start the master, or correct mmtool.spark.master"
+        yield say(Check.SPARK, "", facts.flow, message, remedy)
+
+
+def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
+    if facts.memory is not None and facts.needed_here > facts.memory:
+        workers = "" if not facts.is_local else f" and {counted(facts.slots or 0, 'worker')}"
+        needed, have = size(facts.needed_here), size(facts.memory)
+        message = f"Spark's driver{workers} need up to {needed} on this host, which has {have}"
+        remedy = "lower mmtool.buffer.bytes or the slots in mmtool.spark.master, or use a Spark cluster"
+        yield warning(Check.SPARK, "", facts.flow, message, remedy)
+
+
+def _fine(facts: SparkFacts) -> str:
+    where = "this host" if facts.is_local else str(facts.master)
+    slots = "as many slots as there are" if facts.slots is None else counted(facts.slots, "slot")
+    return f"{facts.java}; {slots} of {where} for {counted(facts.shards, 'shard')}"

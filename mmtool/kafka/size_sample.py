@@ -1,0 +1,69 @@
+"""Records of a log that fit no batch of a size, looked for in a sample: what comes next, and the newest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.kafka.batches import OversizeRecordError
+from mmtool.kafka.batches.rebuild import rebuild
+from mmtool.kafka.details import SizeSample
+from mmtool.kafka.wire.scan import AtMost, read_range
+from mmtool.translation.types import UpstreamOffset
+
+if TYPE_CHECKING:
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.details import SizeQuestion
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import TopicId, TopicPartition
+
+_SAMPLE_BYTES = 8 << 20
+"""Of each of the two parts of a log."""
+_NEWEST = 500
+"""Offsets."""
+_FETCH_BYTES = 2 << 20
+
+
+async def sample_sizes(
+    wire: WireCluster, place: TopicPartition, topic_id: TopicId, question: SizeQuestion
+) -> SizeSample:
+    """The first record that was found, by what `replicate` itself would make of its batch.
+
+    Raises:
+        ConnectionLostError: The log cannot be read.
+        NotAuthorisedError: Without READ on the topic.
+    """
+    first = await _read(wire, place, topic_id, question, question.start)
+    newest = max(first.read_to, question.end - _NEWEST)
+    if first.offset is not None or newest >= question.end:
+        return first
+    last = await _read(wire, place, topic_id, question, newest)
+    whole = first.is_whole and newest == first.read_to and last.is_whole
+    return last._replace(looked_bytes=first.looked_bytes + last.looked_bytes, is_whole=whole)
+
+
+async def _read(
+    wire: WireCluster, place: TopicPartition, topic_id: TopicId, question: SizeQuestion, start: int
+) -> SizeSample:
+    looked, read_to = 0, start
+    views = read_range(
+        wire, *(place.topic, topic_id, place.partition, start, AtMost(question.end)),
+        read_committed=False, fetch_bytes=_FETCH_BYTES,
+    )  # fmt: skip
+    async for view in views:
+        looked, read_to = looked + len(view.memory), view.header.next_offset
+        found = _oversize(view, start, question.limit)
+        if found is not None:
+            return SizeSample(looked, read_to, False, found.upstream_offset, found.size)
+        if looked >= _SAMPLE_BYTES:
+            break
+    return SizeSample(looked, read_to, read_to >= question.end)
+
+
+def _oversize(view: BatchView, start: int, limit: int) -> OversizeRecordError | None:
+    if len(view.memory) <= limit or view.header.is_control:
+        return None
+    try:
+        rebuild([view], position=UpstreamOffset(start), max_batch_bytes=limit)
+    except OversizeRecordError as error:
+        return error
+    return None

@@ -1,0 +1,91 @@
+"""What is made of sizes and timestamps that a target does not take."""
+
+import pytest
+
+from mmtool.doctor.finding import Check
+from mmtool.doctor.limits import (
+    RefusedTimes,
+    SizeFacts,
+    TimeFacts,
+    TopicSizes,
+    judge_hidden,
+    judge_sizes,
+    judge_times,
+)
+from mmtool.kafka.details import SizeSample
+from mmtool.translation.types import TopicPartition
+
+PLACE = TopicPartition("orders", 3)
+DAY_MS = 86_400_000
+
+
+def sizes(samples=(), letters=(), is_made=True, **of):
+    narrow = [TopicSizes("orders", "A.orders", 2000, 1000, is_made)]
+    return SizeFacts("A->B", "B", narrow, dict(samples), dict(letters), of.get("is_lettered", False))
+
+
+def test_limits_that_do_not_differ_are_fine():
+    (finding,) = judge_sizes(SizeFacts("A->B", "B", [], {}, {}, is_lettered=False))
+    assert (finding.severity, finding.subject) == ("ok", "A->B")
+
+
+def test_a_lower_limit_is_a_warning_that_says_how_much_was_looked_at():
+    (finding,) = judge_sizes(sizes({PLACE: SizeSample(3 << 20, 99, False)}))
+    assert (finding.severity, finding.subject) == ("warning", "A.orders")
+    assert "a sample of 3.0 MiB" in finding.message
+    assert "max.message.bytes=2000" in finding.remedy
+
+
+def test_a_lower_limit_under_which_everything_fits_says_that():
+    (finding,) = judge_sizes(sizes({PLACE: SizeSample(100, 99, True)}))
+    assert "every record that is there fits" in finding.message
+
+
+@pytest.mark.parametrize(("is_lettered", "then"), [(False, "halts there"), (True, "dead-letter topic")])
+def test_a_record_that_does_not_fit_is_a_problem_with_its_place_and_its_fate(is_lettered, then):
+    sample = SizeSample(100, 8, False, 7, 1500)
+    (finding,) = judge_sizes(sizes({PLACE: sample}, is_lettered=is_lettered))
+    assert finding.severity == "problem"
+    assert "offset 7 of orders-3 needs 1500 bytes" in finding.message
+    assert then in finding.message
+
+
+def test_a_topic_that_is_to_be_made_is_helped_at_its_brokers():
+    (finding,) = judge_sizes(sizes(is_made=False))
+    assert "message.max.bytes of the brokers of B" in finding.remedy
+
+
+def test_dead_letters_are_a_problem():
+    facts = SizeFacts("A->B", "B", [], {}, {"A.orders.mmtool-dlq": 2}, is_lettered=True)
+    (finding,) = judge_sizes(facts)
+    assert (finding.severity, finding.subject) == ("problem", "A.orders.mmtool-dlq")
+
+
+def times(*, is_ahead=False, is_certain=True, is_raised=False, stamped=()):
+    refused = [
+        RefusedTimes(
+            "orders", "A.orders", "message.timestamp.before.max.ms", DAY_MS, is_ahead, {PLACE: 5}, is_certain
+        )
+    ]
+    return TimeFacts("A->B", "B", stamped, [] if stamped else refused, is_raised)
+
+
+@pytest.mark.parametrize(
+    ("facts", "severity", "said"),
+    [
+        (times(), "problem", "older than 1d"),
+        (times(is_ahead=True), "problem", "ahead of now"),
+        (times(is_raised=True), "warning", "replicate raises the limit"),
+        (times(is_certain=False), "warning", "MirrorMaker 2 may have copied them"),
+        (times(stamped=["A.orders"]), "warning", "LogAppendTime"),
+    ],
+)
+def test_refused_records_are_a_problem_and_overwritten_times_a_warning(facts, severity, said):
+    (finding,) = judge_times(facts)
+    assert (finding.severity, said in finding.message) == (severity, True), finding.message
+
+
+def test_topics_that_hide_their_configuration_are_not_called_fine():
+    (finding,) = judge_hidden(Check.TIMESTAMPS, {"A": [], "B": ["A.orders"]})
+    assert (finding.severity, finding.cluster, finding.check) == ("warning", "B", "timestamps")
+    assert "A.orders" in finding.message
