@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.errors import Kind, failure_of, kind_of
+from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.own_records import is_marked
 from mmtool.threads import Unawaited
 
@@ -25,6 +25,8 @@ _POLL_SECONDS = 0.5
 _BATCH = 5_000
 _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
+_seen: set[tuple[str, str]] = set()
+"""Bootstrap servers and topics: where a topic was once, a consumer has been as well."""
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -69,6 +71,8 @@ def read_log(
 
     from mmtool.kafka.clients import new_client
 
+    if not _is_there(cluster, topic, patience_seconds):
+        return
     consumer = new_client(Consumer, reader_config(cluster, committed=committed), cluster)
     try:
         # asked in any case: it also tells the client the leaders
@@ -98,6 +102,26 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
         "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",
     }
+
+
+def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
+    """Asked without a group: a consumer has its broker look for a coordinator, which makes ``__consumer_offsets``."""
+    from mmtool.kafka.clients import wire_cluster
+    from mmtool.kafka.wire.beside import WireBeside
+    from mmtool.kafka.wire.cluster import ConnectionLostError
+    from mmtool.kafka.wire.codes import Code
+
+    key = (cluster.bootstrap_servers_for("consumer"), topic)
+    if key not in _seen:
+        wire = WireBeside(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
+        try:
+            found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
+        except ConnectionLostError as error:
+            raise unreachable(cluster.alias, f"reading {topic}", str(error)) from error
+        if found[topic].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+            return False
+        _seen.add(key)
+    return True
 
 
 def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:

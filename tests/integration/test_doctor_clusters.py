@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-import pytest
+import shutil
+import time
+from contextlib import suppress
 
+import pytest
+from confluent_kafka import Producer
+
+from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic
+from mmtool.lab.topics import create_topic, topics_of
+from mmtool.lab.waiting import wait_until
+from mmtool.testing.replicating import Bench
+from mmtool.testing.small_disk import small_disk
 
 pytestmark = pytest.mark.kafka
+
+DAY_MS = 86_400_000
+FACTORS = (
+    "replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "checkpoints.topic.replication.factor",
+)
 
 
 @pytest.fixture
@@ -44,3 +61,231 @@ def test_a_healthy_pair_gets_a_clean_bill_within_seconds(bench, written, doctor,
     answer = doctor(bench.properties(written))
     measured(f"doctor of a healthy pair: {answer.seconds:.1f} s")
     assert (answer.code, wrong(answer)) == (0, []), answer.stdout
+
+
+def wait_found(doctor, properties, check, severity="problem"):
+    """Once metadata has it; the rows of the check, and the answer."""
+    answers = []
+
+    def told():
+        answers.append(doctor(properties))
+        return found(answers[-1], check, severity)
+
+    wait_until(told, f"{severity} {check}", 20)
+    return found(answers[-1], check, severity), answers[-1]
+
+
+# --- clusters ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.promise
+def test_a_cluster_that_is_away_is_a_problem_and_the_other_one_is_checked(bench, written, doctor, measured):
+    path = bench.properties(written, **{"source.bootstrap.servers": "127.0.0.1:1"})
+    answer = doctor(path)
+    measured(f"doctor with one cluster away: {answer.seconds:.1f} s")
+    (away,) = found(answer, "reachability")
+    checked = {row["check"] for row in answer.rows if (row["cluster"], row["severity"]) == ("target", "ok")}
+    assert (answer.code, away["cluster"]) == (4, "source")
+    assert checked >= {"reachability", "listeners", "versions", "cluster_id", "disk"}
+    assert answer.seconds < 20
+
+
+def test_a_cluster_of_another_id_than_is_configured_is_a_problem(bench, written, doctor):
+    answer = doctor(bench.properties(written, **{"target.mmtool.cluster.id": "AAAAAAAAAAAAAAAAAAAAAA"}))
+    (wrong_one,) = found(answer, "cluster_id")
+    assert (answer.code, wrong_one["cluster"]) == (4, "target")
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in wrong_one["message"]
+
+
+def test_two_aliases_of_one_cluster_are_a_problem(bench, written, doctor):
+    servers = {"target.bootstrap.servers": bench.fleet["source"].bootstrap}
+    answer = doctor(bench.properties(written, **servers))
+    assert answer.code == 4
+    assert [row["subject"] for row in found(answer, "cluster_id")] == ["source->target"]
+
+
+# --- replicas ---------------------------------------------------------------------------------------------
+
+
+def test_a_factor_that_the_target_cannot_give_is_a_problem(bench, written, doctor):
+    answer = doctor(bench.properties(written, **{"replication.factor": "2"}))
+    (short,) = found(answer, "replication_factor")
+    assert (answer.code, short["cluster"], short["subject"]) == (4, "target", "replication.factor")
+
+
+def test_a_mirror_with_fewer_replicas_than_must_be_in_sync_is_a_problem(bench, written, doctor):
+    name = f"source.{written}"
+    create_topic(bench.fleet["target"].bootstrap, name, 2, **{"min.insync.replicas": "2"})
+    (short,), answer = wait_found(doctor, bench.properties(written), "replication_factor")
+    assert (answer.code, short["cluster"], short["subject"]) == (4, "target", name)
+    assert "min.insync.replicas = 2" in short["message"]
+
+
+def test_a_lost_broker_is_seen_in_what_it_leads_and_holds(fleet, tmp_path, doctor, topic_name):
+    """And one replica on three brokers is a warning."""
+    name, spread = topic_name("lone"), topic_name("spread")
+    source = fleet["source"].bootstrap
+    for topic in (name, spread):
+        create_topic(source, topic, 3)
+    with Cluster("target", tmp_path / "target", Shape(3)) as target:
+        create_topic(target.bootstrap, f"source.{name}", 3, **{"min.insync.replicas": "1"})
+        create_topic(target.bootstrap, f"source.{spread}", 3, 3)
+        factors = dict.fromkeys(FACTORS, "3") | {"offset-syncs.topic.location": "target"}
+        path = Bench(Fleet([fleet["source"], target]), tmp_path).properties(f"{name}, {spread}", **factors)
+        (lone,), before = wait_found(doctor, path, "replication_factor", "warning")
+        assert (before.code, f"source.{name}" in lone["message"]) == (0, True), before.stdout
+        target.kill_broker(2)
+        rows, answer = wait_found(doctor, path, "replication_factor")
+        said = {row["subject"]: row["message"] for row in rows}
+        behind = {row["subject"] for row in found(answer, "replication_factor", "warning")}
+    assert (answer.code, set(said)) == (4, {f"source.{name}", *FACTORS})
+    assert "without a leader" in said[f"source.{name}"]
+    assert "3, and target has 2 brokers" in said["replication.factor"]
+    assert f"source.{spread}" in behind
+
+
+# --- sizes and times --------------------------------------------------------------------------------------
+
+
+def test_limits_that_differ_are_a_warning_and_a_record_that_does_not_fit_is_a_problem(bench, written, doctor):
+    name = f"source.{written}"
+    create_topic(bench.fleet["target"].bootstrap, name, 2, **{"max.message.bytes": "4000"})
+    path = bench.properties(written)
+    (narrow,), answer = wait_found(doctor, path, "message_size", "warning")
+    assert (answer.code, narrow["subject"]) == (0, name), answer.stdout
+    assert "every record that is there fits" in narrow["message"]
+    produce(bench.fleet["source"].bootstrap, Load(written, 1, 1, 9_000, codec="none", first_sequence=100))
+    answer = doctor(path)
+    (large,) = found(answer, "message_size")
+    assert (answer.code, large["subject"]) == (4, name)
+    assert f"of {written}-" in large["message"]
+
+
+def test_dead_letters_are_a_problem(bench, written, doctor):
+    target, name = bench.fleet["target"].bootstrap, f"source.{written}.mmtool-dlq"
+    create_topic(target, f"source.{written}", 2)
+    create_topic(target, name, 2)
+    produce(target, Load(name, 3, 2, 100))
+    (letters,), answer = wait_found(doctor, bench.properties(written), "message_size")
+    assert (answer.code, letters["subject"]) == (4, name)
+    assert "3 records" in letters["message"]
+
+
+def timed(bench, topic, ms, **config):
+    """A topic of the source with one record of that time."""
+    bootstrap = bench.fleet["source"].bootstrap
+    create_topic(bootstrap, topic, 1, **{"retention.ms": "-1", **config})
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
+    producer.produce(topic, b"value", timestamp=ms)
+    assert producer.flush(20) == 0
+
+
+def test_records_that_are_too_old_for_the_target_are_a_problem_unless_the_limit_is_raised(
+    bench, topic_name, doctor
+):
+    name = topic_name("old")
+    timed(bench, name, int(time.time() * 1000) - 10 * DAY_MS)
+    create_topic(
+        bench.fleet["target"].bootstrap,
+        f"source.{name}",
+        1,
+        **{"message.timestamp.before.max.ms": str(DAY_MS)},
+    )
+    (old,), answer = wait_found(doctor, bench.properties(name), "timestamps")
+    assert (answer.code, old["subject"]) == (4, f"source.{name}")
+    assert f"{name}-0 holds records older than 1d" in old["message"]
+    raised = doctor(bench.properties(name, **{"mmtool.on.timestamp.refused": "raise-limit"}))
+    assert (raised.code, len(found(raised, "timestamps", "warning"))) == (0, 1)
+
+
+def test_records_of_tomorrow_are_a_problem(bench, topic_name, doctor):
+    name = topic_name("early")
+    timed(
+        bench,
+        name,
+        int(time.time() * 1000) + DAY_MS,
+        **{"message.timestamp.after.max.ms": str(100 * DAY_MS)},
+    )
+    create_topic(bench.fleet["target"].bootstrap, f"source.{name}", 1)
+    (early,), answer = wait_found(doctor, bench.properties(name), "timestamps")
+    assert (answer.code, "message.timestamp.after.max.ms" in early["message"]) == (4, True)
+
+
+def test_a_target_that_stamps_its_own_times_is_a_warning(bench, written, doctor):
+    create_topic(
+        bench.fleet["target"].bootstrap, f"source.{written}", 2, **{"message.timestamp.type": "LogAppendTime"}
+    )
+    (stamped,), answer = wait_found(doctor, bench.properties(written), "timestamps", "warning")
+    assert (answer.code, stamped["subject"]) == (0, f"source.{written}")
+
+
+# --- disks ------------------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_and_one_without_room_for_what_is_to_come_are_found(fleet, tmp_path, doctor, topic_name):
+    name = topic_name("large")
+    create_topic(fleet["source"].bootstrap, name, 1)
+    produce(fleet["source"].bootstrap, Load(name, 60_000, 1, 1_000, codec="none"))
+    with small_disk(tmp_path / "disk", 96 << 20) as disk:
+        shape = Shape(properties={"log.dirs": str(disk / "logs"), "log.index.size.max.bytes": "65536"})
+        with Cluster("target", tmp_path / "target", shape) as target:
+            path = Bench(Fleet([fleet["source"], target]), tmp_path).properties(name)
+            (disk / "other").write_bytes(b"\0" * (48 << 20))
+            answer = doctor(path)
+            (room,) = found(answer, "disk")
+            assert (answer.code, room["subject"]) == (4, "source->target"), answer.stdout
+            filler = disk / "filler"
+            free = shutil.disk_usage(disk).free
+            filler.write_bytes(b"\0" * (free - (1 << 20)))
+            answer = doctor(path)
+            full = [row for row in found(answer, "disk") if row["subject"].startswith("broker 0")]
+            filler.unlink()
+    assert (answer.code, len(full)) == (4, 1), answer.stdout
+
+
+def test_an_offline_log_directory_is_a_problem(fleet, tmp_path, doctor, written):
+    """One of two: the broker goes on with the other."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    dirs = {"log.dirs": f"{good},{bad}", "metadata.log.dir": str(good)}
+    with Cluster("target", tmp_path / "target", Shape(properties=dirs)) as target:
+        for number in range(4):
+            create_topic(target.bootstrap, f"filler-{number}", 1)
+        shutil.rmtree(bad)
+        for number in range(4, 12):
+            with suppress(Exception):
+                create_topic(target.bootstrap, f"filler-{number}", 1)
+        path = Bench(Fleet([fleet["source"], target]), tmp_path).properties(written)
+        rows, answer = wait_found(doctor, path, "disk")
+    assert (answer.code, str(bad) in rows[0]["message"]) == (4, True)
+    assert "offline" in rows[0]["message"]
+
+
+# --- Spark ------------------------------------------------------------------------------------------------
+
+
+def test_a_spark_master_that_is_away_is_a_problem(bench, written, doctor):
+    answer = doctor(bench.properties(written, **{"mmtool.spark.master": "spark://127.0.0.1:1"}))
+    (master,) = found(answer, "spark")
+    assert (answer.code, master["subject"]) == (4, "source->target")
+    assert "127.0.0.1:1" in master["message"]
+
+
+def test_a_host_without_java_is_a_problem(bench, written, doctor, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    answer = doctor(bench.properties(written))
+    (java,) = found(answer, "spark")
+    assert (answer.code, "JAVA_HOME" in java["message"], "17" in java["remedy"]) == (4, True, True)
+
+
+def test_nothing_is_written_on_either_cluster(fleet, tmp_path, doctor, topic_name):
+    """On clusters that make whatever topic is asked for, and that never had a group."""
+    name = topic_name("untouched")
+    shape = Shape(properties={"auto.create.topics.enable": "true"})
+    with Fleet.of(tmp_path, "source", "target", shape=shape) as pair:
+        create_topic(pair["source"].bootstrap, name, 1)
+        before = [topics_of(cluster.bootstrap) for cluster in pair]
+        files = sorted(tmp_path.iterdir())
+        answer = doctor(Bench(pair, tmp_path).properties(name))
+        assert [topics_of(cluster.bootstrap) for cluster in pair] == before
+        assert len(sorted(tmp_path.iterdir())) == len(files) + 1  # the properties
+    assert answer.code == 0, answer.stdout
