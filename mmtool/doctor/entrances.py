@@ -84,6 +84,23 @@ def _advertised_remedy(one: ListenerAnswer) -> str:
     )
 
 
+def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
+    """The ``reachability`` row of a cluster of which no listener lets us in; None where one does."""
+    if not answers or not all(one.failed for one in answers):
+        return None
+    tried, first = few(list(dict.fromkeys(one.address for one in answers)), 3), answers[0]
+    if first.failed in _LOGIN:
+        message = f"cluster {alias} refuses the login at {tried}: {first.reason}"
+        remedy = f"see the authentication row of {alias}"
+    elif first.certificate is not None:
+        message = f"the certificate of cluster {alias} is refused at {tried}: {first.reason}"
+        remedy = f"see the certificate row of {alias}"
+    else:
+        message = f"cluster {alias} does not answer at {tried}: {first.reason}"
+        remedy = f"start its brokers, or correct {alias}.bootstrap.servers and {alias}.security.protocol"
+    return problem(Check.REACHABILITY, alias, "", message, remedy)
+
+
 # --- authentication ---------------------------------------------------------------------------------------
 
 
@@ -101,7 +118,7 @@ def judge_authentication(
         message = f"{addresses} refuses {tried} of {name}: {reason}"
         yield problem(Check.AUTHENTICATION, alias, name, message, _login_remedy(name, stage))
     if not refused and any(not one.failed for one in answers):
-        yield ok(Check.AUTHENTICATION, alias, f"{_tried(security)} is taken: {principal}")
+        yield ok(Check.AUTHENTICATION, alias, f"{_tried(security)} is accepted, as {principal}")
     elif not refused:
         yield warning(
             Check.AUTHENTICATION,

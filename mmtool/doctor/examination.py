@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from mmtool.doctor.entrances import judge_away
 from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
 from mmtool.errors import GateError, MmtoolError, UnreachableError
 from mmtool.plan.words import counted
@@ -192,7 +193,13 @@ def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
 
 
 def _reach(cluster: ExaminedCluster) -> Finding:
-    """The ``reachability`` row; what keeps us out has rows of its own (listeners, authentication, certificate)."""
+    """The ``reachability`` row; what keeps us out has rows of its own (listeners, authentication, certificate).
+
+    A client goes on trying a listener that is dead until its time is up: who was tried by hand has been heard already.
+    """
+    away = judge_away(cluster.alias, cluster.details.listeners())
+    if away is not None:
+        return away
     try:
         found = cluster.port.probe()
     except UnreachableError as error:

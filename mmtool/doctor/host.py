@@ -55,5 +55,5 @@ def _why_unreachable(address: str) -> str:
     except TimeoutError:
         return f"no answer in {_SECONDS:g} s"
     except (OSError, ValueError) as error:
-        return getattr(error, "strerror", None) or str(error)
+        return (getattr(error, "strerror", None) or str(error)).lower()
     return ""

@@ -66,7 +66,7 @@ def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
     yield from judge_rights(_asker(flow.target), target)
     if not (source or target or untold):
         topics = counted(len(mirrored_topics(flow)), "topic")
-        message = f"every right that the flow needs: {topics}, {counted(len(groups), 'group')}"
+        message = f"every right that the flow needs is there: {topics}, {counted(len(groups), 'group')}"
         yield ok(Check.RIGHT, "", message, flow.name)
 
 

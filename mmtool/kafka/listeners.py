@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import socket
 import ssl
 import struct
@@ -174,7 +176,7 @@ async def _open(
     except TimeoutError as error:
         raise _FailedError(Stage.CONNECT, _silence("the connection")) from error
     except OSError as error:
-        raise _FailedError(Stage.CONNECT, error.strerror or str(error)) from error
+        raise _FailedError(Stage.CONNECT, _os_reason(error)) from error
     try:
         async with asyncio.timeout(LISTENER_SECONDS):
             return await asyncio.open_connection(host, port, ssl=context)
@@ -234,6 +236,12 @@ def _tls_failure(error: OSError) -> _FailedError:
     if any(name in word for name in _NO_TLS) or not isinstance(error, ssl.SSLError):
         return _FailedError(Stage.TLS, "it does not speak TLS")
     return _FailedError(Stage.TLS, word)
+
+
+def _os_reason(error: OSError) -> str:
+    """As ``connection refused``: asyncio has words of its own, and one sentence for all addresses of a name."""
+    number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), 0)
+    return os.strerror(number).lower() if number else str(error)
 
 
 def _said(error: Exception) -> str:

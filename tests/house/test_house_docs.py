@@ -6,6 +6,7 @@ import runpy
 import pytest
 
 from mmtool import errors
+from mmtool.doctor.finding import Check
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -57,6 +58,11 @@ def test_every_decision_is_listed_where_a_newcomer_looks(root):
     index = (root / "docs" / "index.md").read_text(encoding="utf-8")
     records = {path.name for path in (root / "docs" / "decisions").glob("[0-9]*.md")}
     assert {name for name in records if f"decisions/{name}" not in index} == set()
+
+
+def test_every_check_of_doctor_has_its_line(root):
+    page = (root / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(\w+)` \| [A-Z]", page, re.MULTILINE)) == sorted(Check)
 
 
 def test_the_file_map_names_every_room(root):

@@ -14,6 +14,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.waiting import wait_until
+from mmtool.testing.black_hole import BlackHole
 from mmtool.testing.replicating import Bench
 from mmtool.testing.small_disk import small_disk
 
@@ -88,6 +89,15 @@ def test_a_cluster_that_is_away_is_a_problem_and_the_other_one_is_checked(bench,
     assert (answer.code, away["cluster"]) == (4, "source")
     assert checked >= {"reachability", "listeners", "versions", "cluster_id", "disk"}
     assert answer.seconds < 20
+
+
+def test_a_cluster_that_hangs_costs_seconds(bench, written, doctor, measured):
+    with BlackHole() as hole:
+        answer = doctor(bench.properties(written, **{"target.bootstrap.servers": hole.bootstrap}))
+    measured(f"doctor with one cluster that hangs: {answer.seconds:.1f} s")
+    (away,) = found(answer, "reachability")
+    assert (answer.code, away["cluster"], answer.seconds < 15) == (4, "target", True)
+    assert len(found(answer, "listeners")) == 2
 
 
 def test_a_cluster_of_another_id_than_is_configured_is_a_problem(bench, written, doctor):

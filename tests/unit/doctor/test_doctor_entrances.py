@@ -11,6 +11,7 @@ from mmtool.doctor.entrances import (
     TARGET_FLOOR,
     ShownCertificate,
     judge_authentication,
+    judge_away,
     judge_certificates,
     judge_listeners,
     judge_versions,
@@ -63,6 +64,23 @@ def test_an_advertised_listener_that_fails_is_a_problem_that_names_broker_addres
 
 def test_a_refused_login_is_no_dead_listener():
     assert rows(judge_listeners("A", [answer(failed=Stage.LOGIN, entrance=WITH_LOGIN)])) == [("ok", "")]
+
+
+@pytest.mark.parametrize(
+    ("failed", "entrance", "shown", "said"),
+    [
+        (Stage.CONNECT, OPEN, None, "does not answer at one:9092"),
+        (Stage.LOGIN, WITH_LOGIN, None, "refuses the login at one:9092"),
+        (Stage.TLS, OPEN, b"der", "certificate of cluster A is refused"),
+    ],
+)
+def test_a_cluster_that_lets_nobody_in_is_away_and_says_how(failed, entrance, shown, said):
+    finding = judge_away("A", [answer(failed=failed, entrance=entrance, shown=shown)])
+    assert (finding.check, finding.severity, said in finding.message) == ("reachability", "problem", True)
+
+
+def test_a_cluster_with_one_listener_that_lets_us_in_is_not_away():
+    assert judge_away("A", [answer(), answer("two:9092", failed=Stage.CONNECT)]) is None
 
 
 # --- authentication ---------------------------------------------------------------------------------------
