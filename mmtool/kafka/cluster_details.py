@@ -60,6 +60,8 @@ class KafkaClusterDetails:
         self._wire = WireBeside(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self._listeners = Once(self._try_listeners)
         self._topics = Once(self._placed)
+        self._brokers = Once(self._known_brokers)
+        self._rights = Once(self._cluster_rights)
 
     @property
     def alias(self) -> str:
@@ -127,6 +129,9 @@ class KafkaClusterDetails:
     # --- metadata -----------------------------------------------------------------------------------------
 
     def brokers(self) -> dict[int, str]:
+        return self._brokers.result()
+
+    def _known_brokers(self) -> dict[int, str]:
         async def known(wire: WireCluster) -> dict[int, str]:
             await wire.refresh(())
             return {broker.node: _address(broker) for broker in wire.brokers}
@@ -194,6 +199,9 @@ class KafkaClusterDetails:
     # --- rights -------------------------------------------------------------------------------------------
 
     def rights(self) -> Rights | Unknown:
+        return self._rights.result()
+
+    def _cluster_rights(self) -> Rights | Unknown:
         try:
             answer = self._any("asking for rights", DescribeClusterRequest())
         except UnsupportedByBrokerError:  # before Kafka 2.8
@@ -228,9 +236,8 @@ class KafkaClusterDetails:
     def _tried(self, names: Collection[str], trial: Callable[[str], WireRequest[T]]) -> dict[str, T]:
         async def tried(wire: WireCluster) -> dict[str, T]:
             found: dict[str, T] = {}
-            node = await _first_of(wire)
             for some in handfuls(sorted(names), _AT_ONCE):
-                answers = await asyncio.gather(*(wire.send(node, trial(name)) for name in some))
+                answers = await asyncio.gather(*(wire.ask_any(trial(name)) for name in some))
                 found |= dict(zip(some, answers, strict=True))
             return found
 
@@ -272,7 +279,7 @@ class KafkaClusterDetails:
 
     def _any(self, what: str, request: WireRequest[T]) -> T:
         async def asked(wire: WireCluster) -> T:
-            return await wire.send(await _first_of(wire), request)
+            return await wire.ask_any(request)
 
         return self._ask(what, asked)
 
@@ -281,18 +288,6 @@ class KafkaClusterDetails:
             return self._wire.ask(question, what)
         except ConnectionLostError as error:
             raise unreachable(self.alias, what, str(error)) from error
-
-
-async def _first_of(wire: WireCluster) -> int:
-    """A broker that answers now."""
-    await wire.refresh(())
-    for node in wire.nodes:
-        try:
-            await wire.send(node, PlacementRequest(()))
-        except ConnectionLostError:
-            continue
-        return node
-    raise ConnectionLostError("no broker answers")
 
 
 async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.operating import alter_topic
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.black_hole import BlackHole
@@ -299,3 +300,18 @@ def test_nothing_is_written_on_either_cluster(fleet, tmp_path, doctor, topic_nam
         assert [topics_of(cluster.bootstrap) for cluster in pair] == before
         assert len(sorted(tmp_path.iterdir())) == len(files) + 1  # the properties
     assert answer.code == 0, answer.stdout
+
+
+@pytest.mark.spark
+def test_what_is_mirrored_already_is_no_problem_any_more(bench, topic_name, doctor):
+    """Limits that came later: records before the frontier are on the target."""
+    name, day = topic_name("mirrored"), str(DAY_MS)
+    timed(bench, name, int(time.time() * 1000) - 10 * DAY_MS)
+    produce(bench.fleet["source"].bootstrap, Load(name, 1, 1, 9_000, codec="none"))
+    path = bench.properties(name, **{"sync.topic.configs.enabled": "false"})
+    assert bench.catch_up(path).code == 0
+    limits = {"message.timestamp.before.max.ms": day, "max.message.bytes": "4000"}
+    alter_topic(bench.fleet["target"].bootstrap, f"source.{name}", **limits)
+    (narrow,), answer = wait_found(doctor, path, "message_size", "warning")
+    assert (answer.code, found(answer, "timestamps", "ok") != []) == (0, True), answer.stdout
+    assert narrow["subject"] == f"source.{name}"

@@ -152,7 +152,7 @@ class WireCluster:
             ConnectionLostError: when no broker answers.
         """
         request = MetadataRequest(None if topics is None else sorted(set(topics)), with_rights)
-        return self._keep(await self._ask_any(request))
+        return self._keep(await self.ask_any(request))
 
     async def known_by_all(self, topics: Iterable[str]) -> bool:
         """Whether every broker that answers soon knows these topics: they hear of a new one at different times."""
@@ -309,7 +309,7 @@ class WireCluster:
         while True:
             reason = "no broker answers"
             with suppress(ConnectionLostError):
-                found = await self._ask_any(FindCoordinatorRequest(key, kind))
+                found = await self.ask_any(FindCoordinatorRequest(key, kind))
                 if found.error_code == Code.NONE:
                     return self._coordinates(found)
                 self.check_denied(found.error_code, f"{what} {key}")
@@ -329,11 +329,9 @@ class WireCluster:
             ConnectionLostError: when no broker answers.
         """
         try:
-            found = await self._ask_any(FindCoordinatorsRequest(list(keys), kind))
+            found = await self.ask_any(FindCoordinatorsRequest(list(keys), kind))
         except UnsupportedByBrokerError:  # before Kafka 3.0
-            answers = await asyncio.gather(
-                *(self._ask_any(FindCoordinatorRequest(key, kind)) for key in keys)
-            )
+            answers = await asyncio.gather(*(self.ask_any(FindCoordinatorRequest(key, kind)) for key in keys))
             found = dict(zip(keys, answers, strict=True))
         for answer in found.values():
             if answer.error_code == Code.NONE:
@@ -345,7 +343,7 @@ class WireCluster:
         self._brokers[found.node] = BrokerAddress(found.node, found.host, found.port)
         return found.node
 
-    async def _ask_any(self, request: WireRequest[A]) -> A:
+    async def ask_any(self, request: WireRequest[A]) -> A:
         """Of whichever broker answers; where none that is known does, the bootstrap servers are asked for others.
 
         Raises:

@@ -188,7 +188,7 @@ def test_a_broker_that_slept_does_not_bring_an_older_leader_back(cluster, monkey
     async def asked(_request):
         return SimpleNamespace(cluster_id="id", brokers=brokers, topics=told.pop(0))
 
-    monkeypatch.setattr(cluster, "_ask_any", asked)
+    monkeypatch.setattr(cluster, "ask_any", asked)
     for _ in range(2):
         asyncio.run(cluster.refresh(["orders"]))
     assert cluster.leader("orders", 0) == leader
@@ -213,7 +213,7 @@ def test_a_leader_that_did_not_answer_is_looked_up_again_by_whoever_asks_next(cl
             await cluster.send_to_leader("orders", 0, None)
         return await cluster.send_to_leader("orders", 0, None)
 
-    monkeypatch.setattr(cluster, "_ask_any", asked)
+    monkeypatch.setattr(cluster, "ask_any", asked)
     monkeypatch.setattr(cluster, "send", send)
     assert asyncio.run(twice()) == 2
 
