@@ -117,8 +117,17 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
         yield Lack("group", "READ", "mmtool.*", "owners of the flow meet in it")
     for group in sorted(details.unreadable_groups(groups)):
         yield Lack("group", "READ", group, "translated offsets are committed for it")
+    yield from _undeletable(details, groups)
     carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
     yield from lacking_on_cluster(details.rights(), _ACLS if carries_acls else _DESCRIBED)
+
+
+def _undeletable(details: ClusterDetailsPort, groups: Collection[str]) -> Iterator[Lack]:
+    """Told once where it is true of all groups."""
+    why = "a rollback takes back what was committed for a group that had no commit"
+    denied = sorted(details.undeletable_groups(groups))
+    named = ["*"] if len(denied) == len(groups) > 1 else denied
+    yield from (Lack("group", "DELETE", name, why, is_optional=True) for name in named)
 
 
 def _needed_of(flow: ExaminedFlow) -> list[Need]:

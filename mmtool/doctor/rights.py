@@ -116,7 +116,7 @@ def _named(lack: Lack) -> str:
 
 def _grant(asker: Asker, lack: Lack) -> str:
     operation = lack.operation.title().replace("_", "")
-    name = lack.name.removesuffix("*")
+    name = lack.name.removesuffix("*") or lack.name
     resource = "--cluster" if lack.kind == CLUSTER else f"{_OPTIONS[lack.kind]} '{name}'"
     prefixed = " --resource-pattern-type prefixed" if name != lack.name else ""
     return (

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.details import LogDir, Replicas, TopicDetails
@@ -19,6 +19,7 @@ from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequ
 from mmtool.kafka.wire.beside import WireBeside, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.placement import DescribeLogDirsRequest, PlacementRequest
@@ -49,6 +50,10 @@ _AT_ONCE = 500
 _NO_TOPIC = "mmtool-nobody-has-rules-about-this"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
+
+
+class TooOldError(RefusedError):
+    """The brokers do not know such a request."""
 
 
 class KafkaClusterDetails:
@@ -204,7 +209,7 @@ class KafkaClusterDetails:
     def _cluster_rights(self) -> Rights | Unknown:
         try:
             answer = self._any("asking for rights", DescribeClusterRequest())
-        except UnsupportedByBrokerError:  # before Kafka 2.8
+        except TooOldError:  # before Kafka 2.8
             return UNKNOWN
         return answer.rights if answer.error_code == Code.NONE else UNKNOWN
 
@@ -226,6 +231,15 @@ class KafkaClusterDetails:
     def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
         answers = self._tried(groups, HeartbeatTrial)
         return frozenset(name for name, code in answers.items() if code == Code.GROUP_AUTHORIZATION_FAILED)
+
+    def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """Asked to forget the commits of no partition."""
+        try:
+            answers = self._tried(groups, lambda group: OffsetDeleteRequest(group, ()))
+        except TooOldError:  # before Kafka 2.4
+            return frozenset()
+        denied = Code.GROUP_AUTHORIZATION_FAILED
+        return frozenset(name for name, one in answers.items() if one.error_code == denied)
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
         """A broker that does not coordinate a group looks at the right first, too."""
@@ -288,6 +302,10 @@ class KafkaClusterDetails:
             return self._wire.ask(question, what)
         except ConnectionLostError as error:
             raise unreachable(self.alias, what, str(error)) from error
+        except UnsupportedByBrokerError as error:
+            raise TooOldError(
+                f"cluster {self.alias} is too old for {what}: {error}", remedy="see its versions row"
+            ) from error
 
 
 async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:

@@ -195,6 +195,9 @@ class ClusterDetailsPort(Protocol):
     def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
         """Those that we may not READ; none is joined, and none has to exist."""
 
+    def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """Those that we may not DELETE; nothing of them is deleted."""
+
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
         """Those that we may not DESCRIBE."""
 

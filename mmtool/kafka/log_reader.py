@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
+from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.own_records import is_marked
 from mmtool.threads import Unawaited
 
@@ -105,7 +105,10 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
 
 
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
-    """Asked without a group: a consumer has its broker look for a coordinator, which makes ``__consumer_offsets``."""
+    """Asked without a group: a consumer has its broker look for a coordinator, which makes ``__consumer_offsets``.
+
+    True where nobody answers yet: a consumer goes on asking.
+    """
     from mmtool.kafka.clients import wire_cluster
     from mmtool.kafka.wire.beside import WireBeside
     from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -116,8 +119,8 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
         wire = WireBeside(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
         try:
             found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
-        except ConnectionLostError as error:
-            raise unreachable(cluster.alias, f"reading {topic}", str(error)) from error
+        except (ConnectionLostError, UnreachableError):
+            return True
         if found[topic].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return False
         _seen.add(key)

@@ -47,7 +47,7 @@ NEEDED = {
         (TOPIC, "mmtool-"): "READ WRITE CREATE",
         (TX, "mmtool."): "WRITE",
         (GROUP, "mmtool."): "READ",
-        (GROUP, "app"): "READ",
+        (GROUP, "app"): "READ DELETE",
         (CLUSTER, WHOLE): "DESCRIBE ALTER",
     },
 }
@@ -162,6 +162,7 @@ TAKEN = [
     ("target", TX, "mmtool.", "WRITE", "problem", "WRITE on transactional id mmtool.*"),
     ("target", GROUP, "mmtool.", "READ", "problem", "READ on group mmtool.*"),
     ("target", GROUP, "app", "READ", "problem", "READ on group app"),
+    ("target", GROUP, "app", "DELETE", "warning", "DELETE on group app"),
     ("target", CLUSTER, WHOLE, "ALTER", "warning", "ALTER on the cluster"),
 ]
 

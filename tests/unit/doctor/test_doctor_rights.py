@@ -41,6 +41,11 @@ def test_a_right_on_the_cluster_and_one_on_a_prefix_are_granted_as_such():
     assert (optional.severity, "--operation Describe --cluster" in optional.remedy) == ("warning", True)
 
 
+def test_a_right_on_every_group_is_granted_on_the_star():
+    (finding,) = judge_rights(MM, [Lack("group", "DELETE", "*", "is taken back", is_optional=True)])
+    assert "--operation Delete --group '*';" in finding.remedy
+
+
 def test_only_what_the_broker_tells_is_missing():
     topics = {
         "all": topic("all", Operation.READ, Operation.ALTER),
