@@ -249,11 +249,14 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         start_command,
         Deadline(timeout.total_seconds()),
     )
+
+
 def _shared_details(
     flows: Sequence[FlowSettings], seconds: float
 ) -> Callable[[ClusterSettings], ClusterDetailsPort]:
     """What gives a cluster's details: one object for all flows that connect to it alike, so that each is asked once."""
     from mmtool.kafka.cluster_details import KafkaClusterDetails
+
     known: list[tuple[ClusterSettings, ClusterDetailsPort]] = []
     for cluster in (side for flow in flows for side in (flow.source, flow.target)):
         if all(cluster != settings for settings, _ in known):
