@@ -94,7 +94,7 @@ def _default_in_sync(details: ClusterDetailsPort) -> int | None:
 
 
 def _in_sync_of(details: ClusterDetailsPort, topics: Collection[str]) -> dict[str, int]:
-    configs = details.configs(topics)
+    configs = details.configs(topics, [MIN_ISR])
     return {name: int(entries[MIN_ISR].value or 1) for name, entries in configs.items() if MIN_ISR in entries}
 
 

@@ -115,7 +115,11 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
 def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> _Told:
     """Of topics that show their configuration on the source, and on the target or by what it will make of them."""
     there = [name for name in mirrored.values() if name in flow.target.topics()]
-    source, target, defaults = flow.source.configs(mirrored), flow.target.configs(there), _defaults(flow)
+    source, target, defaults = (
+        flow.source.configs(mirrored, _BROKER_KEYS),
+        flow.target.configs(there, _BROKER_KEYS),
+        _defaults(flow),
+    )
     made = {name: _Limits(source[name], target[mirrored[name]], is_made=True)
             for name in source if mirrored[name] in target}  # fmt: skip
     new = {

@@ -22,9 +22,14 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
-from mmtool.kafka.wire.placement import DescribeLogDirsRequest, PlacementRequest
+from mmtool.kafka.wire.placement import (
+    DescribeLogDirsRequest,
+    DescribeTopicConfigsRequest,
+    PlacementRequest,
+)
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
+from mmtool.plan.topic_configs import ConfigEntry, Origin
 from mmtool.plan.topics import CreateTopic
 from mmtool.threads import Once
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -37,16 +42,17 @@ if TYPE_CHECKING:
     from mmtool.kafka.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress
-    from mmtool.kafka.wire.placement import DescribedLogDir, PlacedTopic
+    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, PlacedTopic
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.rights import Rights
-    from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")
 
 _AT_ONCE = 500
 """Trials that are on their way together, on one connection."""
+_ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
+"""Where a property's value comes from: set on the topic; ``server.properties`` and Kafka's own default."""
 _NO_TOPIC = "mmtool-nobody-has-rules-about-this"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
@@ -162,11 +168,15 @@ class KafkaClusterDetails:
 
     # --- configuration and disks --------------------------------------------------------------------------
 
-    def configs(self, topics: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
-        try:
-            return TopicAdmin(self._settings).configs(sorted(topics))
-        except NotAuthorisedError:
+    def configs(self, topics: Collection[str], names: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
+        if not topics:
             return {}
+        found = self._any("reading topic properties", DescribeTopicConfigsRequest(sorted(topics), names))
+        return {
+            topic: {name: _config_entry(entry) for name, entry in one.entries.items()}
+            for topic, one in found.items()
+            if one.error_code == Code.NONE
+        }
 
     def broker_configs(self, names: Collection[str]) -> dict[int, dict[str, str | None]]:
         async def told(wire: WireCluster) -> dict[int, dict[str, str | None]]:
@@ -354,6 +364,15 @@ def _topic(topic: PlacedTopic) -> TopicDetails:
         for one in sorted(topic.partitions)
     )
     return TopicDetails(topic.name, partitions, topic.rights)
+
+
+def _config_entry(found: DescribedEntry) -> ConfigEntry:
+    return ConfigEntry(
+        found.value,
+        Origin.DEFAULT if found.source in _DEFAULTS else Origin.OVERRIDE,
+        on_topic=found.source == _ON_TOPIC,
+        carried=not found.is_read_only and not found.is_sensitive,
+    )
 
 
 def _log_dir(found: DescribedLogDir) -> LogDir:

@@ -171,8 +171,10 @@ class ClusterDetailsPort(Protocol):
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
         """Those of some topics that we may not see."""
 
-    def configs(self, topics: Collection[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """The properties of topics; topics that do not show them are left out."""
+    def configs(
+        self, topics: Collection[str], names: Collection[str]
+    ) -> Mapping[str, Mapping[str, ConfigEntry]]:
+        """Some properties of topics; topics that do not show them are left out."""
 
     def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str | None]]:
         """Some properties of each broker that tells them."""

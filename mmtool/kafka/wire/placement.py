@@ -1,11 +1,14 @@
-"""Metadata (API 3) with replicas, which the pump's own requests pass over; and what brokers hold on disk (API 35)."""
+"""What `mmtool doctor` asks of topics, and nobody else does.
+
+Metadata with replicas (3), some of their properties (32), and what brokers hold of them on disk (35).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int32, string
+from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, int32, string
 from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.rights import Rights, rights_of
@@ -13,8 +16,9 @@ from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+_TOPIC = 2
 _WITH_VOLUMES = 4
 _NOT_TOLD = -1
 
@@ -99,6 +103,53 @@ def _partition_plain(cursor: Cursor) -> PlacedPartition:
     _error, partition, leader, _epoch = cursor.int16(), cursor.int32(), cursor.int32(), cursor.int32()
     replicas, in_sync, _offline = (tuple(cursor.array(cursor.int32)) for _ in range(3))
     return PlacedPartition(partition, leader, replicas, in_sync)
+
+
+class DescribedEntry(NamedTuple):
+    """One property of one topic; ``source`` is Kafka's number of where its value comes from (KIP-226)."""
+
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+
+
+class DescribedConfig(NamedTuple):
+    """A topic's answer."""
+
+    error_code: int
+    entries: dict[str, DescribedEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeTopicConfigsRequest(WireRequest[dict[str, DescribedConfig]]):
+    """Some properties of some topics, by topic; those that a broker does not know are not among them."""
+
+    API_KEY = 32
+    VERSIONS = (1,)
+
+    topics: Collection[str]
+    names: Collection[str]
+
+    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
+        names = array(map(string, self.names))
+        return array(int8(_TOPIC) + string(topic) + names for topic in self.topics) + int8(0)
+
+    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedConfig]:  # noqa: ARG002  one version
+        cursor.int32()
+        return dict(cursor.array(lambda: _config(cursor)))
+
+
+def _config(cursor: Cursor) -> tuple[str, DescribedConfig]:
+    error, _message, _type, topic = cursor.int16(), cursor.string(), cursor.int8(), cursor.string() or ""
+    return topic, DescribedConfig(error, dict(cursor.array(lambda: _entry(cursor))))
+
+
+def _entry(cursor: Cursor) -> tuple[str, DescribedEntry]:
+    name, value, is_read_only = cursor.string() or "", cursor.string(), cursor.boolean()
+    entry = DescribedEntry(value, cursor.int8(), is_read_only, cursor.boolean())
+    cursor.array(lambda: (cursor.string(), cursor.string(), cursor.int8()))  # synonyms
+    return name, entry
 
 
 class DescribedLogDir(NamedTuple):

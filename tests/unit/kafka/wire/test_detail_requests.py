@@ -10,9 +10,12 @@ from mmtool.kafka.wire.api_versions import (
     sasl_handshake_frame,
 )
 from mmtool.kafka.wire.placement import (
+    DescribedConfig,
+    DescribedEntry,
     DescribedLogDir,
     DescribedLogDirs,
     DescribeLogDirsRequest,
+    DescribeTopicConfigsRequest,
     PlacedPartition,
     PlacedTopic,
     PlacementRequest,
@@ -57,6 +60,14 @@ def test_replicas_of_a_broker_before_2_8_are_read_without_rights():
     assert read(PlacementRequest(), 7, answer) == ({"t": placed}, 0)
     assert PlacementRequest().body(7) == raw("ffffffff 00")
     assert PlacementRequest(("t",)).body(7) == raw("00000001 0001 74 00")
+
+
+def test_some_properties_of_a_topic_are_read_with_where_they_come_from():
+    entry = "0001 61 0001 37 00 01 00 00000001 0001 61 0001 38 05"
+    answer = f"00000000 00000001 0000 ffff 02 0001 74 00000001 {entry}"
+    told = {"t": DescribedConfig(0, {"a": DescribedEntry("7", 1, False, False)})}
+    assert read(DescribeTopicConfigsRequest(["t"], ["a"]), 1, answer) == (told, 0)
+    assert DescribeTopicConfigsRequest(["t"], ["a"]).body(1) == raw("00000001 02 0001 74 00000001 0001 61 00")
 
 
 def test_log_directories_of_a_broker_before_3_3_have_no_volume():
