@@ -32,8 +32,8 @@ class Once(Generic[T]):
         self._lock = threading.Lock()
         self._done: Future[T] | None = None
 
-    def result(self) -> T:
-        """What ``work`` returned."""
+    def __call__(self) -> T:
+        """What ``work`` returned, or raises what it raised: a cluster that does not answer is waited for once."""
         with self._lock:
             is_first, self._done = self._done is None, self._done or Future()
         if is_first:

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.once import Once
 from mmtool.errors import NotAuthorisedError
 from mmtool.insight.translation import FlowNow
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.status import FlowFacts, standings
+from mmtool.threads import Once
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ class KafkaClusterDetails:
     # --- listeners ----------------------------------------------------------------------------------------
 
     def listeners(self) -> Sequence[ListenerAnswer]:
-        return self._listeners.result()
+        return self._listeners()
 
     def _try_listeners(self) -> list[ListenerAnswer]:
         async def all_of(found: Iterable[Entrance]) -> list[ListenerAnswer]:
@@ -140,7 +140,7 @@ class KafkaClusterDetails:
     # --- metadata -----------------------------------------------------------------------------------------
 
     def brokers(self) -> dict[int, str]:
-        return self._brokers.result()
+        return self._brokers()
 
     def _known_brokers(self) -> dict[int, str]:
         async def known(wire: WireCluster) -> dict[int, str]:
@@ -152,7 +152,7 @@ class KafkaClusterDetails:
     def topics(self) -> dict[str, TopicDetails]:
         return {
             name: _topic(topic)
-            for name, topic in self._topics.result().items()
+            for name, topic in self._topics().items()
             if topic.error_code == Code.NONE
         }
 
@@ -214,7 +214,7 @@ class KafkaClusterDetails:
     # --- rights -------------------------------------------------------------------------------------------
 
     def rights(self) -> Rights | Unknown:
-        return self._rights.result()
+        return self._rights()
 
     def _cluster_rights(self) -> Rights | Unknown:
         try:
