@@ -56,19 +56,26 @@ def pages() -> dict[str, str]:
 
 def cli() -> str:
     """Every command's help, as it is printed at 80 columns."""
+    intro = "The output of `--help` of every command.\n"
     sections = [f"## {path}\n\n```text\n{help_of(path)}```\n" for path in ["mmtool", *command_paths()]]
-    return "\n".join([NOTE, "# Command line\n", *sections])
+    return "\n".join([NOTE, "# Command line\n", intro, *sections])
 
 
 def exit_codes() -> str:
     """The error tree as a table."""
     intro = """\
-        A script can tell from the exit code alone whether anything was changed: after 0 everything that was
-        asked for, after 2, 3, 4, 5, 9 and 10 nothing, after 6 a part (what remains is printed), after 7 and 8
-        everything, and the report says what does not hold. When stdout cannot be written, 7 says that the
-        command did its work all the same, and 1 that there was nothing to do but show; any other verdict
-        keeps its own exit code.
-        `code` is the word in `errors[].code` of `-o json`; an error may carry a narrower one.
+        The exit code alone says whether anything was changed:
+
+        | Exit code | Changed |
+        | --- | --- |
+        | 0 | everything that was asked for; a rehearsal changes nothing |
+        | 2, 3, 4, 5, 8, 9, 10 | nothing |
+        | 6 | a part; the output names what remains |
+        | 7 | everything; a check after it failed, and the output names it |
+
+        If stdout cannot be written, the exit code is 7 when the command changed something, and 1 when it only
+        had a result to show. An error of the command itself keeps its own exit code. `code` is the value of
+        `errors[].code` in `-o json`; some errors have a more specific one.
         """
     done = ("0", "", "done; for a rehearsal: it could be executed")
     unexpected = ("1", "`unexpected`", "unexpected error; `--debug` shows the traceback")
@@ -79,23 +86,27 @@ def exit_codes() -> str:
 def metrics() -> str:
     """The table of metric families, and what the levels are."""
     intro = """\
-        What `mmtool metrics` and `mmtool replicate --metrics-port` serve at `/metrics`, in Prometheus' text format
-        or, to a scraper that asks for it, in OpenMetrics. A value that is not known has no sample: it is never -1 or
-        NaN. While a cluster does not answer, `mmtool_cluster_up` is 0 and the flow's other values are absent.
+        `mmtool metrics` and `mmtool replicate --metrics-port` serve these families at `/metrics`, in Prometheus'
+        text format or, if the scraper asks for it, in OpenMetrics. An unknown value has no sample; it is never -1
+        or NaN. While a cluster does not answer, `mmtool_cluster_up` is 0 and the flow's other values are absent.
         """
     levels = """\
         ## Levels
 
-        `--metrics-level` says how far values are split: `flow`, `topic`, `partition`, or `group`, which is everything
-        and the default. Without `partition` or `topic` one sample stands for several, as the last column says. Only
-        `group` has the families with a `group` label. A cluster with 10,000 partitions has about 60,000 series at
-        `partition`, and about 20 per flow at `flow`.
+        `--metrics-level` sets the labels: `flow`, `topic`, `partition` or `group` (default: all labels). At a coarser
+        level one sample aggregates several; the last column names how. Only `group` has the families with a `group`
+        label. A cluster with 10,000 partitions has about 60,000 series at `partition`, and about 20 per flow at
+        `flow`.
 
         ## Probes
 
-        `/healthz` is 200 while the process works. `/readyz` is 200 while `mmtool replicate` owns all of its flows and
-        their clusters answer, and for `mmtool metrics` while all clusters answer and the last look at each flow
-        succeeded; else it is 503, with a line for each reason.
+        | Path | 200 while |
+        | --- | --- |
+        | `/healthz` | the process works |
+        | `/readyz` of `mmtool replicate` | it owns all of its flows, and their clusters answer |
+        | `/readyz` of `mmtool metrics` | all clusters answer, and the last refresh of each flow succeeded |
+
+        Otherwise the answer is 503, with one line for each reason.
         """
     rows = [
         (f"`{f.name}`", f.kind.value, ", ".join(f"`{name}`" for name in f.labels), f.meaning, f.coarser)
@@ -109,24 +120,29 @@ def metrics() -> str:
 
 def refusals() -> str:
     """The closed list of reasons."""
-    intro = "Why a position is not translated, or a group not moved: the words of `reason`, and what helps.\n"
+    intro = """\
+        The values of `reason`: why an offset is not translated or a group not moved, and the remedy. `no_commit`,
+        `not_mirrored` and, in an emergency, `source_unreachable` affect their partition alone; any other reason
+        keeps the whole group where it is.
+        """
     rows = [(f"`{reason}`", reason.sentence) for reason in Reason]
-    return "\n".join([NOTE, "# Reasons of a refusal\n", intro, _table(("`reason`", "Meaning"), rows)])
+    table = _table(("`reason`", "Meaning and remedy"), rows)
+    return "\n".join([NOTE, "# Reasons of a refusal\n", textwrap.dedent(intro), table])
 
 
 def log_events() -> str:
     """The closed table of events, and the fields of a line."""
     intro = """\
         With `--log-format json`, or `MMTOOL_LOG_FORMAT=json`, every line on stderr is one JSON object. `event` is one
-        of the words below; a word keeps its meaning, and later versions may add some.
-        [Collect logs](../how-to/collect-logs.md) shows what to do with them.
+        of the values below. A value keeps its meaning; later versions may add values.
+        [Collect logs](../how-to/collect-logs.md) shows how to use them.
         """
     rows = [
         (f"`{event}`", _LEVELS.get(event, "warning" if event in WARNINGS else "info"), _when(event))
         for event in Event
     ]
-    table = _table(("`event`", "`level`", "When"), rows)
-    fields = _table(("Field", "What"), [(f"`{name}`", what) for name, what in FIELDS.items()])
+    table = _table(("`event`", "`level`", "Meaning"), rows)
+    fields = _table(("Field", "Meaning"), [(f"`{name}`", what) for name, what in FIELDS.items()])
     return "\n".join([NOTE, "# Log events\n", textwrap.dedent(intro), table, "## Fields\n", _FIELDS, fields])
 
 
@@ -134,21 +150,21 @@ _LEVELS = {Event.ERROR: "error", Event.LIBRARY_LOG: "the library's"}
 
 
 def _when(event: Event) -> str:
-    return f"{event.sentence} Not in the text for people." if event in LOGGED_ONLY else event.sentence
+    return f"{event.sentence} JSON only." if event in LOGGED_ONLY else event.sentence
 
 
 _FIELDS = """\
-The first five are in every line, in this order; the others where they apply. A line may have more, figures above all:
-take what you know by its name, and leave the rest.
+Every line has the first five fields, in this order, and others where they apply. A line may have more fields, mostly
+figures: select fields by name, and ignore the rest.
 """
 
 
 def failover_states() -> str:
     """The table of states, as a diagram and in sentences for each side of the point of no return."""
     intro = """\
-        What can become of a failover, and what each state means. `mmtool failover show` names the ways on that a
-        state has; what is not drawn here cannot happen. An operation is on one of two sides: before or after its
-        **point of no return**.
+        The states of a failover, failback or drill, and the transitions between them. No other transition exists.
+        `mmtool failover show` prints the commands that the present state allows. An operation is before or after
+        its **point of no return**.
         """
     return "\n".join(
         [
@@ -158,24 +174,30 @@ def failover_states() -> str:
             *(_phase(phase) for phase in Phase),
             "## The point of no return\n",
             textwrap.dedent(_RETURN),
-            _table(("Mode", "Before", "From there on"), [_halves(mode) for mode in Mode]),
+            _table(
+                ("Mode", "Steps before", "Steps from the point of no return on"),
+                [_halves(mode) for mode in Mode],
+            ),
         ]
     )
 
 
 _RETURN = f"""\
-    It is the step `{POINT_OF_NO_RETURN}`: the first commit on the target. `point_of_no_return_passed` says whether an
-    operation is past it.
+    The point of no return is the step `{POINT_OF_NO_RETURN}`: the first commit of an offset on the destination.
+    `point_of_no_return_passed` says whether an operation is past it.
 
-    - **Before it** nothing that groups go by has changed. A failure takes back what was prepared, by itself. After a
-      kill nobody is there to do so: `mmtool failover resume` begins again, and trusts no check that was made before;
-      `mmtool failover cancel` takes back what is left.
-    - **From it on** the operation is finished forward: the offsets are on the journal before the first one is
-      committed, and `mmtool failover resume` writes those that are missing without translating again or asking the
-      source. Ctrl-C and SIGTERM wait for the end. `mmtool failover rollback` puts back what stood there before, for
-      groups that nobody has started since.
-    - A write that the target refuses whole, or that was put back whole, counts as if it had never begun.
-    - A drill is not resumed, on either side of it: its shadows are deleted however it ends, and it is drilled again.
+    | | Before | After |
+    | --- | --- | --- |
+    | Groups | unchanged | some or all offsets are written; the journal has all of them before the first commit |
+    | A step fails | the operation undoes its preparations | the operation stays open |
+    | Ctrl-C, SIGTERM | undoes the preparations and ends | takes effect when the operation is complete |
+    | `mmtool failover resume` | restarts the operation and repeats every check | writes the missing offsets from the \
+journal; translates nothing, does not ask the source |
+    | Undo | `mmtool failover cancel` undoes the preparations | `mmtool failover rollback` restores the old offsets of \
+groups that were not started since |
+
+    - If the target refuses the whole write, or all offsets are restored, the operation counts as not started.
+    - A drill is not resumed. Its shadow groups are deleted however it ends; run it again.
     """
 
 
@@ -191,7 +213,7 @@ def _phase(phase: Phase) -> str:
             "stateDiagram-v2",
             *(f"    {line}" for line in _diagram(phase)),
             "```\n",
-            _table(("State", "Event", "Next", "What that means"), sentences),
+            _table(("State", "Event", "Next state", "Meaning"), sentences),
         ]
     )
 
