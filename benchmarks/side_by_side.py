@@ -196,7 +196,7 @@ def _turns(bench: Bench, workload: Workload, options: Options, until: float) -> 
 def _head() -> None:
     print(
         f"  {'copier':<14}{'records/s':>11}{'us/record':>11}{'first record':>14}{'CPU':>8}"
-        f"{'cores: copier':>15}{'brokers':>9}{'others':>8}{'RSS: pump':>12}{'all':>7}"
+        f"{'cores: copier':>15}{'brokers':>9}{'others':>8}{'RSS: worker':>12}{'all':>7}"
     )
 
 
