@@ -151,9 +151,7 @@ class KafkaClusterDetails:
 
     def topics(self) -> dict[str, TopicDetails]:
         return {
-            name: _topic(topic)
-            for name, topic in self._topics().items()
-            if topic.error_code == Code.NONE
+            name: _topic(topic) for name, topic in self._topics().items() if topic.error_code == Code.NONE
         }
 
     def _placed(self) -> dict[str, PlacedTopic]:
