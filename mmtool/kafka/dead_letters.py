@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import ClusterId, TopicId, UpstreamOffset
 
-_PREFIX = b"mmtool.source."
+SOURCE_HEADERS = b"mmtool.source."
+"""So begin the headers that tell where a letter comes from."""
 _SECONDS = 15.0
 _NEWEST = 100
 """So many letters are looked at: they are written in the order of their offsets, one partition by one process."""
@@ -73,7 +74,7 @@ class Letter:
             "partition": self.place.partition,
             "offset": self.offset,
         }
-        return tuple((_PREFIX + name.encode(), str(value).encode()) for name, value in told.items())
+        return tuple((SOURCE_HEADERS + name.encode(), str(value).encode()) for name, value in told.items())
 
     def written(self) -> ReadyBatch:
         """The record with those headers behind its own."""

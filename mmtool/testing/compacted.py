@@ -17,7 +17,7 @@ from mmtool.testing.raw_producer import append_batches
 _HOLD_MS = str(3_600_000)
 _WAVE_MS = 1_000  # of the records' own time, which rolls segments: ten times segment.ms
 _BEGAN_MS = 60_000  # ago: later than what the cleaner has to leave alone
-_COMPACTED = {
+CONFIGS = {
     "cleanup.policy": "compact",
     "segment.ms": "100",
     "min.cleanable.dirty.ratio": "0.01",
@@ -40,7 +40,7 @@ class CompactedTopic:
     _began_ms: int = field(default_factory=lambda: int(time.time() * 1000) - _BEGAN_MS)
 
     def create(self, bootstrap: str) -> None:
-        create_topic(bootstrap, self.name, self.partitions, 1, **_COMPACTED)
+        create_topic(bootstrap, self.name, self.partitions, 1, **CONFIGS)
 
     def write(self, bootstrap: str, waves: int) -> None:
         """More waves; the first one of a topic has every key."""

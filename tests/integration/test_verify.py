@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from mmtool.errors import MmtoolError
+from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
 from mmtool.testing.log_edit import edit_log
@@ -90,10 +91,11 @@ DEFECTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    """Clusters of its own: their brokers are stopped."""
-    clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target")
+@pytest.fixture(scope="module", params=("4.4.0", "3.9.1"))
+def planted(request, tmp_path_factory):
+    """Clusters of its own, of each version: their brokers are stopped."""
+    shape = Shape(version=request.param)
+    clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=shape)
     with clusters:
         yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"))
     clusters.remove_data()
@@ -121,13 +123,13 @@ def produce_known(bootstrap, topic, partitions):
 
 
 @pytest.fixture(scope="module")
-def mirrored(bench):
+def mirrored(planted):
     """A topic mirrored to its end."""
-    source, _ = bench.fleet["source"], bench.fleet["target"]
+    source, _ = planted.fleet["source"], planted.fleet["target"]
     create_topic(source.bootstrap, "planted", len(DEFECTS), 1)
     produce_known(source.bootstrap, "planted", len(DEFECTS))
-    properties = bench.properties("planted", **{"emit.heartbeats.enabled": "false"})
-    folder = bench.directory / "replicate"
+    properties = planted.properties("planted", **{"emit.heartbeats.enabled": "false"})
+    folder = planted.directory / "replicate"
     assert run_mmtool(folder, "replicate", "-c", str(properties), "--until-caught-up").code == 0
     return properties
 
@@ -161,14 +163,14 @@ def verify(bench, properties, *options):
     return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
 
 
-def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named(bench, mirrored, measured):
-    clean = verify(bench, mirrored)
+def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named(planted, mirrored, measured):
+    clean = verify(planted, mirrored)
     assert clean.code == 0, clean.stderr
     assert {row["verdict"] for row in clean.rows} == {"identical"}
     assert {row["records_compared"] for row in clean.rows} == {COUNT}
     measured(f"verify of an undamaged topic took {clean.seconds:.1f} s, Spark's start included")
 
-    target = bench.fleet["target"]
+    target = planted.fleet["target"]
     target.stop()
     for partition, (edit, _, _) in DEFECTS.items():
         if edit is not None:
@@ -179,7 +181,7 @@ def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named
     stray.produce("source.planted", partition=8, **content(COUNT - 1, 8))
     stray.flush()
 
-    found = verify(bench, mirrored)
+    found = verify(planted, mirrored)
     assert found.code == 8, found.stderr
     rows = {row["partition"]: row for row in found.rows}
     for partition, (_, kind, counter) in DEFECTS.items():
@@ -222,8 +224,8 @@ SHIFTS = {"missing": -1, "duplicated": 1, "foreign": 1}
 """By how much later records lie further down than on the source."""
 
 
-def test_a_mirror_of_mm2_is_walked_from_its_syncs_and_each_defect_is_named(bench):
-    source, target = bench.fleet["source"], bench.fleet["target"]
+def test_a_mirror_of_mm2_is_walked_from_its_syncs_and_each_defect_is_named(planted):
+    source, target = planted.fleet["source"], planted.fleet["target"]
     create_topic(source.bootstrap, "hand", len(BY_HAND), 1)
     produce_known(source.bootstrap, "hand", len(BY_HAND))
     create_topic(target.bootstrap, "source.hand", len(BY_HAND), 1)
@@ -243,7 +245,7 @@ def test_a_mirror_of_mm2_is_walked_from_its_syncs_and_each_defect_is_named(bench
     mirror.flush()
     syncs.flush()
 
-    found = verify(bench, bench.properties("hand"))
+    found = verify(planted, planted.properties("hand"))
     assert found.code == 8, found.stderr
     rows = {BY_HAND[row["partition"]]: row for row in found.rows}
     assert rows.pop("none")["verdict"] == "identical"

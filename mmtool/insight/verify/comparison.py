@@ -10,7 +10,8 @@ B  two records left over at one place that agree in time or in value are one rec
 C  a record left over on the source alone is ``missing``; on the target alone it is ``duplicated`` where the source has
    its like, else ``foreign``
 D  on a compacted topic a record that a later one of its key replaces, or a tombstone, may be gone on either side
-E  where the records are all there, and stored state leads from one to another that is not the same: ``mapping``
+E  a record that is among the mirror's dead letters, or in a gap that an operator chose, does not miss
+F  where the records are all there, and stored state leads from one to another that is not the same: ``mapping``
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 
 _DENSE = 64
 """So many records on either side are aligned by trying all pairs; more of them only from both ends."""
+
+
+class Excuse(Enum):
+    """Why a record of the source need not be on the target."""
+
+    GAP = "gap"
+    LETTER = "letter"
 
 
 class Line(NamedTuple):
@@ -73,6 +82,8 @@ class Expectations:
         upstream_end, downstream_end: Where the range ends, for a record that misses at its end.
         whole_to: Up to where the mirror should be whole: records from there on that miss at its end are lag.
         is_last: The range ends where the mirror does.
+        gaps: Offsets of the source, from the first up to the last (exclusive), that an operator chose not to mirror.
+        letters: Fingerprints (`body_print`) of the mirror's dead letters, by the offset of the record on the source.
     """
 
     leads_to: Callable[[int], int | None] = lambda _: None
@@ -82,6 +93,14 @@ class Expectations:
     downstream_end: int = 0
     whole_to: int | None = None
     is_last: bool = False
+    gaps: tuple[tuple[int, int], ...] = ()
+    letters: Mapping[int, int] = field(default_factory=dict)
+
+    def excuse(self, offset: int, line: Line) -> Excuse | None:
+        """Why a record of the source need not be on the target (E); None where it must be."""
+        if self.letters.get(offset) == line.print ^ line.timestamp:
+            return Excuse.LETTER
+        return Excuse.GAP if any(start <= offset < end for start, end in self.gaps) else None
 
     def is_lag(self, offset: int) -> bool:
         """Whether a record that misses at the end of the mirror is only not there yet."""
@@ -97,8 +116,9 @@ def compare_lines(source: Lines, target: Lines, strays: Lines, expected: Expecta
         strays: Records in the mirror that another producer wrote.
         expected: What is known beside the records.
     """
-    findings = Findings(compared=len(source))
     matches = align(source.lines, target.lines)
+    findings = Findings(compared=len(source))
+    findings.in_gaps, findings.letters = _excused(source, matches, expected)
     physical = [*_left_over(source, target, matches, expected), *_strays(source, target, strays, matches)]
     found = physical or list(_mislead(source, target, dict(matches), expected))
     for difference in sorted(found, key=lambda d: (d.downstream_offset, d.upstream_offset)):
@@ -199,6 +219,16 @@ def _longest(source: Sequence[Line], target: Sequence[Line], s: _Span, t: _Span)
     return found
 
 
+def _excused(source: Lines, matches: list[tuple[int, int]], expected: Expectations) -> tuple[int, int]:
+    """How many records lie in gaps, and how many are dead letters."""
+    if not (expected.gaps or expected.letters):
+        return 0, 0
+    there = {at for at, _ in matches}
+    left = (at for at in range(len(source)) if at not in there)
+    found = Counter(expected.excuse(source.offsets[at], source.lines[at]) for at in left)
+    return found[Excuse.GAP], found[Excuse.LETTER]
+
+
 def _left_over(
     source: Lines, target: Lines, matches: list[tuple[int, int]], expected: Expectations
 ) -> Iterator[Difference]:
@@ -279,7 +309,9 @@ def _sorted_out(
         line = source.lines[at]
         if behind == len(target) and expected.is_lag(source.offsets[at]):
             continue
-        if at not in moved and not replaced(line, source.offsets[at], there=False):
+        if at in moved or expected.excuse(source.offsets[at], line) is not None:
+            continue
+        if not replaced(line, source.offsets[at], there=False):
             downstream = target.offsets[behind] if behind < len(target) else expected.downstream_end
             yield Difference(Kind.MISSING, source.offsets[at], downstream, line.print)
 
@@ -319,7 +351,7 @@ def _strays(
 def _mislead(
     source: Lines, target: Lines, matches: Mapping[int, int], expected: Expectations
 ) -> Iterator[Difference]:
-    """E: twins count as the same record, whichever of them stored state means."""
+    """F: twins count as the same record, whichever of them stored state means."""
     there = {offset: at for at, offset in enumerate(target.offsets)}
     for at, offset in enumerate(source.offsets):
         leads_to = expected.leads_to(offset)

@@ -64,12 +64,16 @@ class Findings:
         compared: Records of the source that were looked at.
         counts: How many differences there are of each kind.
         differences: The first of them, by their places on the target.
+        in_gaps: Records that the flow passed over because an operator chose so.
+        letters: Records that are among the mirror's dead letters instead.
         ends_early: The last thing that is wrong is that records miss at the end of the mirror.
     """
 
     compared: int = 0
     counts: dict[Kind, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
+    in_gaps: int = 0
+    letters: int = 0
     ends_early: bool = False
 
     def add(self, difference: Difference) -> None:
@@ -94,6 +98,8 @@ class Findings:
         found: list[Difference] = []
         for part in parts:
             whole.compared += part.compared
+            whole.in_gaps += part.in_gaps
+            whole.letters += part.letters
             found += part.differences
             whole.ends_early |= part.ends_early
             for kind, count in part.counts.items():

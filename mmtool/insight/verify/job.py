@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.walk import Reading, compare_range
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.threads import run_loop
 
 if TYPE_CHECKING:
@@ -57,12 +57,14 @@ class Compared:
         findings: What differs; empty where it could not be read.
         problem: Why it could not be read; empty where it was.
         moved: A log begins behind the range by now: retention was faster.
+        lost: No broker answered.
     """
 
     part: Range
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
     moved: bool = False
+    lost: bool = False
 
 
 def jobs_of(flow: ComparedFlow, ranges: Iterable[Range], weight: int) -> list[Job]:
@@ -88,11 +90,14 @@ async def _run(job: Job) -> list[Compared]:
     source = wire_cluster(settings.source, "verify", role="consumer")
     target = wire_cluster(settings.target, "verify", role="consumer")
     try:
-        await asyncio.gather(source.start(), target.start())
-        await asyncio.gather(
-            source.refresh({part.source.topic for part in job.ranges}),
-            target.refresh({part.target.topic for part in job.ranges}),
-        )
+        try:
+            await asyncio.gather(source.start(), target.start())
+            await asyncio.gather(
+                source.refresh({part.source.topic for part in job.ranges}),
+                target.refresh({part.target.topic for part in job.ranges}),
+            )
+        except (ConnectionLostError, MmtoolError) as error:
+            return [_unread(part, error) for part in job.ranges]
         mmtool = job.flow.ours is not None
         reading = Reading(
             source,
@@ -110,14 +115,25 @@ async def _run(job: Job) -> list[Compared]:
 
 async def _compare(reading: Reading, ranges: Sequence[Range]) -> list[Compared]:
     places = asyncio.Semaphore(_AT_ONCE)
+    away: list[Exception] = []  # once a cluster does not answer, the other ranges do not wait for it as well
 
     async def one(part: Range) -> Compared:
         async with places:
+            if away:
+                return _unread(part, away[0])
             try:
                 return Compared(part, await compare_range(reading, part))
-            except OutOfRangeError as error:
-                return Compared(part, problem=str(error), moved=True)
             except (ConnectionLostError, MmtoolError) as error:
-                return Compared(part, problem=str(error))
+                if isinstance(error, UnreachableError):
+                    away.append(error)
+                return _unread(part, error)
 
     return list(await asyncio.gather(*map(one, ranges)))
+
+
+def _unread(part: Range, error: Exception) -> Compared:
+    lost = isinstance(error, UnreachableError | ConnectionLostError) and not isinstance(
+        error, UnreadableLogError
+    )
+    problem = error.message if isinstance(error, MmtoolError) else str(error)
+    return Compared(part, problem=problem, moved=isinstance(error, OutOfRangeError), lost=lost)

@@ -69,10 +69,6 @@ class PreparedFlow:
     points: VerifiedPoints
     warnings: tuple[str, ...]
 
-    def flow_of(self, place: TopicPartition) -> ComparedFlow:
-        """How the workers read one partition."""
-        return self.by_mm2 if self.partitions[place].facts.map is None else self.by_mmtool
-
     def lag(self, place: TopicPartition) -> int | None:
         """Offsets of the source behind what is compared; None where nobody can tell."""
         part = self.partitions.get(place)

@@ -48,6 +48,7 @@ class Range:
         compacted: Either topic is compacted.
         is_last: It ends where the mirror does.
         whole_to: As `Expectations.whole_to`.
+        gaps: As `Expectations.gaps`.
     """
 
     source: TopicPartition
@@ -62,6 +63,7 @@ class Range:
     compacted: bool = False
     is_last: bool = False
     whole_to: int | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
 
     @property
     def weight(self) -> int:
@@ -122,20 +124,37 @@ def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list
     facts = partition.facts
     if facts.source_log is UNKNOWN or facts.target_log is UNKNOWN:
         return []
-    joints = (
-        _by_runs(facts, facts.map, size, partition.since_upstream)
-        if facts.map is not None
-        else _by_syncs(facts, facts.synced, size, partition.since)
-    )
+    if facts.map is None:
+        end = Joint(facts.source_log.log_end, facts.target_log.log_end)
+        return _ranges(partition, None, _by_syncs(facts, end, size, partition.since), is_last=True)
+    by_mm2 = _by_syncs(facts, _taken_over_at(facts.map), size, partition.since) if facts.map.complete else []
+    by_mmtool = _by_runs(facts, facts.map, size, partition.since_upstream)
+    return [
+        *_ranges(partition, None, by_mm2, is_last=False),
+        *_ranges(partition, facts.map, by_mmtool, is_last=True),
+    ]
+
+
+def _taken_over_at(known: PartitionMap) -> Joint:
+    """Where MM2 stopped and mmtool began; both logs' beginnings where MM2 never ran."""
+    start = known.mirror_start
+    return Joint(start.upstream, start.downstream)
+
+
+def _ranges(
+    partition: ComparedPartition, known: PartitionMap | None, joints: list[Joint], *, is_last: bool
+) -> list[Range]:
     if partition.compacted and joints:
         joints = [joints[0], joints[-1]]  # what replaces a record may lie anywhere behind it
     return [
-        _range(partition, start, stop, is_last=stop is joints[-1])
+        _range(partition, known, start, stop, is_last=is_last and stop is joints[-1])
         for start, stop in itertools.pairwise(joints)
     ]
 
 
-def _range(partition: ComparedPartition, start: Joint, stop: Joint, *, is_last: bool) -> Range:
+def _range(
+    partition: ComparedPartition, known: PartitionMap | None, start: Joint, stop: Joint, *, is_last: bool
+) -> Range:
     facts = partition.facts
     assert facts.target_log is not UNKNOWN
     found = Range(
@@ -145,13 +164,15 @@ def _range(partition: ComparedPartition, start: Joint, stop: Joint, *, is_last: 
         partition.target_id,
         start,
         stop,
-        tail_end=facts.target_log.log_end if is_last else stop.downstream,
+        tail_end=facts.target_log.log_end if is_last or partition.compacted else stop.downstream,
         compacted=partition.compacted,
         is_last=is_last,
         whole_to=partition.frontier if is_last else None,
     )
-    if facts.map is not None:
-        return replace(found, runs=runs_between(facts.map.runs, start.upstream, stop.upstream))
+    if known is not None:
+        gaps = [(g.start, g.end) for g in known.gaps if g.start < stop.upstream and g.end > start.upstream]
+        runs = runs_between(known.runs, start.upstream, stop.upstream)
+        return replace(found, runs=runs, gaps=tuple(gaps))
     assert facts.synced is not None
     return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
 
@@ -173,6 +194,9 @@ def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int, since: int) 
     if start >= stop.upstream:
         return []
     joints = [Joint(start, stop.downstream if first is None else first)]
+    began = _taken_over_at(known)
+    if start == began.upstream and began.downstream >= facts.target_log.log_start:
+        joints = [began]  # what lies before the first record may be foreign
     for offset in range(start + size, stop.upstream - size // 2, size):
         there = runs.find_forward(UpstreamOffset(offset))
         if there is None:
@@ -190,18 +214,21 @@ def runs_between(runs: RunMap, start: int, stop: int) -> RunMap:
     return type(runs)(runs.upstream[first:last], runs.downstream[first:last], runs.counts[first:last])
 
 
-def _by_syncs(
-    facts: PartitionFacts, synced: SyncMap | None, size: int, since: int | Joint | None
-) -> list[Joint]:
-    """Where an MM2 flow's partition is cut: at its syncs, from the first that both logs hold to both logs' ends."""
+def _by_syncs(facts: PartitionFacts, stop: Joint, size: int, since: int | Joint | None) -> list[Joint]:
+    """Where what MM2 mirrored is cut: at its syncs, from the first that both logs hold on."""
     assert facts.source_log is not UNKNOWN
     assert facts.target_log is not UNKNOWN
-    here, there = facts.source_log, facts.target_log
-    stop = Joint(here.log_end, there.log_end)
+    here, there, synced = facts.source_log, facts.target_log, facts.synced
     if synced is None:
         return []
-    usable = [j for j in _syncs(synced) if j.upstream >= here.log_start and j.downstream >= there.log_start]
-    start = _start(usable, synced, Joint(here.log_start, there.log_start))
+    logs = Joint(here.log_start, there.log_start)
+    usable = [
+        joint
+        for joint in _syncs(synced)
+        if logs.upstream <= joint.upstream < stop.upstream
+        and logs.downstream <= joint.downstream < stop.downstream
+    ]
+    start = _start(usable, synced, logs)
     if isinstance(since, Joint) and since.upstream >= here.log_start and since.downstream >= there.log_start:
         start = since
     elif since is not None:

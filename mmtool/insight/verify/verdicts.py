@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import DifferencesError
 from mmtool.insight.verify.findings import MUTATED, Findings, Kind
-from mmtool.plan.words import counted
+from mmtool.plan.words import counted, joined
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,10 +67,19 @@ class ComparedRow:
             return self.problem
         first = self.findings.first
         if first is None:
-            return "" if self.findings.compared else "no record to compare"
+            return self._excuses if self.findings.compared else "no record to compare"
         here = f"offset {first.upstream_offset} of {self.source_alias}"
         there = f"{first.downstream_offset} of {self.target_alias}"
         return f"first: {_SENTENCES[first.kind]} ({here}, {there})"
+
+    @property
+    def _excuses(self) -> str:
+        found, target = self.findings, self.target.topic
+        letters = (
+            f"{counted(found.letters, 'record')} in {target}{DEAD_LETTER_SUFFIX}" if found.letters else ""
+        )
+        gaps = f"{counted(found.in_gaps, 'record')} skipped by an operator" if found.in_gaps else ""
+        return joined(letters, gaps)
 
     def document(self) -> dict[str, object]:
         """The contract's row."""

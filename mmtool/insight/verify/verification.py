@@ -161,7 +161,16 @@ def _compared(
         wanted = moved & flow.partitions.keys()
         for place in moved:
             done.pop(place)
+    _refuse_unread([result for results in done.values() for result in results])
     return done
+
+
+def _refuse_unread(results: Sequence[Compared]) -> None:
+    if results and all(result.problem for result in results):
+        raise UnreachableError(
+            f"no log could be read: {results[0].problem}",
+            remedy="check that every partition has a leader, and READ on the topics of both clusters",
+        )
 
 
 def _compare(
@@ -179,10 +188,13 @@ def _compare(
     say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
     wave = _WAVE * (rounds.asked_slots() or os.cpu_count() or 1)
     for start in range(0, len(jobs), wave):
-        for result in _run(rounds, jobs[start : start + wave]):
+        results = _run(rounds, jobs[start : start + wave])
+        for result in results:
             done.setdefault(result.part.source, []).append(result)
         if options.sample >= 1:
             _keep(flow, done)
+        if any(result.lost for result in results):
+            _check_answers(flow)
         if start + wave < len(jobs):
             records = sum(result.findings.compared for results in done.values() for result in results)
             say(
@@ -212,7 +224,7 @@ def _ranges(flow: PreparedFlow, place: TopicPartition, options: Options) -> list
 def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
     found: list[Job] = []
     for compared in (flow.by_mmtool, flow.by_mm2):
-        mine = [part for part in ranges if flow.flow_of(part.source) is compared]
+        mine = [part for part in ranges if (part.runs is None) is (compared is flow.by_mm2)]
         found += jobs_of(compared, mine, 2 * RANGE_RECORDS)
     return found
 
@@ -220,19 +232,18 @@ def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
 def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
     from mmtool.replication.spark_errors import reason_of
 
-    if not jobs:
-        return []
     try:
-        found = [result for results in rounds.each(jobs, run_job) for result in results]
+        return [result for results in rounds.each(jobs, run_job) for result in results]
     except MmtoolError:
         raise
     except Exception as error:
         raise MmtoolError(f"Spark failed: {reason_of(error)}") from error
-    if all(result.problem and not result.moved for result in found):
-        raise UnreachableError(
-            f"no log could be read: {found[0].problem}", remedy="check that every partition has a leader"
-        )
-    return found
+
+
+def _check_answers(flow: PreparedFlow) -> None:
+    """Raise `UnreachableError` where a cluster is away: the ranges to come would wait for it in vain."""
+    for cluster in (flow.clusters.source, flow.clusters.target):
+        cluster.probe()
 
 
 def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) -> list[ComparedRow]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
-from hashlib import blake2b
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mmtool.insight.verify.comparison import Expectations, Line, Lines, compare_lines
-from mmtool.insight.verify.findings import Findings
+from mmtool.insight.verify.findings import Findings, Kind
+from mmtool.insight.verify.letters import read_letters
+from mmtool.insight.verify.prints import record_print
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.batches.compare import Cursor, extend, in_step, twins
 from mmtool.kafka.batches.records import fields_of, read_columns
@@ -139,9 +140,17 @@ async def _by_records(reading: Reading, part: Range) -> Findings:
                 line._replace(timestamp=0, print=line.print ^ line.timestamp) for line in lines.lines
             ]
     expected = Expectations(
-        part.leads_to, part.compacted, log.later_keys, *part.stop, part.whole_to, part.is_last
+        part.leads_to, part.compacted, log.later_keys, *part.stop, part.whole_to, part.is_last, part.gaps
     )
-    return compare_lines(source, log.mirror, log.strays, expected)
+    found = compare_lines(source, log.mirror, log.strays, expected)
+    if not found.count(Kind.MISSING) or reading.ours is None:
+        return found
+    letters = await read_letters(reading.target, part)
+    return (
+        compare_lines(source, log.mirror, log.strays, replace(expected, letters=letters))
+        if letters
+        else found
+    )
 
 
 @dataclass(slots=True)
@@ -177,7 +186,7 @@ def _lines(view: BatchView) -> Iterator[tuple[int, Line]]:
     columns = read_columns(view)
     for offset, timestamp, body in zip(columns.offsets, columns.timestamps, columns.bodies, strict=True):
         key, value, headers = fields_of(bytes(body))
-        print_ = int.from_bytes(blake2b(body, digest_size=7).digest(), "big") ^ timestamp
+        print_ = record_print(body, timestamp)
         yield offset, Line(timestamp, _print(key), _print(value), hash(headers), print_)
 
 

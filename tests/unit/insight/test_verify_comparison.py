@@ -149,3 +149,15 @@ def test_every_record_is_matched_or_told_of(source, target):
 @given(records)
 def test_a_log_is_the_same_as_itself(source):
     assert compared(source, source=source, leads_to=books(100)).differences == []
+
+
+def test_a_record_that_lies_in_a_gap_or_is_a_dead_letter_does_not_miss():
+    there = [*SOURCE[:3], *SOURCE[5:]]
+    letter = {4: SOURCE[4].print ^ SOURCE[4].timestamp}
+    found = compared(there, leads_to=lambda _: None, gaps=((3, 4),), letters=letter)
+    assert (found.differences, found.in_gaps, found.letters) == ([], 1, 1)
+
+
+def test_a_dead_letter_of_another_record_excuses_nothing():
+    there = [*SOURCE[:3], *SOURCE[4:]]
+    assert first(compared(there, leads_to=lambda _: None, letters={3: 5})) == (Kind.MISSING, 3, 103)

@@ -1,0 +1,60 @@
+"""Dead letters beside a mirror: records that the flow kept apart, which are not missing from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mmtool.errors import NotAuthorisedError
+from mmtool.insight.verify.prints import body_print
+from mmtool.kafka.batches.records import body_of, fields_of, read_columns
+from mmtool.kafka.dead_letters import SOURCE_HEADERS
+from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.translation.naming import DEAD_LETTER_SUFFIX
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mmtool.insight.verify.ranges import Range
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import TopicId
+
+
+async def read_letters(target: WireCluster, part: Range) -> dict[int, int]:
+    """Fingerprints of a partition's dead letters, by the source offset that each one tells.
+
+    A letter topic that is not there, or may not be read, has none.
+
+    Raises:
+        ConnectionLostError: The letters cannot be read.
+    """
+    place = TopicPartition(part.target.topic + DEAD_LETTER_SUFFIX, part.target.partition)
+    try:
+        await target.refresh([place.topic])
+        topic_id = target.topic_id(place.topic)
+        if topic_id is None:
+            return {}
+        start, end = (await log_bounds(target, [place])).get(place, (0, 0))
+        views = read_range(target, place.topic, topic_id, place.partition, start, end, read_committed=False)
+        return {
+            offset: print_
+            async for view in views
+            if not view.header.is_control
+            for offset, print_ in _letters(view, part.source_id)
+        }
+    except NotAuthorisedError:
+        return {}
+
+
+def _letters(view: BatchView, source_id: TopicId) -> Iterator[tuple[int, int]]:
+    columns = read_columns(view)
+    for body in columns.bodies:
+        key, value, headers = fields_of(bytes(body))
+        told = {name: content for name, content in headers if name.startswith(SOURCE_HEADERS)}
+        if told.get(SOURCE_HEADERS + b"topic.id") != source_id.encode():
+            continue
+        own = tuple(header for header in headers if not header[0].startswith(SOURCE_HEADERS))
+        offset = told.get(SOURCE_HEADERS + b"offset") or b""
+        if offset.isdigit():
+            yield int(offset), body_print(body_of(key, value, own))

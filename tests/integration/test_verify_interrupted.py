@@ -1,0 +1,149 @@
+"""``mmtool verify`` that does not come to its end: killed, interrupted, its cluster away, or without a right."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from mmtool.lab.cluster import Shape
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.topics import create_topic
+from mmtool.testing.exactness import flow_identity
+from mmtool.testing.processes import MmtoolProcess
+from mmtool.testing.replicating import Bench
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+
+RECORDS, PARTITIONS = 6_000_000, 3
+SMALL = 2_000
+GUARDED = Shape(
+    properties={
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=GUARDED)
+    with clusters:
+        yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[2]"})
+    clusters.remove_data()
+
+
+@pytest.fixture(scope="module")
+def large(bench):
+    """A topic that takes several waves of tasks."""
+    return mirrored(bench, "large", RECORDS, PARTITIONS)
+
+
+def mirrored(bench, topic, records, partitions=1):
+    here = bench.fleet["source"].bootstrap
+    create_topic(here, topic, partitions)
+    produce(here, Load(topic, records, partitions, 100))
+    properties = bench.properties(topic)
+    assert bench.catch_up(properties).code == 0
+    return properties
+
+
+_runs = iter(range(1_000))
+
+
+def verify(bench, properties, *options, **environ):
+    folder = bench.directory / f"verify-{next(_runs)}"
+    arguments = ("verify", "-c", str(properties), "-o", "json", *options)
+    return MmtoolProcess(folder, *arguments, environ=environ)
+
+
+def deny(cluster, topic, operation):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
+    rules = [
+        AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", what, how)
+        for what, how in (
+            (AclOperation.ALL, AclPermissionType.ALLOW),
+            (operation, AclPermissionType.DENY),
+        )
+    ]
+    for done in admin.create_acls(rules).values():
+        done.result(20)
+
+
+def test_a_run_that_was_killed_leaves_no_process_and_the_next_one_goes_on(bench, large):
+    with verify(bench, large) as process:
+        process.wait_line("compared .* records, .* to go", 120)
+        process.kill("driver")
+        process.wait_until_gone(15)
+    with verify(bench, large, "--since", "last") as process:
+        answer = process.wait()
+    assert answer.code == 0, answer.stderr
+    compared = sum(row["records_compared"] for row in answer.rows)
+    assert 0 < compared < RECORDS
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_at_once_and_leaves_no_process(bench, large, signum):
+    with verify(bench, large) as process:
+        process.wait_line("comparing .* partitions", 120)
+        answer = process.stop(signum, 20)
+        process.wait_until_gone(15)
+    assert (answer.code, "Traceback" in answer.stderr) == (128 + signum, False), answer.stderr
+
+
+def test_a_topic_that_may_not_be_read_costs_its_own_row(bench):
+    properties = mirrored(bench, "denied", SMALL)
+    mirrored(bench, "allowed", SMALL)
+    both = bench.properties("denied|allowed")
+    deny(bench.fleet["target"], "source.denied", AclOperation.READ)
+    with verify(bench, both) as process:
+        answer = process.wait()
+    rows = {row["topic"]: row for row in answer.rows}
+    assert (answer.code, rows["allowed"]["verdict"], rows["denied"]["verdict"]) == (
+        8,
+        "identical",
+        "incomplete",
+    )
+    assert "READ" in rows["denied"]["reason"]
+    with verify(bench, properties) as process:
+        alone = process.wait()
+    assert (alone.code, alone.stderr.count("error:")) == (9, 1), alone.stderr
+
+
+def test_points_are_kept_in_a_file_by_a_user_who_may_not_write_the_control_topic(bench, tmp_path):
+    properties = mirrored(bench, "readonly", SMALL)
+    identity = flow_identity(bench.fleet["source"], bench.fleet["target"])
+    deny(bench.fleet["target"], identity.control_topic, AclOperation.WRITE)
+    home = {"XDG_STATE_HOME": str(tmp_path / "state")}
+    with verify(bench, properties, **home) as process:
+        first = process.wait()
+    assert first.code == 0, first.stderr
+    assert first.stderr.count("warning: verified points are kept in") == 1
+    with verify(bench, properties, "--since", "last", **home) as process:
+        second = process.wait()
+    assert (second.code, [row["records_compared"] for row in second.rows]) == (0, [0]), second.stderr
+
+
+@pytest.mark.parametrize("how", ["pause_broker", "kill_broker"])
+def test_a_cluster_that_goes_away_meanwhile_ends_the_run_in_bounded_time(bench, large, how, measured):
+    target = bench.fleet["target"]
+    with verify(bench, large) as process:
+        process.wait_line("comparing .* partitions", 120)
+        getattr(target, how)(0)
+        answer = process.wait(300)
+        process.wait_until_gone(15)
+    (target.resume_broker if how == "pause_broker" else target.start_broker)(0)
+    target.wait_ready()
+    measured(f"verify, {how}: ended {answer.seconds:.0f} s after it began")
+    errors = [line for line in answer.said if line.startswith("error:")]
+    assert (answer.code, len(errors), "Traceback" in answer.stderr) == (9, 1, False), answer.stderr
+    assert "target" in errors[0]

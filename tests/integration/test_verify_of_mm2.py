@@ -1,0 +1,87 @@
+"""``mmtool verify`` of flows that the real MirrorMaker 2 runs, or ran before mmtool did."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from mmtool.lab.load import Load, produce
+from mmtool.lab.mirror_maker import MirrorMaker
+from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.testing.beside_mm2 import Variant, beside_mm2
+from mmtool.testing.processes import run_mmtool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+
+MARK = f"verify-mm2-{os.getpid()}"
+DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")
+IDENTITY = Variant(
+    f"{MARK}-identity",
+    "target",
+    "source",
+    {
+        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+        "offset-syncs.topic.location": "target",
+    },
+)
+COUNT = 2_000
+_runs = iter(range(1_000))
+
+
+def verify(directory, properties, *options):
+    folder = directory / f"verify-{next(_runs)}"
+    return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
+
+
+@pytest.fixture(scope="module")
+def both_ways(fleet, tmp_path_factory):
+    return beside_mm2(fleet, tmp_path_factory.mktemp("mm2"), DEFAULT, IDENTITY)
+
+
+def test_what_mm2_mirrored_is_identical_transactions_and_compacted_topics_included(both_ways):
+    flow = both_ways[0]
+    answer = verify(flow.properties.parent, flow.properties)
+    assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
+    assert answer.code == 0
+    for made in both_ways:
+        rows = [row for row in answer.rows if row["topic"] in made.topics]
+        assert len(rows) == len(made.places)
+        assert min(row["records_compared"] for row in rows) > 100
+
+
+def of_one_topic(bench, name):
+    create_topic(bench.fleet["source"].bootstrap, f"{MARK}-{name}", 1)
+    produce(bench.fleet["source"].bootstrap, Load(f"{MARK}-{name}", COUNT, 1, 150, keys="sequence"))
+    return bench.properties(f"{MARK}-{name}", **{"offset.flush.interval.ms": "600000"})
+
+
+def copied(bench, name, count):
+    ends = end_offsets(bench.fleet["target"].bootstrap, f"source.{MARK}-{name}")
+    return bool(ends) and ends[0] >= count
+
+
+def test_what_mm2_copied_again_after_it_was_killed_is_told_as_duplicated(bench, tmp_path):
+    properties = of_one_topic(bench, "killed")
+    for number in (1, 2):
+        with MirrorMaker(properties.read_text(), tmp_path / f"mm2-{number}") as mm2:
+            mm2.wait_until(lambda count=number * COUNT: copied(bench, "killed", count), "copies")
+            mm2.kill() if number == 1 else mm2.stop()
+    (row,) = verify(tmp_path, properties).rows
+    assert (row["verdict"], row["first_difference"]["kind"]) == ("different", "duplicated"), row
+    assert (row["missing"], row["foreign"], row["mutated"], row["reordered"]) == (0, 0, 0, 0), row
+    assert row["duplicated"] == COUNT
+
+
+def test_a_flow_that_was_taken_over_from_mm2_is_identical(bench, tmp_path):
+    properties = of_one_topic(bench, "over")
+    with MirrorMaker(properties.read_text(), tmp_path / "mm2") as mm2:
+        mm2.wait_until(lambda: copied(bench, "over", COUNT), "copies")
+        mm2.stop()
+    produce(bench.fleet["source"].bootstrap, Load(f"{MARK}-over", COUNT, 1, 150, first_sequence=COUNT))
+    taken = bench.catch_up(properties, "--take-over")
+    assert taken.code == 0, taken.stderr
+    answer = verify(tmp_path, properties)
+    (row,) = answer.rows
+    assert (answer.code, row["verdict"]) == (0, "identical"), answer.stderr
+    assert row["records_compared"] == 2 * COUNT

@@ -1,0 +1,242 @@
+"""``mmtool verify`` of mirrors that are as they should be, in every shape that logs take: each is identical."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from mmtool.kafka.log_reader import read_log
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.operating import delete_records, delete_topic
+from mmtool.lab.topics import create_topic
+from mmtool.testing.batches import PlainRecord, batch_of
+from mmtool.testing.both_ways import Pair
+from mmtool.testing.compacted import CONFIGS, CompactedTopic, compact
+from mmtool.testing.exactness import flow_identity
+from mmtool.testing.processes import run_mmtool
+from mmtool.testing.raw_producer import append_batches
+from mmtool.translation.block_codec import decode_block, encode_block
+from mmtool.translation.runs import RunMap
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+
+COUNT = 2_000
+STEM = f"shape-{os.getpid()}"
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+OLD_MS = int(time.time() * 1000) - 3_600_000
+
+
+def of(name):
+    return f"{STEM}-{name}"
+
+
+def plain(bootstrap, name, **config):
+    create_topic(bootstrap, of(name), 2, **config)
+    produce(bootstrap, Load(of(name), COUNT, 2, 150, keys="sequence"))
+
+
+def aborted(bootstrap, name):
+    create_topic(bootstrap, of(name), 2)
+    how = Transactions(f"{of(name)}-writer", records=50, abort_every=3)
+    produce(bootstrap, Load(of(name), COUNT, 2, 150, transactions=how))
+
+
+def singles(bootstrap, name):
+    create_topic(bootstrap, of(name), 1)
+    now = int(time.time() * 1000)
+    batches = [batch_of([PlainRecord(0, now + n, b"k%d" % n, b"%d" % n)]) for n in range(400)]
+    append_batches(bootstrap, of(name), 0, batches)
+
+
+def old(bootstrap, name, **config):
+    create_topic(bootstrap, of(name), 2, **config)
+    produce(bootstrap, Load(of(name), COUNT, 2, 150, first_timestamp_ms=OLD_MS, headers=(("h", b"1"),)))
+
+
+def wide(bootstrap, name):
+    """Batches of many records, which the target takes in parts only, and one record that it takes in none."""
+    create_topic(bootstrap, of(name), 1, **{"max.message.bytes": "900000"})
+    client = {"message.max.bytes": 900_000, "batch.size": 500_000, "linger.ms": 200}
+    produce(bootstrap, Load(of(name), 500, 1, 2_000, "none", client=client))
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 900_000, "log_level": 2})
+    for value in (os.urandom(200_000), b"behind it"):
+        producer.produce(of(name), value, partition=0)
+        producer.flush()
+
+
+COMPACTED = ("compacted-here", "compacted-there", "compacted-both")
+TOPICS = (
+    "aborted", "singles", "head-here", "head-there", "append-here", "append-there", "repacked", "wide", "recreated"
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shapes(bench):
+    """One flow of all topics, mirrored; then the cleaners, retention, and an operator were there."""
+    here, there = bench.fleet["source"].bootstrap, bench.fleet["target"].bootstrap
+    aborted(here, "aborted")
+    singles(here, "singles")
+    old(here, "append-here", **APPEND_TIME)
+    old(here, "append-there")
+    create_topic(there, f"source.{of('append-there')}", 2, **APPEND_TIME)
+    plain(here, "repacked")
+    create_topic(there, f"source.{of('repacked')}", 2, **{"compression.type": "gzip"})
+    wide(here, "wide")
+    create_topic(there, f"source.{of('wide')}", 1, **{"max.message.bytes": "100000"})
+    for name in ("head-here", "head-there", "recreated"):
+        plain(here, name)
+    logs = {name: CompactedTopic(of(name)) for name in COMPACTED}
+    for log in logs.values():
+        log.create(here)
+        log.write(here, 6)
+    lines = {
+        "mmtool.on.oversize": "dead-letter",
+        "mmtool.on.topic.recreated": "restart",
+        "sync.topic.configs.enabled": "false",
+    }
+    properties = bench.properties(f"{STEM}-.*", **lines)
+    for log in logs.values():
+        create_topic(there, f"source.{log.name}", 2, **CONFIGS)
+    mirror(bench, properties)
+
+    delete_records(here, of("head-here"), 333)
+    delete_records(there, f"source.{of('head-there')}", 333)
+    compact(here, of("compacted-here"))
+    compact(there, f"source.{of('compacted-there')}")
+    compact(here, of("compacted-both"))
+    compact(there, f"source.{of('compacted-both')}")
+    delete_topic(here, of("recreated"))
+    plain(here, "recreated")
+    mirror(bench, properties)
+    return properties
+
+
+def mirror(bench, properties):
+    answer = bench.catch_up(properties)
+    assert answer.code == 0, answer.stderr
+
+
+_runs = iter(range(1_000))
+
+
+def verify(bench, properties, *options):
+    folder = bench.directory / f"verify-{next(_runs)}"
+    return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
+
+
+@pytest.fixture(scope="module")
+def compared(bench, shapes):
+    answer = verify(bench, shapes)
+    found = defaultdict(list)
+    for row in answer.rows:
+        found[row["topic"].removeprefix(f"{STEM}-")].append(row)
+    return answer, found
+
+
+@pytest.mark.parametrize("name", [*TOPICS, *COMPACTED])
+def test_a_mirror_is_identical_whatever_its_logs_look_like(compared, name):
+    _, found = compared
+    assert found[name]
+    assert [row for row in found[name] if row["verdict"] != "identical"] == []
+    assert sum(row["records_compared"] for row in found[name]) > 300
+
+
+def test_a_record_that_the_target_takes_in_no_batch_is_told_by_its_dead_letter(compared):
+    _, found = compared
+    assert [row["reason"] for row in found["wide"]] == [f"1 record in source.{of('wide')}.mmtool-dlq"]
+
+
+def test_a_dead_letter_that_is_gone_is_a_missing_record(bench, shapes, compared):
+    there = f"source.{of('wide')}.mmtool-dlq"
+    delete_records(bench.fleet["target"].bootstrap, there, 1)
+    (row,) = verify(bench, shapes, "--topic", of("wide")).rows
+    assert (row["verdict"], row["missing"], row["first_difference"]["kind"]) == ("different", 1, "missing")
+
+
+def test_stored_offset_runs_that_lead_to_another_record_are_a_mapping_difference(bench, shapes, compared):
+    """The records are the same; a block with a valid checksum says that they are one further down."""
+    flow, target = bench.flow(shapes), bench.fleet["target"]
+    identity = flow_identity(bench.fleet["source"], target)
+    blocks = [
+        (record, decode_block(record.value))
+        for record in read_log(flow.target, identity.runs_topic)
+        if record.value is not None
+    ]
+    record, block = [one for one in blocks if one[1].about.upstream == (of("singles"), 0)][-1]
+    assert block.runs.counts.tolist() == [400]
+    shifted = RunMap(np.array([0, 100]), np.array([0, 101]), np.array([100, 299]))
+    damaged = replace(block, runs=shifted)
+    writer = Producer({"bootstrap.servers": target.bootstrap, "log_level": 2})
+    writer.produce(identity.runs_topic, encode_block(damaged), record.key, record.partition)
+    writer.flush()
+    (row,) = verify(bench, shapes, "--topic", of("singles")).rows
+    writer.produce(identity.runs_topic, record.value, record.key, record.partition)
+    writer.flush()
+    assert (row["verdict"], row["mapping"]) == ("different", 299)
+    assert row["first_difference"] == {"kind": "mapping", "upstream_offset": 100, "downstream_offset": 101}
+    (row,) = verify(bench, shapes, "--topic", of("singles")).rows
+    assert row["verdict"] == "identical"
+
+
+@pytest.fixture(scope="module")
+def committed(bench):
+    """Identical names, and only what was committed."""
+    here = bench.fleet["source"].bootstrap
+    for name in ("own-tx", "own-plain"):
+        (aborted if name == "own-tx" else plain)(here, name)
+    lines = {"source.consumer.isolation.level": "read_committed", "replication.policy.class": IDENTITY}
+    properties = bench.properties(f"{STEM}-own-.*", **lines)
+    mirror(bench, properties)
+    return properties
+
+
+def test_transactions_read_committed_under_their_own_names_are_identical(bench, committed):
+    answer = verify(bench, committed)
+    assert (answer.code, {row["verdict"] for row in answer.rows}) == (0, {"identical"}), answer.stderr
+    assert len(answer.rows) == 4
+
+
+def test_renamed_topics_are_identical(bench):
+    plain(bench.fleet["source"].bootstrap, "renamed")
+    properties = bench.properties(of("renamed"), **{"mmtool.topic.rename.format": "${topic}-of-${source}"})
+    mirror(bench, properties)
+    answer = verify(bench, properties)
+    assert (answer.code, {row["verdict"] for row in answer.rows}) == (0, {"identical"}), answer.stderr
+    assert {row["target_topic"] for row in answer.rows} == {f"{of('renamed')}-of-source"}
+
+
+def test_records_born_on_both_sides_of_a_topic_are_no_foreign_ones(bench, tmp_path):
+    pair = Pair(bench.fleet, tmp_path)
+    pair.create_topics()
+    with pair.replicate() as process:
+        with pair.writers():
+            pair.wait_for_growth(60)
+        pair.wait_until_equal(60)
+        process.stop()
+    answer = verify(bench, pair.properties)
+    assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
+    assert {(row["source"], row["target"]) for row in answer.rows} == {
+        ("source", "target"),
+        ("target", "source"),
+    }
+
+
+def test_the_canary_of_a_smoke_test_is_identical(bench):
+    plain(bench.fleet["source"].bootstrap, "beside")
+    properties = bench.properties(of("beside"))
+    with bench.start(properties, "-o", "json") as process:
+        process.wait_line("caught_up", 90)
+        smoke = run_mmtool(bench.directory / "smoke", "smoke", "-c", str(properties))
+        process.stop()
+    assert smoke.code == 0, smoke.stderr
+    rows = verify(bench, properties).rows
+    canary = [row for row in rows if row["topic"].startswith("mmtool-")]
+    assert canary
+    assert [row for row in rows if row["verdict"] != "identical"] == []
