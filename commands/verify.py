@@ -47,19 +47,25 @@ SinceOption = Annotated[
     ),
 ]
 
+
+def _exact(number: object) -> str:
+    return f"{number:,}" if isinstance(number, int) else ""
+
+
 _COLUMNS = (
     Column("source", essential=False),
     Column("target", essential=False),
     Column("topic"),
     Column("partition"),
     Column("verdict"),
-    Column("records_compared"),
-    Column("missing"),
-    Column("duplicated", essential=False),
-    Column("reordered", essential=False),
-    Column("mutated", essential=False),
-    Column("foreign", essential=False),
-    Column("lag_records"),
+    Column("records_compared", essential=False, human=_exact),
+    Column("missing", essential=False, human=_exact),
+    Column("duplicated", essential=False, human=_exact),
+    Column("reordered", essential=False, human=_exact),
+    Column("mutated", essential=False, human=_exact),
+    Column("foreign", essential=False, human=_exact),
+    Column("mapping", essential=False, human=_exact),
+    Column("lag_records", essential=False, human=_exact),
     Column("reason"),
 )
 
@@ -121,7 +127,19 @@ def _now_ms() -> int:
 
 
 def _result(found: Verification, errors: tuple[MmtoolError, ...]) -> Result:
-    return Result("verify", found.documents(), _COLUMNS, warnings=tuple(found.warnings), errors=errors)
+    from mmtool.insight.verify.verdicts import severity
+
+    documents = found.documents()
+    table = sorted(documents, key=severity)
+    return Result(
+        "verify",
+        table,
+        _COLUMNS,
+        warnings=tuple(found.warnings),
+        errors=errors,
+        data=documents,
+        summary=found.summary,
+    )
 
 
 def _fraction(text: str | None) -> float:

@@ -12,7 +12,7 @@ from mmtool.plan.words import counted, joined
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mmtool.translation.types import TopicPartition
 
@@ -115,6 +115,14 @@ _SENTENCES = {
     Kind.MAPPING: "stored state leads to another record",
     Kind.FOREIGN: "the target has a record that the source does not have",
 }
+
+
+_SEVERITY = (Verdict.DIFFERENT, Verdict.INCOMPLETE, Verdict.IDENTICAL)
+
+
+def severity(document: Mapping[str, object]) -> int:
+    """The sort key of a row that brings differences first, and what is identical last."""
+    return _SEVERITY.index(Verdict(str(document["verdict"])))
 
 
 def gate(rows: Sequence[ComparedRow]) -> DifferencesError | None:

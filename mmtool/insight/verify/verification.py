@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from mmtool.insight.verify.points import passed
 from mmtool.insight.verify.preparation import PreparedFlow, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
 from mmtool.insight.verify.transactions import read_half_transactions
-from mmtool.insight.verify.verdicts import ComparedRow
+from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -87,6 +88,14 @@ class Verification:
     rows: list[ComparedRow] = field(default_factory=list)
     halves: dict[str, list[HalfTransaction]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """How many partitions have which verdict, and how much was compared."""
+        verdicts = Counter(str(row.verdict) for row in self.rows)
+        said = ", ".join(f"{verdicts[v]:,} {v}" for v in Verdict if verdicts[v])
+        records = sum(row.findings.compared for row in self.rows)
+        return f"{counted(len(self.rows), 'partition')}: {said}; {counted(records, 'record')} compared"
 
     def documents(self) -> list[dict[str, object]]:
         """The contract's rows; with ``--transactions`` each has those that touch its partition."""
