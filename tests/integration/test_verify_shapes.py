@@ -6,11 +6,17 @@ import os
 import time
 from collections import defaultdict
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from mmtool.commands._wiring import connected_flows
+from mmtool.insight.verify.findings import Findings
+from mmtool.insight.verify.job import jobs_of, run_job
+from mmtool.insight.verify.preparation import prepare
+from mmtool.insight.verify.ranges import plan_ranges
 from mmtool.kafka.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.operating import delete_records, delete_topic
@@ -146,6 +152,33 @@ def test_a_mirror_is_identical_whatever_its_logs_look_like(compared, name):
     assert found[name]
     assert [row for row in found[name] if row["verdict"] != "identical"] == []
     assert sum(row["records_compared"] for row in found[name]) > 300
+
+
+def test_a_compacted_log_is_identical_in_ranges_however_small(shapes, compared):
+    (clusters,) = connected_flows(shapes, None, None, timedelta(seconds=30))
+    flow = prepare(clusters, [of(name) for name in COMPACTED])
+    assert len(flow.partitions) == 2 * len(COMPACTED)
+    for place, partition in flow.partitions.items():
+        ranges = plan_ranges(partition, 100)
+        assert len(ranges) > 3
+        (job,) = jobs_of(flow.by_mmtool, ranges, 1_000_000)
+        results = run_job(job)
+        assert [result.problem for result in results if result.problem] == []
+        assert Findings.joined(result.findings for result in results).counts == {}, place
+
+
+def test_a_source_that_was_compacted_for_records_behind_the_frontier_is_identical(bench, shapes, compared):
+    """Of records that are mirrored the source keeps none whose key came again, and what came is not mirrored yet."""
+    log, here = CompactedTopic(of("compacted-ahead")), bench.fleet["source"].bootstrap
+    log.create(here)
+    log.write(here, 4)
+    properties = bench.properties(log.name)
+    mirror(bench, properties)
+    log.write(here, 4)
+    compact(here, log.name)
+    answer = verify(bench, properties)
+    assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
+    assert min(row["lag_records"] for row in answer.rows) > 0
 
 
 def test_a_record_that_the_target_takes_in_no_batch_is_told_by_its_dead_letter(compared):

@@ -78,7 +78,7 @@ class Expectations:
     Attributes:
         leads_to: Where stored state says that a source record is on the target; None where it does not say.
         compacted: Either topic is compacted (D).
-        later_keys: Keys of records of the target behind the range, for D.
+        later_keys: Keys of `unmatched_keys` that later records have, behind the range, for D.
         upstream_end, downstream_end: Where the range ends, for a record that misses at its end.
         whole_to: Up to where the mirror should be whole: records from there on that miss at its end are lag.
         is_last: The range ends where the mirror does.
@@ -107,7 +107,13 @@ class Expectations:
         return self.whole_to is not None and offset >= self.whole_to
 
 
-def compare_lines(source: Lines, target: Lines, strays: Lines, expected: Expectations) -> Findings:
+def compare_lines(
+    source: Lines,
+    target: Lines,
+    strays: Lines,
+    expected: Expectations,
+    matches: list[tuple[int, int]] | None = None,
+) -> Findings:
     """Everything that differs in one range.
 
     Args:
@@ -115,8 +121,9 @@ def compare_lines(source: Lines, target: Lines, strays: Lines, expected: Expecta
         target: The records that the flow wrote.
         strays: Records in the mirror that another producer wrote.
         expected: What is known beside the records.
+        matches: The alignment, where it is known already.
     """
-    matches = align(source.lines, target.lines)
+    matches = align(source.lines, target.lines) if matches is None else matches
     findings = Findings(compared=len(source))
     findings.in_gaps, findings.letters = _excused(source, matches, expected)
     physical = [*_left_over(source, target, matches, expected), *_strays(source, target, strays, matches)]
@@ -131,6 +138,13 @@ def compare_lines(source: Lines, target: Lines, strays: Lines, expected: Expecta
 def align(source: Sequence[Line], target: Sequence[Line]) -> list[tuple[int, int]]:
     """Pairs of indices of equal records, ascending on both sides."""
     return list(_aligned(source, target, (0, len(source)), (0, len(target))))
+
+
+def unmatched_keys(source: Lines, target: Lines, matches: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
+    """Keys of records that are on the source alone, and on the target alone; tombstones left out (D)."""
+    here, there = {at for at, _ in matches}, {to for _, to in matches}
+    gone = {line.key for at, line in enumerate(source.lines) if at not in here and line.value}
+    return gone, {line.key for at, line in enumerate(target.lines) if at not in there and line.value}
 
 
 _Span = tuple[int, int]

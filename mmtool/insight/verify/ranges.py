@@ -33,6 +33,9 @@ class Joint(NamedTuple):
     downstream: int
 
 
+_NOWHERE = Joint(0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Range:
     """A part of one partition, on both sides.
@@ -45,7 +48,8 @@ class Range:
         joints: MM2's syncs in it.
         tail_end: The target's log end, where this is the last range and what lies behind it may be foreign; else
             ``stop.downstream``.
-        compacted: Either topic is compacted.
+        compacted: Either topic is compacted: what replaces a record may lie anywhere behind it.
+        ends: Where both logs end.
         is_last: It ends where the mirror does.
         whole_to: As `Expectations.whole_to`.
         gaps: As `Expectations.gaps`.
@@ -61,6 +65,7 @@ class Range:
     joints: tuple[Joint, ...] = ()
     tail_end: int = 0
     compacted: bool = False
+    ends: Joint = _NOWHERE
     is_last: bool = False
     whole_to: int | None = None
     gaps: tuple[tuple[int, int], ...] = ()
@@ -144,8 +149,6 @@ def _taken_over_at(known: PartitionMap) -> Joint:
 def _ranges(
     partition: ComparedPartition, known: PartitionMap | None, joints: list[Joint], *, is_last: bool
 ) -> list[Range]:
-    if partition.compacted and joints:
-        joints = [joints[0], joints[-1]]  # what replaces a record may lie anywhere behind it
     return [
         _range(partition, known, start, stop, is_last=is_last and stop is joints[-1])
         for start, stop in itertools.pairwise(joints)
@@ -156,6 +159,7 @@ def _range(
     partition: ComparedPartition, known: PartitionMap | None, start: Joint, stop: Joint, *, is_last: bool
 ) -> Range:
     facts = partition.facts
+    assert facts.source_log is not UNKNOWN
     assert facts.target_log is not UNKNOWN
     found = Range(
         facts.source,
@@ -164,7 +168,8 @@ def _range(
         partition.target_id,
         start,
         stop,
-        tail_end=facts.target_log.log_end if is_last or partition.compacted else stop.downstream,
+        tail_end=facts.target_log.log_end if is_last else stop.downstream,
+        ends=Joint(facts.source_log.log_end, facts.target_log.log_end),
         compacted=partition.compacted,
         is_last=is_last,
         whole_to=partition.frontier if is_last else None,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from mmtool.insight.verify.comparison import Expectations, Line, Lines, compare_lines
+from mmtool.insight.verify.comparison import Expectations, Line, Lines, align, compare_lines, unmatched_keys
 from mmtool.insight.verify.findings import Findings, Kind
 from mmtool.insight.verify.letters import read_letters
 from mmtool.insight.verify.prints import record_print
@@ -87,8 +87,8 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
         return view.header.base_offset < part.stop.downstream
 
     async with (
-        _Side(_source(reading, part), reading.ships) as up,
-        _Side(_target(reading, part), is_mirror) as down,
+        _Side(_source_of(reading, part), reading.ships) as up,
+        _Side(_target_of(reading, part), is_mirror) as down,
     ):
         source = Cursor(up, part.start.upstream, part.stop.upstream)
         target = Cursor(down, part.start.downstream, part.stop.downstream)
@@ -124,33 +124,67 @@ def _leads_there(part: Range, matched: MatchedRange) -> bool:
 
 async def _by_records(reading: Reading, part: Range) -> Findings:
     """The slow way: every record of the range in memory, as fingerprints."""
-    log = _TargetLog()
-    async for view in _target(reading, part):
-        if not view.header.is_control:
-            log.take(view, part, ours=reading.wrote(view), shared=reading.shared)
-    source = Lines()
-    async for view in _source(reading, part):
-        if reading.ships(view):
-            for offset, line in _lines(view):
-                if part.start.upstream <= offset < part.stop.upstream:
-                    source.add(offset, line)
+    log, source = await _read_target(reading, part), await _read_source(reading, part)
     if not log.keeps_time:
         for lines in (source, log.mirror, log.strays):
             lines.lines = [
                 line._replace(timestamp=0, print=line.print ^ line.timestamp) for line in lines.lines
             ]
+    matches = align(source.lines, log.mirror.lines)
+    later: set[int] = set()
+    if part.compacted:
+        later = await _later_keys(reading, part, *unmatched_keys(source, log.mirror, matches))
     expected = Expectations(
-        part.leads_to, part.compacted, log.later_keys, *part.stop, part.whole_to, part.is_last, part.gaps
+        part.leads_to, part.compacted, later, *part.stop, part.whole_to, part.is_last, part.gaps
     )
-    found = compare_lines(source, log.mirror, log.strays, expected)
+    found = compare_lines(source, log.mirror, log.strays, expected, matches)
     if not found.count(Kind.MISSING) or reading.ours is None:
         return found
     letters = await read_letters(reading.target, part)
-    return (
-        compare_lines(source, log.mirror, log.strays, replace(expected, letters=letters))
-        if letters
-        else found
-    )
+    if not letters:
+        return found
+    return compare_lines(source, log.mirror, log.strays, replace(expected, letters=letters), matches)
+
+
+async def _read_target(reading: Reading, part: Range) -> _TargetLog:
+    log = _TargetLog()
+    async for view in _target_of(reading, part):
+        if not view.header.is_control:
+            log.take(view, part, ours=reading.wrote(view), shared=reading.shared)
+    return log
+
+
+async def _read_source(reading: Reading, part: Range) -> Lines:
+    source = Lines()
+    async for view in _source_of(reading, part):
+        if reading.ships(view):
+            for offset, line in _lines(view):
+                if part.start.upstream <= offset < part.stop.upstream:
+                    source.add(offset, line)
+    return source
+
+
+async def _later_keys(reading: Reading, part: Range, gone: set[int], extra: set[int]) -> set[int]:
+    """Which keys of records that are on one side alone have a later record, behind the range.
+
+    The target's cleaner removes a record for a later one on the target. The source's does so for a later one on the
+    source, which may be behind what is mirrored.
+    """
+    start, stop = part.stop.downstream, part.ends.downstream
+    found = await _keys_in(_target(reading, part, start, stop), gone | extra, reading.wrote)
+    start, stop = part.stop.upstream, part.ends.upstream
+    return found | await _keys_in(_source(reading, part, start, stop), extra - found, reading.ships)
+
+
+async def _keys_in(
+    views: AsyncIterator[BatchView], wanted: set[int], counts: Callable[[BatchView], bool]
+) -> set[int]:
+    """Those of the keys that records of a log have; it is read until all are found."""
+    left = set(wanted)
+    while left and (view := await anext(views, None)) is not None:
+        if not view.header.is_control and counts(view):
+            left -= {_print(fields_of(bytes(body))[0]) for body in read_columns(view).bodies}
+    return wanted - left
 
 
 @dataclass(slots=True)
@@ -160,13 +194,11 @@ class _TargetLog:
     Attributes:
         mirror: The flow's own, in the range.
         strays: Another producer's, in the range and behind it.
-        later_keys: Of the flow's own behind the range.
         keeps_time: No batch has its broker's time instead of its producer's.
     """
 
     mirror: Lines = field(default_factory=Lines)
     strays: Lines = field(default_factory=Lines)
-    later_keys: set[int] = field(default_factory=set)
     keeps_time: bool = True
 
     def take(self, view: BatchView, part: Range, *, ours: bool, shared: bool) -> None:
@@ -178,8 +210,6 @@ class _TargetLog:
                 self.strays.add(offset, line)
             elif offset < part.stop.downstream:
                 self.mirror.add(offset, line)
-            else:
-                self.later_keys.add(line.key)
 
 
 def _lines(view: BatchView) -> Iterator[tuple[int, Line]]:
@@ -195,19 +225,27 @@ def _print(content: bytes | None) -> int:
     return 0 if content is None else hash(content) or 1
 
 
-def _source(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+def _source(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
     return read_range(
         reading.source, part.source.topic, part.source_id, part.source.partition,
-        part.start.upstream, AtMost(part.stop.upstream), read_committed=reading.source_committed,
+        start, AtMost(stop), read_committed=reading.source_committed,
     )  # fmt: skip
 
 
-def _target(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
     return read_range(
         reading.target, part.target.topic, part.target_id, part.target.partition,
-        part.start.downstream, AtMost(max(part.tail_end, part.stop.downstream)),
-        read_committed=reading.target_committed,
+        start, AtMost(stop), read_committed=reading.target_committed,
     )  # fmt: skip
+
+
+def _source_of(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+    return _source(reading, part, part.start.upstream, part.stop.upstream)
+
+
+def _target_of(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
+    """The range, and of the last one what lies behind it."""
+    return _target(reading, part, part.start.downstream, max(part.tail_end, part.stop.downstream))
 
 
 class _Piece(NamedTuple):

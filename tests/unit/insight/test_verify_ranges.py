@@ -56,9 +56,10 @@ def test_what_either_side_has_deleted_is_not_compared():
     assert planned(target_start=310)[0].start == Joint(300, 310)
 
 
-def test_a_compacted_partition_is_one_range_and_knows_what_replaces_its_records():
-    (part,) = planned(compacted=True)
-    assert (part.start, part.stop, part.tail_end) == ((100, 110), (1_000, 1_005), 1_010)
+def test_a_compacted_partition_is_cut_as_others_are_and_knows_where_its_logs_end():
+    ranges = planned(compacted=True)
+    assert joints(ranges) == joints(planned())
+    assert {part.ends for part in ranges} == {(1_200, 1_010)}
 
 
 def test_a_point_behind_the_frontier_leaves_nothing_to_compare():
