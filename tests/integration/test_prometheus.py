@@ -51,7 +51,7 @@ class Prometheus:
     def __init__(self, folder, targets):
         self.port = unused_port()
         config = (DEPLOY / "prometheus" / "prometheus.yml").read_text(encoding="utf-8")
-        config = config.replace("15s", "1s").replace('["127.0.0.1:9404"]', json.dumps(targets))
+        config = config.replace("15s", "1s").replace('["127.0.0.1:9464"]', json.dumps(targets))
         (folder / "prometheus.yml").write_text(config, encoding="utf-8")
         rules = (DEPLOY / "prometheus" / "mmtool.rules.yml").read_text(encoding="utf-8")
         (folder / "mmtool.rules.yml").write_text(rules, encoding="utf-8")
