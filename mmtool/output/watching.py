@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.output import console
 from mmtool.output.formats import OutputFormat
-from mmtool.output.layout import fitted, layout
+from mmtool.output.layout import fitted, fold, layout
 from mmtool.output.render import emit
 from mmtool.output.result import Problem
 from mmtool.output.table import draw
@@ -17,6 +17,7 @@ from mmtool.output.values import printable
 from mmtool.signals import ended_by_signals
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mmtool.output.result import Result
@@ -45,9 +46,9 @@ def watch(results: Iterable[Result], output: OutputFormat, every: float) -> None
             time.sleep(every)
 
 
-def rows_that_fit(around: int = _AROUND_ROWS) -> int:
-    """How many rows of a table a terminal shows at once, with some lines around them."""
-    return max(shutil.get_terminal_size().lines - around, _FEWEST_ROWS)
+def rows_that_fit(headlines: int) -> int:
+    """How many rows of a table a terminal shows at once, with its headlines and some lines around them."""
+    return max(shutil.get_terminal_size().lines - headlines - _AROUND_ROWS, _FEWEST_ROWS)
 
 
 @contextmanager
@@ -85,18 +86,38 @@ def _drawn_in_place() -> Iterator[Callable[[Result], None]]:
     live.start()
     try:
         yield lambda result: live.update(
-            Text.from_ansi("\n".join(_picture(result, color=color))), refresh=True
+            Text.from_ansi("\n".join(picture(result, shutil.get_terminal_size(), color=color))), refresh=True
         )
     finally:
         with suppress(OSError):  # the terminal is gone: what ended it still counts
             live.stop()
 
 
-def _picture(result: Result, *, color: bool) -> Sequence[str]:
-    columns = shutil.get_terminal_size().columns
+def picture(result: Result, terminal: os.terminal_size, *, color: bool) -> Sequence[str]:
+    """A result as texts that fit a terminal together; what says that rows are missing stays in sight.
+
+    Args:
+        result: The result; its headlines, warnings and errors come first, its summary last.
+        terminal: In columns and lines.
+        color: Whether states are painted.
+    """
     said = [*result.headlines, *(f"warning: {sentence}" for sentence in result.warnings)]
     said += [f"error: {Problem.of(error).message}" for error in result.errors]
     lines = [printable(sentence) for sentence in said]
-    if result.rows:
-        lines.append(draw(fitted(layout(result), columns), columns=columns, color=color).rstrip("\n"))
-    return [*lines, *([result.summary] if result.summary else [])]
+    below = [result.summary] if result.summary else []
+    room = terminal.lines - _height([*lines, *below], terminal.columns)
+    return [*lines, *_table(result, terminal.columns, room, color=color), *below]
+
+
+def _table(result: Result, columns: int, room: int, *, color: bool) -> Sequence[str]:
+    if not result.rows:
+        return []
+    lines = draw(fitted(layout(result), columns), columns=columns, color=color).rstrip("\n").split("\n")
+    if len(lines) <= room:
+        return lines
+    kept = max(room - 1, 0)
+    return [*lines[:kept], f"{len(lines) - kept} more lines: the terminal is too low"]
+
+
+def _height(texts: Sequence[str], columns: int) -> int:
+    return sum(len(fold(text, columns)) for text in texts)
