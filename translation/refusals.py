@@ -56,7 +56,8 @@ class Reason(StrEnum):
 
 _SENTENCES = {
     Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
-    Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: look with `--groups '.*'`",
+    Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: list them with"
+    " `mmtool status --groups`",
     Reason.NO_COMMIT: "the group has no committed offset on {read}: it is left without one on {written}",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
     Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was cut or recreated, and"
