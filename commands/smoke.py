@@ -66,13 +66,11 @@ def smoke(
     """Send a canary record through a running flow, translate a group's offset, and read on from there."""
     from mmtool.commands._wiring import one_flow, smoke_flow
     from mmtool.insight import smoke as service
-    from mmtool.output.junit import refuse_unwritable
+    from mmtool.output.junit import claimed
     from mmtool.signals import ended_by_signals
 
     flow = one_flow(config, source, target)
-    if junit is not None:
-        refuse_unwritable(junit)
-    with ended_by_signals():
+    with claimed(junit), ended_by_signals():
         tried = smoke_flow(flow, timeout, _start_command(config, flow))
         ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)
     unwritten = None if junit is None else _report(junit, ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -10,7 +11,7 @@ from mmtool.output.redaction import redacted
 from mmtool.output.values import iso, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -68,18 +69,41 @@ def _add(parent: ET.Element, suite: str, case: Case, message: str) -> None:
         ET.SubElement(element, "failure", {"message": message, "type": "failed"}).text = message
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Before anything is done that a report is to be written of: an empty file is there.
+@contextmanager
+def claimed(path: Path | None) -> Iterator[None]:
+    """Hold a file that a report is to be written to; remove it where an error or a signal comes before the report.
+
+    Args:
+        path: An empty file is there from now on. None where no report is wanted.
 
     Raises:
         UsageError: The file cannot be written.
     """
+    if path is None:
+        yield
+        return
+    _claim(path)
+    try:
+        yield
+    except BaseException:
+        _remove_empty(path)
+        raise
+
+
+def _claim(path: Path) -> None:
     try:
         path.write_bytes(b"")
     except OSError as error:
         raise UsageError(
             f"--junit {path}: {error.strerror or error}", remedy="name a file in a folder that can be written"
         ) from error
+
+
+def _remove_empty(path: Path) -> None:
+    """An empty file is no XML: a CI system would report that, and not what happened."""
+    with suppress(OSError):
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
 
 
 def write_report(path: Path, document: bytes) -> None:

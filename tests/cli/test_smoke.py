@@ -1,10 +1,12 @@
 """``mmtool smoke`` as a CI job sees it, on clusters in memory."""
 
 import json
+import signal
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from mmtool.errors import ConfigError, StoppedError
 from mmtool.testing.smoke import SmokeScene
 
 
@@ -93,6 +95,21 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_sent(smok
     ended = smoke("--junit", tmp_path / name)
     assert (ended.code, len(ended.said), scene.canary.here) == (2, 2, [])
     assert ended.said[0].startswith("error: --junit ")
+
+
+@pytest.mark.parametrize(
+    "raised", [StoppedError(signal.SIGTERM), ConfigError("no such keystore")], ids=["signal", "error"]
+)
+def test_a_test_that_ends_before_its_report_leaves_no_empty_file_to_a_ci_job(
+    smoke, tmp_path, monkeypatch, raised
+):
+    def ends(*_, **__):
+        raise raised
+
+    monkeypatch.setattr("mmtool.insight.smoke.smoke", ends)
+    path = tmp_path / "smoke.xml"
+    assert smoke("--junit", path).code == raised.exit_code
+    assert not path.exists()
 
 
 def test_a_report_that_cannot_be_written_any_more_ends_a_test_that_has_passed_with_7(smoke, scene, tmp_path):
