@@ -25,6 +25,7 @@ _URGENCY = (
     State.HALTED,
     State.NEVER_RAN,
     State.WAITING,
+    State.IDLE,
     State.STARTING,
     State.PAUSED,
     State.RUNNING,

@@ -145,7 +145,7 @@ def _figures(found: FlowStatus) -> list[PlaceFigures]:
 
 
 def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
-    return row.state is State.WAITING and row.topic in found.facts.deleted
+    return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
 
 
 def _with_mirror_maker(places: Sequence[PlaceFigures], lags: Iterable[MirrorMakerLag]) -> list[PlaceFigures]:

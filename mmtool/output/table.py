@@ -21,7 +21,7 @@ _BOLD = "1"
 _SGR = {
     **dict.fromkeys(("exact", "synced", "caught_up", "completed", "identical", "done", "ok"), "32"),
     **dict.fromkeys(
-        ("bounded", "behind", "paused", "failed_over", "waiting", "stale", "incomplete", "undone"), "33"
+        ("bounded", "behind", "paused", "failed_over", "waiting", "idle", "stale", "incomplete", "undone"), "33"
     ),
     **dict.fromkeys(("refused", "halted", "failed", "different", "ahead"), "31"),
 }

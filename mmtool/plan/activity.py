@@ -55,7 +55,7 @@ def _since_ms(
             return None if live is None else live.behind_since_ms or None
         case State.STARTING:
             return facts.owner.since_ms if facts.owner is not None and facts.announced else None
-        case State.WAITING:
+        case State.WAITING | State.IDLE:
             return _silent_since_ms(facts, topic, row.partition or 0)
         case _:
             trails = facts.trails

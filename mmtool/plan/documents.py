@@ -23,7 +23,7 @@ class UnreadableDocumentError(ValueError):
 
 
 class State(StrEnum):
-    """What a partition's mirror is doing (the contract's words)."""
+    """What a partition's mirror is doing (the contract's words); ``idle`` is derived and never stored."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -32,6 +32,7 @@ class State(StrEnum):
     HALTED = "halted"
     FAILED_OVER = "failed_over"
     WAITING = "waiting"
+    IDLE = "idle"
     NEVER_RAN = "never_ran"
 
 

@@ -344,7 +344,7 @@ def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, 
         return State.NEVER_RAN
     if lag == 0:
         return State.CAUGHT_UP
-    return State.WAITING if progress.has_left else State.RUNNING
+    return State.IDLE if progress.has_left else State.RUNNING
 
 
 def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
@@ -404,7 +404,7 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if mine is not None and mine.state in STILL:
         return mine.state, joined(mine.reason, gone)
     if hold is not None or facts.holder is None:
-        return (State.WAITING, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
+        return (State.IDLE, NOBODY) if hold is None else (hold.state, joined(hold.reason, gone))
     if not facts.announced:
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:

@@ -112,4 +112,5 @@ def _state(facts: FlowFacts, stored: Stored) -> tuple[State, str]:
     if topic not in facts.deleted:
         return State.HALTED, source_denied(topic)
     # where nothing is missing nothing is to be mended, and nobody needs to be woken
-    return State.HALTED if stored.missing else State.WAITING, source_deleted(topic, stored.missing)
+    state = State.IDLE if facts.holder is None else State.WAITING
+    return State.HALTED if stored.missing else state, source_deleted(topic, stored.missing)

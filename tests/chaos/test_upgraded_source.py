@@ -89,7 +89,7 @@ def test_groups_move_from_a_source_without_topic_ids_and_its_upgrade_brings_no_r
     produce(old, topic, 400)
     commit(old, topic, "app", 25)
     assert mmtool("replicate", "--until-caught-up").code == 0
-    assert {row["state"] for row in mmtool("status").rows} == {"waiting"}
+    assert {row["state"] for row in mmtool("status").rows} == {"idle"}
     assert mmtool("failover", "planned", "-g", "app", "--execute", "--yes").code == 0
     assert committed(fleet["target"], f"{alias}.{topic}", "app") == 25
 
@@ -116,6 +116,6 @@ def test_the_first_brokers_that_give_topics_ids_are_known_by_them(old, mmtool, t
     produce(old, topic, 100)
     commit(old, topic, "app", 25)
     assert mmtool("replicate", "--until-caught-up").code == 0
-    assert [row["state"] for row in mmtool("status").rows] == ["waiting"]
+    assert [row["state"] for row in mmtool("status").rows] == ["idle"]
     (row,) = mmtool("translate-offsets", "-g", "app").rows
     assert (row["downstream_offset"], row["exactness"]) == (25, "exact")

@@ -159,8 +159,8 @@ def test_the_lag_of_a_flow_that_nobody_runs_is_told_from_the_books(rows, scene):
     scene.ran(15, 10)
     scene.wrote(0, 15, seconds_ago=60)
     behind, level = rows()
-    assert (behind["state"], behind["lag_records"], round(behind["lag_seconds"])) == ("waiting", 6, 60)
-    assert (level["state"], level["lag_records"], level["lag_seconds"]) == ("waiting", 0, 0.0)
+    assert (behind["state"], behind["lag_records"], round(behind["lag_seconds"])) == ("idle", 6, 60)
+    assert (level["state"], level["lag_records"], level["lag_seconds"]) == ("idle", 0, 0.0)
 
 
 def test_a_pump_that_has_passed_the_end_within_a_second_is_not_behind(rows, scene):
@@ -235,7 +235,7 @@ def test_what_the_source_has_deleted_unmirrored_is_told_with_the_lag_of_what_is_
     assert lost["reason"] == (
         "nobody runs the flow; the source deleted offsets 5 to 14 before they were mirrored"
     )
-    assert (lost["state"], lost["lag_records"], round(lost["lag_seconds"])) == ("waiting", 16, 60)
+    assert (lost["state"], lost["lag_records"], round(lost["lag_seconds"])) == ("idle", 16, 60)
     assert level["reason"] == "nobody runs the flow"
 
 
@@ -273,7 +273,7 @@ def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_w
         "source topic orders was deleted, with 6 offsets or more that were not mirrored:"
         " `mmtool flow forget --topic orders` drops what is stored of it"
     )
-    assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("waiting", 0, 0.0)
+    assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("idle", 0, 0.0)
     assert whole["reason"] == (
         "source topic orders was deleted; all that was seen of it is on the target:"
         " `mmtool flow forget --topic orders` drops what is stored of it"
@@ -297,7 +297,7 @@ def test_the_books_know_more_of_a_deleted_topic_than_the_last_word_of_its_pump(r
     scene.ran(21, 10)
     scene.stands(0, 15, end=21)
     scene.lost()
-    assert [(row["state"], row["upstream_position"]) for row in rows()] == [("waiting", 21), ("waiting", 10)]
+    assert [(row["state"], row["upstream_position"]) for row in rows()] == [("idle", 21), ("idle", 10)]
 
 
 @pytest.mark.parametrize("why", ["left the filter", "forgotten"])
@@ -470,7 +470,7 @@ def test_a_flow_that_nobody_runs_says_since_when_and_has_no_rate(rows, scene):
     scene.stands(0, 1, seconds_ago=80)
     scene.stands(0, 21, seconds_ago=60)
     first, _ = rows()
-    assert (first["state"], first["records_per_second"], first["bytes_per_second"]) == ("waiting", None, None)
+    assert (first["state"], first["records_per_second"], first["bytes_per_second"]) == ("idle", None, None)
     assert 60 <= first["state_seconds"] < 70
 
 

@@ -78,7 +78,7 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, look, measured):
 
     ended = look(properties, "--max-lag-seconds", "0")
     measured(f"status of a flow at rest took {ended.seconds:.1f} s")
-    assert (ended.code, set(states(ended).values())) == (0, {"waiting"})
+    assert (ended.code, set(states(ended).values())) == (0, {"idle"})
     assert shared(ended.rows) == shared(own.rows)
     assert {(row["lag_records"], row["lag_seconds"], row["owner_pid"]) for row in ended.rows} == {
         (0, 0.0, None)
@@ -100,7 +100,7 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, look, measured):
     seconds = time.monotonic() - killed_at
     measured(f"status knew {seconds:.1f} s after a kill -9 that nobody runs the flow")
     assert seconds < patience(SESSION_SECONDS + 2 * ended.seconds + 5)
-    assert states(look(properties))[f"{stem}-a", 0] == "waiting"
+    assert states(look(properties))[f"{stem}-a", 0] == "idle"
 
 
 def test_what_a_full_log_is_about_to_delete_unmirrored_is_told(bench, look):

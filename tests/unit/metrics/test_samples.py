@@ -123,10 +123,11 @@ def test_a_row_about_a_whole_flow_or_topic_tells_its_state_alone():
         (Level.PARTITION, {("x", "0"): 10}, {("x", "0", "running"): 1}),
     ],
 )
+@pytest.mark.parametrize("state", [State.WAITING, State.IDLE])
 def test_a_deleted_topic_of_which_nothing_is_missing_has_no_series_and_stays_in_the_flow_s_sums(
-    level, records, states
+    level, records, states, state
 ):
-    gone = row("y", 0, state=State.WAITING, lag_records=None, lag_seconds=None)
+    gone = row("y", 0, state=state, lag_records=None, lag_seconds=None)
     samples = found(row("x", 0), gone, level=level, known=facts(deleted=frozenset({"y"})))
     assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_records_total"} == records
     assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_partition_state"} == states

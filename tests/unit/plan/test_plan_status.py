@@ -140,9 +140,9 @@ def test_a_lag_that_nobody_can_date_is_unknown():
     assert (row.lag_records, row.lag_seconds) == (15, None)
 
 
-def test_a_flow_that_nobody_runs_waits_and_its_lag_is_told_from_the_books():
+def test_a_flow_that_no_process_runs_is_idle_and_its_lag_is_told_from_the_books():
     row = only(facts(position(), blocks=[block(frontier=8)], ends=[25], members=()), NOW_MS - 60_000)
-    assert (row.state, row.upstream_position, row.lag_records) == (State.WAITING, 8, 17)
+    assert (row.state, row.upstream_position, row.lag_records) == (State.IDLE, 8, 17)
     assert (row.reason, row.target_topic) == ("nobody runs the flow", "a.orders")
 
 
@@ -448,4 +448,4 @@ def test_a_partition_that_is_not_mirrored_anyway_waits_for_no_slot(state):
 def test_slots_of_an_owner_that_is_gone_are_nobody_s_reason():
     slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
     row = only(facts(blocks=[block()], members=(), slots=slots, shards=1))
-    assert (row.state, row.reason) == (State.WAITING, NOBODY)
+    assert (row.state, row.reason) == (State.IDLE, NOBODY)
