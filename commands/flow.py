@@ -47,9 +47,9 @@ Why = Annotated[
 ]
 
 _WHERE = (
-    Column("topic"),
+    Column("topic", elide=True),
     Column("partition"),
-    Column("target_topic", essential=False),
+    Column("target_topic", essential=False, elide=True),
 )
 _MOVED = (
     *_WHERE,
@@ -70,7 +70,7 @@ HELD = (
     Column("upstream_after", title="UPSTREAM-POSITION"),
     Column("action"),
     Column("state"),
-    Column("reason"),
+    Column("reason", note=True),
 )
 
 

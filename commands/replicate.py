@@ -54,9 +54,9 @@ MetricsPort = Annotated[
 _COLUMNS = (
     Column("source"),
     Column("target"),
-    Column("topic"),
+    Column("topic", elide=True),
     Column("partition"),
-    Column("target_topic", essential=False),
+    Column("target_topic", essential=False, elide=True),
     Column("upstream_position"),
     Column("downstream_position", essential=False),
     Column("records"),
@@ -64,7 +64,7 @@ _COLUMNS = (
     Column("lag_records"),
     Column("lag_seconds", essential=False),
     Column("state"),
-    Column("reason"),
+    Column("reason", note=True),
 )
 
 

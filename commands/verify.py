@@ -55,7 +55,7 @@ def _exact(number: object) -> str:
 _COLUMNS = (
     Column("source", essential=False),
     Column("target", essential=False),
-    Column("topic"),
+    Column("topic", elide=True),
     Column("partition"),
     Column("verdict"),
     Column("records_compared", essential=False, human=_exact),

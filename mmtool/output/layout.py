@@ -1,8 +1,9 @@
 """How much of a table fits a terminal, and what gives way first.
 
 In this order: headings take several lines; values that are the same in every row are said once, above the
-table; columns that are not essential are left out from the right, and named on stderr; long names are folded;
-at last each row becomes a block of lines. Numbers are never folded and nothing is ever cut.
+table; names of columns that allow it are shortened in the middle, as long as they still differ; columns that are
+not essential are left out from the right, and named on stderr; sentences go below their rows; long texts are
+folded; at last each row becomes a block of lines with every text in full. Numbers are never folded and never cut.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from mmtool.output.values import UNKNOWN_CELL, cell, printable
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 
 GAP = "  "
 """Between two columns."""
+
+ELLIPSIS = "..."
+"""In the middle of a shortened name."""
+
+NAME_SHARE = 3
+"""A name that can be shortened takes one third of the terminal."""
 
 NARROWEST_FOLD = 20
 """Cells of the terminal below which a folded name cannot be read any more."""
@@ -60,11 +68,19 @@ class Strip:
         *words, last = self.column.heading.split("-")
         return replace(self, heading=(*(f"{word}-" for word in words), last))
 
+    def elided(self, limit: int) -> Strip:
+        """Names shortened in the middle to ``limit`` cells; as they are where two would then look the same."""
+        cells = tuple(elide(text, limit) for text in self.cells) if self.column.elide else self.cells
+        is_clear = cells != self.cells and len(set(cells)) == len(set(self.cells))
+        return replace(self, cells=cells) if is_clear else self
+
     def folded(self, surplus: int) -> Strip:
         """Narrower by the surplus, as far as names can still be read; numbers stay as they are."""
         if self.numeric or self.width <= NARROWEST_FOLD:
             return self
-        return replace(self, limit=max(self.width - surplus, NARROWEST_FOLD))
+        limit = max(self.width - surplus, NARROWEST_FOLD)
+        elided = self.elided(limit)
+        return replace(self, limit=limit) if elided is self else elided
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +91,16 @@ class Layout:
         strips: The table's columns.
         above: What is said once, because it is the same in every row.
         left_out: Keys of the columns that did not fit.
+        elided: Some names are shortened.
+        notes: Columns whose texts stand below their rows.
         blocks: Each row is a block of lines instead.
     """
 
     strips: tuple[Strip, ...]
     above: tuple[Strip, ...] = ()
     left_out: tuple[str, ...] = ()
+    elided: bool = False
+    notes: tuple[Strip, ...] = ()
     blocks: bool = False
 
     @property
@@ -96,8 +116,10 @@ def layout(result: Result) -> Layout:
 def fitted(whole: Layout, columns: int) -> Layout:
     """The first layout that fits, from the fullest to the narrowest."""
     narrowed = replace(whole, strips=tuple(strip.narrowed() for strip in whole.strips))
-    thinner = _thinner(_lifted(narrowed))
-    for candidate in (whole, narrowed, *thinner, _folded(thinner[-1], columns)):
+    lifted = _lifted(narrowed)
+    thinner = _thinner(_elided(lifted, max(columns // NAME_SHARE, NARROWEST_FOLD)))
+    noted = _noted(thinner[-1])
+    for candidate in (whole, narrowed, lifted, *thinner, noted, _folded(noted, columns)):
         if candidate.width <= columns:
             return candidate
     return replace(whole, blocks=True)
@@ -117,6 +139,20 @@ def fold(text: str, limit: int) -> list[str]:
             pieces[-1:] = [pieces[-1][:kept], pieces[-1][kept:]]
         pieces[-1] += character
     return pieces
+
+
+def elide(text: str, limit: int) -> str:
+    """At most ``limit`` terminal cells of a text: its beginning and its end; whole where it fits."""
+    if width(text) <= limit:
+        return text
+    room = limit - len(ELLIPSIS)
+    tail = _prefix(text[::-1], room // 2)[::-1]
+    return f"{_prefix(text, room - width(tail))}{ELLIPSIS}{tail}"
+
+
+def _prefix(text: str, limit: int) -> str:
+    used = accumulate(_cells(character) for character in text)
+    return text[: sum(cells <= limit for cells in used)]
 
 
 def _cells(character: str) -> int:
@@ -141,6 +177,11 @@ def _lifted(whole: Layout) -> Layout:
     return replace(whole, strips=kept, above=above) if kept else whole
 
 
+def _elided(whole: Layout, limit: int) -> Layout:
+    strips = tuple(strip.elided(limit) for strip in whole.strips)
+    return replace(whole, strips=strips, elided=strips != whole.strips)
+
+
 def _thinner(whole: Layout) -> list[Layout]:
     """The layout, then one column fewer each time, until only essential ones are left."""
     thinner = [whole]
@@ -152,10 +193,17 @@ def _thinner(whole: Layout) -> list[Layout]:
     return thinner
 
 
+def _noted(whole: Layout) -> Layout:
+    notes = tuple(strip for strip in whole.strips if strip.column.note)
+    return replace(whole, strips=tuple(s for s in whole.strips if not s.column.note), notes=notes)
+
+
 def _folded(whole: Layout, columns: int) -> Layout:
     """Names folded, the widest first, until the table fits or all are as narrow as can be read."""
     for strip in sorted(whole.strips, key=lambda strip: -strip.width):
         surplus = max(whole.width - columns, 0)
-        strips = tuple(other.folded(surplus) if other is strip else other for other in whole.strips)
-        whole = replace(whole, strips=strips)
+        narrower = strip.folded(surplus)
+        strips = tuple(narrower if other is strip else other for other in whole.strips)
+        is_elided = whole.elided or narrower.cells != strip.cells
+        whole = replace(whole, strips=strips, elided=is_elided)
     return whole

@@ -20,12 +20,16 @@ class Column:
         key: The row's key; also the name in JSON and CSV.
         title: The heading; by default the key the way Kafka's own tools write it (``LOG-END-OFFSET``).
         essential: Kept on a narrow terminal, where the others are left out and named on stderr.
+        elide: A name, shortened in the middle on a terminal that is too narrow for it; never in a pipe.
+        note: A sentence, written below its row on a terminal that is too narrow for a column of it.
         human: How a person reads the value (``mmtool.output.human``); JSON and CSV keep it raw.
     """
 
     key: str
     title: str = ""
     essential: bool = True
+    elide: bool = False
+    note: bool = False
     human: Callable[[object], str] | None = None
 
     @property

@@ -11,17 +11,20 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from mmtool.output.layout import GAP, fold, width
+from mmtool.output.values import UNKNOWN_CELL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.output.layout import Layout, Strip
 
 _BOLD = "1"
+_INDENT = GAP * 2
 _SGR = {
     **dict.fromkeys(("exact", "synced", "caught_up", "completed", "identical", "done", "ok"), "32"),
     **dict.fromkeys(
-        ("bounded", "behind", "paused", "failed_over", "waiting", "idle", "stale", "incomplete", "undone"), "33"
+        ("bounded", "behind", "paused", "failed_over", "waiting", "idle", "stale", "incomplete", "undone"),
+        "33",
     ),
     **dict.fromkeys(("refused", "halted", "failed", "different", "ahead"), "31"),
 }
@@ -31,7 +34,9 @@ def draw(shown: Layout, *, columns: int = 0, color: bool = False) -> str:
     """The layout as text; ``columns`` is the terminal's width, 0 off a terminal."""
     if shown.blocks:
         return _blocks(shown, color=color)
-    return "".join([*_above(shown, columns), *_heading(shown, color=color), *_rows(shown, color=color)])
+    return "".join(
+        [*_above(shown, columns), *_heading(shown, color=color), *_rows(shown, columns, color=color)]
+    )
 
 
 def _above(shown: Layout, columns: int) -> list[str]:
@@ -51,12 +56,20 @@ def _heading(shown: Layout, *, color: bool) -> Iterator[str]:
         yield _line(texts, shown.strips, [_BOLD if color else ""] * len(texts))
 
 
-def _rows(shown: Layout, *, color: bool) -> Iterator[str]:
-    for row in zip(*(strip.cells for strip in shown.strips), strict=True):
+def _rows(shown: Layout, columns: int, *, color: bool) -> Iterator[str]:
+    for number, row in enumerate(zip(*(strip.cells for strip in shown.strips), strict=True)):
         styles = [_SGR.get(text, "") if color else "" for text in row]
         pieces = (fold(text, strip.limit) for text, strip in zip(row, shown.strips, strict=True))
         for texts in zip_longest(*pieces, fillvalue=""):
             yield _line(texts, shown.strips, styles)
+        yield from _notes([strip.cells[number] for strip in shown.notes], columns)
+
+
+def _notes(texts: Iterable[str], columns: int) -> Iterator[str]:
+    """Sentences below their row, indented."""
+    for text in texts:
+        if text != UNKNOWN_CELL:
+            yield from (f"{_INDENT}{piece.rstrip()}\n" for piece in fold(text, columns - len(_INDENT)))
 
 
 def _line(texts: Sequence[str], strips: Sequence[Strip], styles: Sequence[str]) -> str:

@@ -1,0 +1,98 @@
+# ruff: noqa: E501
+"""What ``mmtool status`` draws at 80 and at 200 columns, without colour."""
+
+from mmtool.commands.status import _COLUMNS
+from mmtool.output import Result
+from mmtool.output.layout import fitted, layout
+from mmtool.output.table import draw
+
+LONG = f"payments.settlement.{'of-every-merchant.' * 10}v2.events"
+SAME = {
+    "upstream_position": 1_234_567,
+    "downstream_position": 1_234_567,
+    "records": 88,
+    "bytes": 9999,
+    "records_per_second": 17.25,
+    "bytes_per_second": 17_250.5,
+    "state_seconds": 7500.0,
+}
+
+
+def row(topic, partition, state, lag=0, seconds=0.0, reason="", flow=("east", "west")):
+    return {
+        "source": flow[0],
+        "target": flow[1],
+        "topic": topic,
+        "partition": partition,
+        "target_topic": f"{flow[0]}.{topic}",
+        **SAME,
+        "lag_records": lag,
+        "lag_seconds": seconds,
+        "state": state,
+        "reason": reason,
+    }
+
+
+ROWS = [
+    row(LONG, 0, "halted", 40, 12.5, "the source deleted offsets 5 to 14 before they were mirrored"),
+    row("orders", 0, "running", 1200, 0.8),
+    row("orders", 1, "caught_up"),
+]
+IDLE = row("audit", 0, "idle", reason="no process runs the flow", flow=("west", "north-1"))
+
+
+def screen(rows, columns):
+    return draw(fitted(layout(Result("status", rows, _COLUMNS)), columns), columns=columns)
+
+
+def test_at_80_columns_a_long_topic_name_is_shortened_and_its_reason_stands_below_it():
+    assert screen(ROWS, 80) == (
+        "In every row: SOURCE east, TARGET west, UPSTREAM-POSITION 1234567,\n"
+        "  DOWNSTREAM-POSITION 1234567, RECORDS 88, BYTES 9999, RECORDS-PER-SECOND 17.2,\n"
+        "  BYTES-PER-SECOND 17250.5, STATE-AGE 2h 5m\n"
+        "                                          LAG-     LAG-\n"
+        "TOPIC                       PARTITION  RECORDS  SECONDS  STATE\n"
+        "payments.set...t.v2.events          0       40     12.5  halted\n"
+        "    the source deleted offsets 5 to 14 before they were mirrored\n"
+        "orders                              0     1200      0.8  running\n"
+        "orders                              1        0      0.0  caught_up\n"
+    )
+
+
+def test_at_80_columns_several_flows_are_still_a_table():
+    assert screen([*ROWS, IDLE], 80) == (
+        "In every row: UPSTREAM-POSITION 1234567, DOWNSTREAM-POSITION 1234567, RECORDS\n"
+        "  88, BYTES 9999, RECORDS-PER-SECOND 17.2, BYTES-PER-SECOND 17250.5, STATE-AGE\n"
+        "  2h 5m\n"
+        "                                                        LAG-     LAG-\n"
+        "SOURCE  TARGET   TOPIC                    PARTITION  RECORDS  SECONDS  STATE\n"
+        "east    west     payments.s....v2.events          0       40     12.5  halted\n"
+        "    the source deleted offsets 5 to 14 before they were mirrored\n"
+        "east    west     orders                           0     1200      0.8  running\n"
+        "east    west     orders                           1        0      0.0  caught_up\n"
+        "west    north-1  audit                            0        0      0.0  idle\n"
+        "    no process runs the flow\n"
+    )
+
+
+def test_at_200_columns_every_reason_stands_in_its_row():
+    assert screen([*ROWS, IDLE], 200) == (
+        "In every row: UPSTREAM-POSITION 1234567, DOWNSTREAM-POSITION 1234567, RECORDS 88, BYTES 9999, RECORDS-PER-SECOND 17.2, BYTES-PER-SECOND 17250.5, STATE-AGE 2h 5m\n"
+        "                                                                                                   LAG-     LAG-\n"
+        "SOURCE  TARGET   TOPIC                                                               PARTITION  RECORDS  SECONDS  STATE      REASON\n"
+        "east    west     payments.settlement.of-every-mer...ant.of-every-merchant.v2.events          0       40     12.5  halted     the source deleted offsets 5 to 14 before they were mirrored\n"
+        "east    west     orders                                                                      0     1200      0.8  running    -\n"
+        "east    west     orders                                                                      1        0      0.0  caught_up  -\n"
+        "west    north-1  audit                                                                       0        0      0.0  idle       no process runs the flow\n"
+    )
+
+
+def test_in_a_pipe_names_are_whole_and_a_row_is_a_line():
+    text = draw(layout(Result("status", ROWS, _COLUMNS)))
+    assert (text.count("\n"), f" {LONG} " in text, f" east.{LONG} " in text) == (4, True, True)
+
+
+def test_names_that_would_look_the_same_are_not_shortened():
+    alike = [row(f"{LONG[:60]}{middle}{LONG[60:]}", 0, "running") for middle in "ab"]
+    text = screen(alike, 80).replace("\n", "")
+    assert "..." not in text
