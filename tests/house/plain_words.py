@@ -54,6 +54,7 @@ BANNED = {
 
 ALLOWED = (
     r"spark-pump",
+    r"^pump$",  # part of client ids, which quotas name
     r"`[^`]*`",  # names of code, options and files keep their letters
     r"\]\([^)]*\)",  # so do the targets of links
     r"https?://\S+",
