@@ -45,14 +45,14 @@ RECORDS = Family(
     "mmtool_records_total",
     Kind.COUNTER,
     _PLACE,
-    "Records mirrored since the present owner took the flow; starts again at 0 with each owner.",
+    "Records mirrored since the current owner took the flow; each owner starts at 0.",
     "sum",
 )
 BYTES = Family(
     "mmtool_bytes_total",
     Kind.COUNTER,
     _PLACE,
-    "Bytes of record batches mirrored since the present owner took the flow.",
+    "Bytes of record batches mirrored since the current owner took the flow.",
     "sum",
 )
 LAG_RECORDS = Family(
@@ -87,7 +87,7 @@ DATA_LOSS = Family(
     "mmtool_data_loss_records_total",
     Kind.COUNTER,
     _PLACE,
-    "Offsets that the source deleted before they were mirrored, and that the mirror passed over.",
+    "Offsets that the source deleted before they were mirrored and that the mirror skipped.",
     "sum",
 )
 LAST_SUCCESS = Family(
@@ -100,7 +100,7 @@ OWNER_INFO = Family(
     "mmtool_owner_info",
     Kind.GAUGE,
     (*_FLOW, "owner"),
-    "1 for the process that owns the flow now, as host and pid; no series while nobody does.",
+    "1 for the process that owns the flow now, as host and pid; no series without an owner.",
 )
 SPARK_SLOTS = Family(
     "mmtool_spark_slots",
