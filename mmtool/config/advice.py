@@ -167,7 +167,7 @@ class _Adviser:
         if name == _TRANSFORMS and entry.value.strip():
             report.refused(
                 entry,
-                "mmtool copies records as they are and runs no transformations: take the key out to go on",
+                "mmtool copies records unchanged and runs no transformations: remove the key",
             )
         elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
             report.expected(entry, f"{_DEFAULT_FILTERS[name]}: mmtool runs no Java class")
@@ -186,7 +186,7 @@ class _Adviser:
         for scope, name, prefix in readings:
             if name in _REMOVED:
                 other = _REMOVED[name]
-                advice = f"rename it to {prefix}{other}" if other else "take it out"
+                advice = f"rename it to {prefix}{other}" if other else "remove it"
                 return f"is no longer read since Kafka 4.0 and has no effect: {advice}"
             if name == CLUSTER_ID:
                 return f"has no effect here: it belongs to one cluster, as {self._alias()}.{CLUSTER_ID}"
@@ -231,7 +231,7 @@ class _Adviser:
 
     def _unknown(self, key: str) -> str:
         if self._is_no_pair(key):
-            return f"has no effect: clusters names {', '.join(self.aliases)}, and this is no pair of them"
+            return f"has no effect: clusters names {', '.join(self.aliases)}, and this is not a pair of them"
         close = self._closest(key)
         return f"unknown key: did you mean {close}?" if close else "unknown key: it has no effect"
 

@@ -149,7 +149,7 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
         if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
             report.note(
                 f"{one.name} and {other.name}: their offset syncs are in one topic, {one.offset_syncs_topic} on"
-                f" {places[0].alias}, and cannot be told apart: set another alias of {other.name}, or"
+                f" {places[0].alias}, and cannot be distinguished: set another alias of {other.name}, or"
                 f" {other.name}.emit.offset-syncs.enabled = false"
             )
 

@@ -193,7 +193,7 @@ class FlowReader:
                 )
             elif _COMMENT.search(pattern):
                 self.report.warn(
-                    entry, f"{pattern} holds a #: behind a value it begins no comment, and matches nothing"
+                    entry, f"{pattern} holds a #: after a value it starts no comment, and it matches nothing"
                 )
             elif _VARIABLE.search(_LITERAL.sub("_", pattern)):
                 self.report.warn(entry, f"{pattern} matches no name: its variable was not substituted")

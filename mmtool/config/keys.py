@@ -102,7 +102,7 @@ _SELECTION = (
         "topics.exclude",
         "list",
         r"mm2.*\.internal, .*\.replica, __.*",
-        "Topics left out; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored, whatever stands here.",
+        "Topics left out; wins over `topics`. `mmtool-*` and `*.mmtool-dlq` are never mirrored.",
     ),
     Key("groups", "list", ".*", "Consumer groups whose offsets are translated."),
     Key(
@@ -124,7 +124,7 @@ _SELECTION = (
         "use.defaults.from",
         "choice",
         "target",
-        "Which side's defaults a topic config without an override takes. As in MM2, only under `S->T.`.",
+        "Which cluster's defaults apply to a topic config without an override. As in MM2, only under `S->T.`.",
         choices=("target", "source"),
         flow_only=True,
     ),
@@ -138,7 +138,7 @@ _REPLICAS = (
     _replicas(
         "offset-syncs.topic.replication.factor",
         "3",
-        "Of MM2's offset-syncs topic, and of mmtool's own topics.",
+        "Of MM2's offset-syncs topic and mmtool's internal topics.",
     ),
     _replicas("checkpoints.topic.replication.factor", "3", "Of MM2's checkpoints topic."),
     _replicas("heartbeats.topic.replication.factor", "3", "Of MM2's heartbeats topic."),
@@ -161,7 +161,7 @@ _OFFSETS = (
         least_taken=-LARGEST_LONG - 1,
     ),
     _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
-    _seconds("emit.checkpoints.interval.seconds", "5", "Between two looks at the groups' commits.", "60"),
+    _seconds("emit.checkpoints.interval.seconds", "5", "Between two reads of the groups' commits.", "60"),
     _switch(
         "sync.group.offsets.enabled",
         "false",
@@ -174,9 +174,9 @@ _OFFSETS = (
 
 _UPKEEP = (
     _switch("refresh.topics.enabled", "true", "Look for new topics and partitions."),
-    _seconds("refresh.topics.interval.seconds", "10", "Between two such looks.", "600"),
+    _seconds("refresh.topics.interval.seconds", "10", "Between two such checks.", "600"),
     _switch("refresh.groups.enabled", "true", "Look for new groups."),
-    _seconds("refresh.groups.interval.seconds", "10", "Between two such looks.", "600"),
+    _seconds("refresh.groups.interval.seconds", "10", "Between two such checks.", "600"),
     _switch("sync.topic.configs.enabled", "true", "Copy topic configs to the target."),
     _seconds("sync.topic.configs.interval.seconds", "600", "Between two such copies."),
     _switch("sync.topic.acls.enabled", "true", "Copy topic ACLs to the target."),
@@ -214,7 +214,7 @@ _OWN = (
         "mmtool.buffer.bytes",
         "integer",
         str(128 * MEBIBYTE),
-        "Bytes that one pump holds in flight.",
+        "Bytes that one worker holds in flight.",
         minimum=MEBIBYTE,
         maximum=64 * 1024 * MEBIBYTE,
     ),
@@ -229,7 +229,7 @@ _OWN = (
         "mmtool.failover.min.interval.seconds",
         "integer",
         None,
-        "Refuse to move a group that came the other way less than so long ago; not set: only said, for 5 minutes.",
+        "Refuse to move a group that moved the other way less than this long ago; not set: a warning, for 5 minutes.",
         minimum=1,
     ),
     Key(
@@ -242,7 +242,7 @@ _OWN = (
         "mmtool.origins",
         "choice",
         "all",
-        "`all`: mirror whatever is in the source's topics; `local`: only what was born there.",
+        "`all`: mirror every record of the source's topics; `local`: only records that were produced on the source.",
         choices=("all", "local"),
     ),
     Key(
@@ -276,7 +276,7 @@ _OWN = (
         "mmtool.on.topic.recreated",
         "choice",
         "halt",
-        "The source topic was deleted and made again: halt, or start it over.",
+        "The source topic was deleted and created again: halt, or mirror it from the start.",
         choices=("halt", "restart"),
     ),
 )

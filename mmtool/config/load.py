@@ -73,7 +73,7 @@ def read_file(path: Path, environ: Mapping[str, str]) -> LoadedFile:
     file = read_properties(path)
     report = Report(file.path)
     for entry in file.duplicates:
-        report.warn(entry, "stands more than once: the last one counts")
+        report.warn(entry, "is set more than once: the last value counts")
     scopes = Scopes(_resolved(file, environ, report))
     with one_jvm():
         settings = _settings(scopes, report)
@@ -122,7 +122,7 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
     if needed and (sentence := variable_in_secret(entry.key, entry.raw)):
         report.warn(entry, sentence)
     if holds_comment(entry.key, entry.raw):
-        report.warn(entry, "holds ` #`, which begins no comment behind a value: it is part of the secret")
+        report.warn(entry, "holds ` #`, which starts no comment after a value: it is part of the secret")
     try:
         resolved = replace(entry, value=resolver.resolve(entry.raw))
     except UnresolvedError as error:

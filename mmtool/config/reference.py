@@ -14,7 +14,7 @@ One file: MirrorMaker 2's `connect-mirror-maker.properties`, named by `-c/--conf
 file starts MirrorMaker 2 and mmtool. `mmtool config check` reads it and connects nowhere; `mmtool config show`
 prints the value that holds for each flow, and the key that decides it.
 
-This page is made from the table of keys in `mmtool/config/keys.py`.
+This page is generated from the table of keys in `mmtool/config/keys.py`.
 
 ## Scopes
 
@@ -33,12 +33,12 @@ declared; one that cannot be resolved is an error. A line break at the end of a 
 Text that a script was to replace (`${NAME}`, `$HOST` in a server, `<your-host>`) is refused; a `$` in a password is not.
 The file is UTF-8 (bytes that are not: Latin-1). The last of several equal keys counts, with a warning.
 
-A cluster or a flow that no enabled flow needs stops nothing: its faults are warnings until `-s` and `-t` name it.
+Faults of a cluster or flow that no enabled flow needs are warnings until `-s` and `-t` name it.
 
 `topics`, `groups` and their excludes are Java regular expressions over whole names. Flags other than `i` and
 `s`, `\\X`, `\\R` and a few corners of character classes are refused rather than read differently. `\\b` follows
 Java 19 and later for letters outside ASCII. `topics.blacklist`, `groups.blacklist` and `config.properties.blacklist`,
-which Kafka reads no more since 4.0, are added to the excludes, with a warning.
+which Kafka no longer reads since 4.0, are added to the excludes, with a warning.
 
 A negative interval means never, as in MirrorMaker 2; 0 is refused. A number that MirrorMaker 2 takes and that is out
 of mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`) is replaced by the nearest one, with a warning.
@@ -89,9 +89,9 @@ placeholders; they are shown nowhere.
 _TAIL = """\
 ## Client settings
 
-Of what stands behind `ALIAS.consumer.`, `ALIAS.producer.` and `ALIAS.admin.` these have an effect: security settings,
-and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). Settings about
-connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and MirrorMaker 2)
+Of the keys with the prefix `ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` these have an effect: security
+settings, and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). Settings
+about connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and MirrorMaker 2)
 and for administration; batches are fetched and written by mmtool's own connections, which do not read them:
 `client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
 `send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`, `socket.connection.setup.timeout.ms`. A number that

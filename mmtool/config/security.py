@@ -293,7 +293,7 @@ class _Reader:
         entry = self.properties.get("ssl.endpoint.identification.algorithm")
         word = entry.value.strip().lower() if entry else "https"
         if entry is not None and word not in {"https", "", "none"}:
-            self.report.expected(entry, "https, or nothing to turn the check off")
+            self.report.expected(entry, "https, or empty to turn the check off")
         return word == "https"
 
     def _secret(self, name: str) -> SecretStr | None:

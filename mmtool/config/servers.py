@@ -50,11 +50,11 @@ def _parse(word: str) -> tuple[str, str]:
 def _reason(word: str) -> str:
     """What is wrong with a word that is not a server; empty where the form says it all."""
     if word.startswith(("=", ":")) and word[1:2] not in {"", "/"} and _SERVER.fullmatch(word[1:]):
-        return f": take the second {word[0]} out"
+        return f": remove the second {word[0]}"
     if ";" in word:
         return ": servers are separated by commas, not by ;"
     if any(character.isspace() for character in word):
         return ": it holds a blank; servers are separated by commas"
     if word[0] in "\"'":
-        return ": quotes are part of a value; take them out"
+        return ": quotes are part of a value; remove them"
     return "" if word.rpartition(":")[2].isdigit() else ": it has no port"

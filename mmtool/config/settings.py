@@ -396,7 +396,7 @@ class Settings(_Frozen):
         ways = shortest_ways(enabled.keys(), source, target)
         if len(ways) > 1:
             raise UsageError(
-                f"several ways lead there: {', '.join('->'.join(way) for way in ways)}",
+                f"several chains of flows lead there: {', '.join('->'.join(way) for way in ways)}",
                 remedy="translate flow by flow, with -s and -t",
             )
         return tuple(enabled[hop] for hop in pairwise(ways[0])) if ways else (self.one(source, target),)

@@ -90,7 +90,7 @@ def variable_in_secret(key: str, raw: str) -> str:
     value = raw.strip()
     if _WHOLE_VARIABLE.fullmatch(value):
         state = "begins with $" if value[0] == "$" else "reads as a variable that was not substituted"
-        return f"{state} and is used as it stands; `${{env:NAME}}` reads the environment"
+        return f"{state} and is used unchanged; `${{env:NAME}}` reads the environment"
     names = dict.fromkeys(match[1] for match in _VARIABLE_OPTION.finditer(raw) if "jaas" in key)
     if not names:
         return ""

@@ -230,4 +230,4 @@ def _gateway_jar() -> Path:
     for folder in folders or ():
         for jar in sorted(Path(folder, "jars").glob("py4j-*.jar")):
             return jar
-    raise UsageError("pyspark's jars are missing, so JKS stores cannot be read", remedy="install mmtool anew")
+    raise UsageError("pyspark's jars are missing, so JKS stores cannot be read", remedy="reinstall mmtool")

@@ -109,7 +109,7 @@ def _content(store: StoreFile) -> tuple[bytes, Format]:
     path = Path(store.location)
     try:
         if path.stat().st_size > _LARGEST_BYTES:
-            raise StoreError(f"{store.shown} is no key store: it has more than {_LARGEST_BYTES >> 20} MiB")
+            raise StoreError(f"{store.shown} is not a key store: it has more than {_LARGEST_BYTES >> 20} MiB")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "not a path"
@@ -142,7 +142,7 @@ def _not_read(store: StoreFile, store_format: Format) -> str:
         Format.EMPTY: f"{store.shown} is empty; expected a JKS, PKCS12 or PEM store",
         Format.JCEKS: f"{store.shown} is a JCEKS store, which mmtool does not read; {convert.format('JCEKS')}",
         Format.BKS: f"{store.shown} is a BKS store, which mmtool does not read; {convert.format('BKS')}{bks}",
-        Format.DER: f"{store.shown} is DER and no store; "
+        Format.DER: f"{store.shown} is a DER file, not a store; "
         f"for a certificate: openssl x509 -inform DER -in {store.shown} -out {store.kind}.pem",
     }
     store_type = store.store_type.strip().upper()
@@ -150,7 +150,7 @@ def _not_read(store: StoreFile, store_format: Format) -> str:
         return (
             f"{store.shown} is of type {store_type}, which mmtool does not read; {convert.format(store_type)}"
         )
-    return kept.get(store_format, f"{store.shown} is no JKS, PKCS12 or PEM store; check the path")
+    return kept.get(store_format, f"{store.shown} is not a JKS, PKCS12 or PEM store; check the path")
 
 
 def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:

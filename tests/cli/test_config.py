@@ -72,7 +72,7 @@ replication.policy.separator = -
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (RING, "would come to a again"),
+        (RING, "would reach a a second time"),
         (RING.replace("c->a", "a->c").replace("replication.policy.class", "mmtool.topic.rename.format").replace(
             "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "dr.${topic}"), "would both write to"),
         (DASHED + "dc-eu->dc-us.enabled = true\n", "set dc-us.alias = dc_us"),

@@ -86,7 +86,7 @@ def test_a_file_with_stores_loads_once_they_are_left_to_the_system(number, flow,
 def test_02_a_doubled_equals_sign_is_refused_with_line_and_reason_and_loads_once_put_right(check):
     refused = check("02", edit=without_stores)
     assert (refused.code, list(refused.errors)) == (2, ["B.bootstrap.servers"])
-    assert "take the second = out" in refused.errors["B.bootstrap.servers"]
+    assert "remove the second =" in refused.errors["B.bootstrap.servers"]
     found = check("02", edit=lambda text: without_stores(text).replace("==", "="))
     assert (found.code, found.errors) == (0, {})
     for name in ("topics", "groups"):
@@ -133,7 +133,7 @@ def test_09_each_key_with_a_variable_has_one_line_and_no_other_complaint(check):
 
 def test_12_a_pair_that_is_none_and_an_escape_in_a_pattern_are_warned_of(check):
     found = check("12", edit=without_stores)
-    assert "this is no pair of them" in found.warnings["source->target.emit.heartbeats.enabled"][0]
+    assert "this is not a pair of them" in found.warnings["source->target.emit.heartbeats.enabled"][0]
     honoured, escape = found.warnings["topics.blacklist"]
     assert "added to topics.exclude" in honoured
     assert r".*\replica holds a character that no name has" in escape
@@ -194,4 +194,4 @@ def test_21_a_protocol_that_contradicts_is_said(check):
 def test_22_a_password_that_begins_with_a_dollar_is_used_as_it_stands(check, authority):
     found = check("22", edit=lambda text: without_stores(text).replace("/kafka-secrets/ca.crt", authority))
     assert found.code == 0
-    assert "is used as it stands" in found.warnings["origin.ssl.key.password"][0]
+    assert "is used unchanged" in found.warnings["origin.ssl.key.password"][0]

@@ -375,7 +375,7 @@ def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
 def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
     (warning,) = load("A->dr.site.enabled = true\n").warnings
     assert warning.endswith(
-        "A->dr.site.enabled: has no effect: clusters names A, B, and this is no pair of them"
+        "A->dr.site.enabled: has no effect: clusters names A, B, and this is not a pair of them"
     )
 
 

@@ -105,7 +105,7 @@ def test_a_password_that_reads_as_a_variable_loads_with_a_warning(load):
     )
     assert settings.clusters["A"].security.sasl.password.get_secret_value() == "$principal-password"
     assert [w.partition(": A")[2] for w in settings.warnings] == [
-        ".sasl.password: begins with $ and is used as it stands; `${env:NAME}` reads the environment"
+        ".sasl.password: begins with $ and is used unchanged; `${env:NAME}` reads the environment"
     ]
 
 
