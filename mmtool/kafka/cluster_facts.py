@@ -72,7 +72,7 @@ class KafkaCluster:
         metadata = self._metadata("asking for its id")
         if metadata.cluster_id is None:
             raise UnreachableError(
-                f"cluster {self.alias} does not tell its id",
+                f"cluster {self.alias} does not report its cluster id",
                 remedy="mmtool needs brokers that answer Metadata v2 (Kafka 0.10.1) or later",
             )
         check_cluster_id(self._settings, metadata.cluster_id)

@@ -216,7 +216,7 @@ class KafkaFences:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        stands = "does not go by it yet" if there else "still goes by it"
+        stands = "does not apply the ACLs yet" if there else "still applies the removed ACLs"
         return {
             binding: Problem(_LATE, f"broker {node} {stands}") for node, of in late.items() for binding in of
         }
@@ -254,14 +254,14 @@ class KafkaFences:
             await wire.refresh({place.topic for place in left})
             for answer in await asyncio.gather(*self._of_leaders(wire, left)):
                 for place, (code, producers) in answer.items():
-                    self._check(code, f"READ on topic {place.topic}, to tell who produces")
+                    self._check(code, f"READ on topic {place.topic}, to list its producers")
                     found[place] = tuple(map(_writer, producers))
 
         try:
-            self._ask("telling who produces", described)
+            self._ask("listing producers", described)
         except UnsupportedByBrokerError as error:
             raise RefusedError(
-                f"brokers of {self.alias} do not tell who produces (DescribeProducers, Kafka 2.8)",
+                f"brokers of {self.alias} cannot list producers (DescribeProducers, Kafka 2.8)",
                 remedy="stop the producers yourself, and use --fence watch",
             ) from error
         return found
@@ -271,7 +271,7 @@ class KafkaFences:
         for place in sorted(places):
             leader = wire.leader(*place)
             if leader is None:
-                raise NotNowError(unreachable(self.alias, "telling who produces", f"{place} has no leader"))
+                raise NotNowError(unreachable(self.alias, "listing producers", f"{place} has no leader"))
             by_leader.setdefault(leader, []).append(place)
         return [
             wire.send(leader, DescribeProducersRequest(some))

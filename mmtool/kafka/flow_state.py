@@ -148,7 +148,7 @@ def _check(identity: FlowIdentity, stored: FlowRecord) -> None:
     """A flow's identity is its two cluster ids; the aliases are in topic names, so they are fixed with it."""
     if not _same_clusters(identity, stored):
         raise UsageError(
-            f"{identity.control_topic} on {identity.target_alias} is about clusters"
+            f"{identity.control_topic} on {identity.target_alias} belongs to clusters"
             f" {stored.source_cluster_id} -> {stored.target_cluster_id}, but {identity.name}"
             f" is now {identity.source_id} -> {identity.target_id}",
             remedy="give the other cluster an alias of its own",

@@ -78,4 +78,4 @@ def names_by_partition(count: int) -> tuple[str, ...]:
         if len(found) == count:
             return tuple(found[partition] for partition in range(count))
         found.setdefault(partition_of(f"{_STEM}{number}", count), f"{_STEM}{number}")
-    raise AssertionError("counts for ever")
+    raise AssertionError("unreachable")

@@ -44,7 +44,7 @@ class KafkaJournal:
             make = partial(
                 make_missing, settings=self._target, topic=JOURNAL_TOPIC, replication_factor=self._factor
             )
-            self._ask(make, f"making {JOURNAL_TOPIC}")
+            self._ask(make, f"creating {JOURNAL_TOPIC}")
             self._is_there = True
 
     def append(self, entries: Sequence[Entry]) -> None:

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
 
-NO_GUESS = (
-    "nothing is guessed: find out who else wrote there; `mmtool flow rebuild` derives offset runs again"
-)
+NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
 """The remedy where a stored record cannot be trusted."""
 
 _POLL_SECONDS = 0.5

@@ -68,7 +68,7 @@ def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
     found = cluster.identify()
     if found != identity.target_id:
         raise RefusedError(
-            f"cluster {cluster.alias} is {found}, and not {identity.target_id}, which {identity.name} leads to",
+            f"cluster {cluster.alias} is {found}, not {identity.target_id}, the target of {identity.name}",
             remedy=f"check {cluster.alias}.bootstrap.servers",
         )
 

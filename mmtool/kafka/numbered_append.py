@@ -118,8 +118,8 @@ class KafkaAppender:
     def _refusal(self, place: TopicPartition, code: int) -> MmtoolError:
         if code in FENCED:
             return MmtoolError(
-                f"somebody else goes on with {self._id} on {self._alias}",
-                remedy="let one mmtool do it: `mmtool failover list`",
+                f"another process writes as {self._id} on {self._alias}",
+                remedy="run one operation at a time: `mmtool failover list`",
             )
         said = f"cluster {self._alias} refuses a batch of {place}: {name_of(code)}"
         if code in DENIED:

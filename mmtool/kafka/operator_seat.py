@@ -93,8 +93,8 @@ class KafkaOperatorSeat:
         with suppress(UnreachableError):  # what the group's coordinator told us last has to do
             if (holder := self._other()) is not None:
                 raise OwnedElsewhereError(
-                    f"another operation on this flow has begun meanwhile: {holder}; nothing more was written",
-                    remedy="this process was stopped or cut off for longer than the session timeout of 10 s; see"
+                    f"another operation on this flow has started: {holder}; nothing more was written",
+                    remedy="this process was suspended or disconnected for longer than the session timeout of 10 s; see"
                     " `mmtool failover list`",
                 )
 

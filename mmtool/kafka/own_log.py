@@ -70,9 +70,9 @@ def check_counts(alias: str, wanted: Iterable[CreateTopic], found: Mapping[str, 
         count = 0 if there is None else len(there.partitions)
         if count and (count < topic.partitions or topic.partitions == 1 < count):
             raise RefusedError(
-                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: mmtool has not"
-                " made it so",
-                remedy="delete it where nothing is stored in it yet: mmtool makes its topics itself",
+                f"topic {topic.name} on {alias} has {count} partitions instead of {topic.partitions}: mmtool did not"
+                " create it",
+                remedy="delete it if it holds no records: mmtool creates its topics itself",
                 code="state_topic",
             )
 
@@ -87,7 +87,8 @@ def check_kept(alias: str, found: Mapping[str, Mapping[str, ConfigEntry]]) -> No
         policy = entries.get("cleanup.policy")
         if policy is not None and policy.value not in {None, _STATE_CONFIGS["cleanup.policy"]}:
             raise RefusedError(
-                f"topic {name} on {alias} has cleanup.policy={policy.value}: it would forget what mmtool keeps in it",
+                f"topic {name} on {alias} has cleanup.policy={policy.value}: Kafka would delete"
+                " what mmtool stores in it",
                 remedy=f"kafka-configs --alter --topic {name} --add-config cleanup.policy=compact",
                 code="state_topic",
             )

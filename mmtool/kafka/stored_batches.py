@@ -90,6 +90,6 @@ class KafkaBatches:
             return await count_unbooked(cluster, known)
 
         try:
-            return self._wire.ask(count, f"asking who wrote to {known.about.target_topic}")
+            return self._wire.ask(count, f"listing the producers of {known.about.target_topic}")
         except ConnectionLostError:
             return UNKNOWN

@@ -409,7 +409,7 @@ def test_brokers_before_2_8_do_not_tell_who_produces(broker, topic_name, monkeyp
         monkeypatch.setattr(request, "VERSIONS", (99,))
     facts = broker.fences.facts([topic])
     assert facts.may_alter is UNKNOWN
-    assert "do not tell who produces" in facts.writers.why
+    assert "cannot list producers" in facts.writers.why
 
 
 @pytest.mark.kafka

@@ -358,7 +358,7 @@ class WireCluster:
         """Of whichever known broker answers first; those that kept us waiting are asked last from then on."""
         nodes = sorted(self._brokers, key=self._slow.__contains__)
         if not nodes:
-            raise ConnectionLostError(f"cluster {self.alias} knows of no broker")
+            raise ConnectionLostError(f"cluster {self.alias} lists no broker")
         asks = [partial(self.send, node, request, purpose="metadata") for node in nodes]
         which, answer = await first_answer(asks, (ConnectionLostError,))
         self._slow = self._slow - {nodes[which]} | set(nodes[:which])
@@ -369,7 +369,7 @@ class WireCluster:
         if code in DENIED:
             raise NotAuthorisedError(
                 f"cluster {self.alias} denies {what}: {name_of(code)}",
-                remedy="grant the right to mmtool's principal: see the contract's list of rights",
+                remedy="grant the right to mmtool's principal: `mmtool acls` prints the rights that are needed",
             )
 
 

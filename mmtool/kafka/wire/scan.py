@@ -165,7 +165,7 @@ async def read_range(
         answer = await cluster.send_to_leader(topic, partition, request, purpose="scan")
         quiet += 1
         if not answer.partitions:  # so answers whoever keeps a quota (KIP-219)
-            is_hole, why = False, "a quota holds it back"
+            is_hole, why = False, "throttled by a quota"
             await asyncio.sleep(_PAUSE_SECONDS)
             continue
         part = answer.partitions[0]
@@ -185,7 +185,7 @@ async def read_range(
                 yield view
         end = part.last_stable_offset if read_committed else part.high_watermark
         is_hole = (end >= stop or isinstance(stop, AtMost)) and not answer.throttle_ms
-        why = "it ends there" if end < stop else "a quota holds it back"
+        why = "it ends there" if end < stop else "throttled by a quota"
         if quiet and position >= end and isinstance(stop, AtMost):
             return
 

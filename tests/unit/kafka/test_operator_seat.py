@@ -33,7 +33,7 @@ def says(monkeypatch, holder):
 def test_a_seat_that_somebody_else_has_by_now_is_not_ours(seat, monkeypatch):
     """Frozen for a minute between two steps: its session is over, and its own thread has not been told yet."""
     says(monkeypatch, FlowMember("mmtool/1-operator-host-2-pid-7", "10.0.0.8", holds=True))
-    with pytest.raises(OwnedElsewhereError, match="has begun meanwhile: mmtool/1-operator-host-2-pid-7"):
+    with pytest.raises(OwnedElsewhereError, match="has started: mmtool/1-operator-host-2-pid-7"):
         seat.hold()
 
 

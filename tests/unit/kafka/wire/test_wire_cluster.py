@@ -132,7 +132,7 @@ def test_a_cluster_that_lists_no_broker_is_away(cluster, monkeypatch):
         pass
 
     monkeypatch.setattr(cluster, "start", answered)
-    with pytest.raises(ConnectionLostError, match="cluster a knows of no broker"):
+    with pytest.raises(ConnectionLostError, match="cluster a lists no broker"):
         asyncio.run(cluster.refresh(()))
 
 

@@ -126,7 +126,7 @@ def test_a_log_that_a_quota_holds_back_has_not_been_read(monkeypatch):
     ended = read(fetched(data(0, 3), end=6), fetched(end=6))
     assert ended == (
         ConnectionLostError,
-        "orders-0 of west cannot be read at offset 3: a quota holds it back",
+        "orders-0 of west cannot be read at offset 3: throttled by a quota",
     )
 
 
@@ -134,7 +134,7 @@ def test_a_fetch_above_a_quota_is_answered_without_its_partition_and_asked_again
     assert read(HELD_BACK, HELD_BACK, LOG) == [0, 3]
     assert read(fetched(data(0, 3), end=6), HELD_BACK) == (
         ConnectionLostError,
-        "orders-0 of west cannot be read at offset 3: a quota holds it back",
+        "orders-0 of west cannot be read at offset 3: throttled by a quota",
     )
 
 
