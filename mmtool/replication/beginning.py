@@ -92,7 +92,7 @@ class Led:
 
 
 def _no_leader(places: Collection[TopicPartition]) -> str:
-    return f"{few(sorted(places))} cannot begin yet: without a leader on both sides"
+    return f"{few(sorted(places))} cannot start yet: no leader on the source or on the target"
 
 
 def _is_led(flow: FlowContext, topic: MirroredTopic, partition: int) -> bool:

@@ -39,8 +39,9 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     await origins.check()
     if origins.is_blind:
         warnings.append(
-            f"{flow.identity.name}: cluster {flow.source.alias} does not show {PRODUCERS_TOPIC}: records that came"
-            " there by mirroring would be mirrored on; grant DESCRIBE and READ if any do"
+            f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"
+            f" that other flows mirrored to {flow.source.alias} would be mirrored to {flow.target.alias} as well;"
+            f" grant DESCRIBE and READ on it if other flows write to {flow.source.alias}"
         )
 
 

@@ -126,7 +126,7 @@ async def derive_partition(
 def _nothing_there(about: MirroredPartition, before: int | None) -> str:
     """No runs can be told from that, and none need be: with a log that was cut whole, all is mirrored again."""
     way_on = f"; to mirror it again: `mmtool flow seek --topic {about.source_topic} --to earliest`"
-    return f"the target holds nothing of this flow{way_on if before else ''}"
+    return f"the target holds no record of this flow{way_on if before else ''}"
 
 
 async def _read(

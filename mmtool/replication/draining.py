@@ -109,9 +109,9 @@ async def _await(
             return left
     except TimeoutError:
         raise GateError(
-            f"MirrorMaker 2 did not copy all that flow {flow.name} has within {timeout_seconds:g} s:"
+            f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
             f" up to {left} records are missing",
-            remedy="nothing was written; see what keeps MirrorMaker 2, and give --timeout more",
+            remedy="nothing was written; check MirrorMaker 2's connectors, then run again with a longer --timeout",
         ) from None
     finally:
         await context.close()
@@ -141,7 +141,8 @@ class _Drain:
             await self._watch(identity, goal)
             if not await _reached(self.flow, identity, goal):
                 raise MmtoolError(
-                    f"flow {self.flow.name} ended before every commit was passed", remedy="run again"
+                    f"flow {self.flow.name} ended before the mirror had passed every commit",
+                    remedy="run again",
                 )
 
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
@@ -163,7 +164,7 @@ class _Drain:
         late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
-            said = f"who runs it does not mirror {topics}: see its `topics`"
+            said = f"the running replicate does not mirror {topics}; check its `topics`"
             self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
     async def _control(self, identity: FlowIdentity) -> ControlView:
@@ -186,8 +187,8 @@ async def _drain(
             await drain.until(identity, goal)
     except TimeoutError:
         raise GateError(
-            f"flow {drain.flow.name} did not pass every commit within {timeout_seconds:g} s",
-            remedy="nothing was written; see the lag with `mmtool replicate`, and give --timeout more",
+            f"flow {drain.flow.name} did not mirror past every commit within {timeout_seconds:g} s",
+            remedy="nothing was written; `mmtool status` shows the lag; run again with a longer --timeout",
         ) from None
 
 
@@ -257,7 +258,7 @@ def _refuse_halted(
         elif topic in new:  # its owner may not have looked yet
             why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
         if why is not None:
-            raise RefusedError(f"{what} cannot be drained: {why}", remedy="mend it, then run again")
+            raise RefusedError(f"{what} cannot be drained: {why}", remedy="fix it, then run again")
 
 
 def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:

@@ -303,7 +303,7 @@ class Engine:
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
-        said = "not throttled any more" if rate is None else f"throttled at {human.byte_rate(rate)}"
+        said = "no longer throttled" if rate is None else f"throttled at {human.byte_rate(rate)}"
         self.say(flow_notice(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
 
     # --- rounds -------------------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ class Engine:
         if self.stop.is_set() or failures >= _FAILURES_IN_A_ROW or spark_is_gone(error):
             raise ended_by(error, stopped=self.stop.is_set(), log=spark_log()) from error
         reason = reason_of(error)
-        said = f"the round failed and is resumed: {reason}"
+        said = f"Spark job failed ({reason}); retrying"
         self.say(Notice(said, Event.SPARK_JOB_FAILED, round=self._round, reason=reason, failures=failures))
         for run in self._present():
             self._regaining.begin(run)
@@ -435,7 +435,7 @@ class Engine:
 
 def _unowned(run: FlowRun | None) -> str:
     if run is None:
-        return "not started here yet"
+        return "not started yet"
     if run.is_away:
         return "reacquiring ownership"
     return "" if run.ownership.held.is_set() else "not owned by this process"

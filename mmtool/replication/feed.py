@@ -48,7 +48,7 @@ class ControlFeed:
         request = FetchRequest([place], _MAX_WAIT_MS, 1, _FETCH_BYTES, read_committed=False)
         answer = await self._cluster.send_to_leader(self._topic, 0, request, purpose="control")
         if not answer.partitions:  # so answers whoever keeps a quota (KIP-219)
-            raise ConnectionLostError(f"{self._topic}: a quota holds it back")
+            raise ConnectionLostError(f"{self._topic}: throttled by a quota")
         part = answer.partitions[0]
         if part.error_code == Code.OFFSET_OUT_OF_RANGE:
             self._offset = max(part.log_start_offset, 0)

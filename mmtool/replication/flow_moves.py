@@ -85,7 +85,9 @@ class Rehearsal:
     def sentences(self) -> list[str]:
         late = [move for move in self.moves.values() if self.is_to_a_time and move.is_to_the_end]
         said = (
-            [f"no record from that time on in {counted(len(late), 'partition')}: the end is meant"]
+            [
+                f"no record at or after that time in {counted(len(late), 'partition')}: the end of the log is used"
+            ]
             if late
             else []
         )
@@ -115,7 +117,7 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
     code = next(iter(found)) if len(found) == 1 else "refused"
     return RefusedError(
         f"refused: {said}",
-        remedy="name a position in the source's log, or only topics that are on both clusters",
+        remedy="name a position inside the source's log, and only topics that exist on both clusters",
         code=code,
     )
 
@@ -123,7 +125,7 @@ def refusal_of(moves: Collection[Move]) -> RefusedError | None:
 def _owned(flow: FlowNow, owner: str) -> OwnedElsewhereError:
     return OwnedElsewhereError(
         f"flow {flow.identity.name} is run by {owner}",
-        remedy="stop that one, run this again, then start it again",
+        remedy="stop that replicate, run this command again, then start replicate again",
     )
 
 
@@ -283,10 +285,11 @@ async def _execute(rehearsal: Rehearsal, say: Callable[[str], None], *, is_held:
         await _Mover(run).move(moves)
         clean = True
     except FencedError as error:
-        raise OwnedElsewhereError(f"another process took flow {run.name} meanwhile: {error}") from error
+        raise OwnedElsewhereError(f"another process took ownership of flow {run.name}: {error}") from error
     except (InDoubtError, ConnectionLostError) as error:
         raise UnreachableError(
-            f"flow {run.name}: {error}", remedy="run the same command again: it does what was left"
+            f"flow {run.name}: {error}",
+            remedy="run the same command again: it completes the remaining partitions",
         ) from error
     finally:
         await run.close(clean=clean)
@@ -300,8 +303,8 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
         if before is None or before.action is not move.action:
             was = "nothing" if before is None else before.action
             raise RefusedError(
-                f"{move.facts.source} has changed meanwhile: {was} was rehearsed, and it would be {move.action}",
-                remedy="look at it again without --execute",
+                f"{move.facts.source} changed after the rehearsal: {was} was rehearsed, and it would be {move.action}",
+                remedy="run it again without --execute",
                 code="changed_meanwhile",
             )
         if move.action is Action.SKIP and place in run.standing.halted:
@@ -343,8 +346,8 @@ class _Mover:
         flow, source = self._run.flow, move.facts.source
         topic = self._run.view.topics.get(source.topic)
         if topic is None:
-            why = self._run.view.refused.get(source.topic, "it is not on the source any more")
-            raise RefusedError(f"{source}: {why}", remedy="mend that, then run again")
+            why = self._run.view.refused.get(source.topic, "it no longer exists on the source")
+            raise RefusedError(f"{source}: {why}", remedy="fix that, then run again")
         target = TopicPartition(topic.target_name, source.partition)
         ends = await list_offsets(flow.target, {target: LATEST}, read_committed=False)
         if target not in ends:

@@ -163,7 +163,7 @@ class FlowRun:
         if self.flow.settings.begins_again:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
-                said = f"{topic} was deleted: mirrored again from the start"
+                said = f"{topic} was deleted and created again: mirroring restarts from its beginning"
                 self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)
@@ -196,7 +196,7 @@ class FlowRun:
         self.shard_count = control.flow.shards
         if control.flow.shards != self.flow.settings.shards:
             wanted = self.flow.settings.shards
-            began = f"this flow began with {self.shard_count}"
+            began = f"this flow was created with {self.shard_count}"
             said = f"mmtool.shards = {wanted} is ignored: {began}"
             self.warnings.append(
                 flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")

@@ -67,12 +67,12 @@ class Latecomers:
                 continue
             if some_run and has_failed_over(failure):
                 self.failed_over[flow.name] = flow, failure
-                said = f"{failure.message}; {failure.remedy}; the others begin now"
+                said = f"{failure.message}; {failure.remedy}; starting the other flows"
                 self._say(Notice(said, Event.FLOW_DEFERRED, **flow_fields(flow.name), code=failure.code))
             elif not (some_run and is_away(failure) and not has_goal):
                 raise failure
             else:
-                said = f"{failure.message}; this flow begins when it does, the others begin now"
+                said = f"{failure.message}; {flow.name} starts when the cluster answers; starting the other flows"
                 self._say(flow_notice(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
             if not has_goal:
                 self.expect(flow)
@@ -96,7 +96,7 @@ class Latecomers:
             except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and nobody else tries
                 is_known = has_failed_over(error) and name in self.failed_over
                 if not (isinstance(error, ConnectionLostError) or is_away(error) or is_known):
-                    said = flow_notice(name, f"cannot begin yet: {error}", Event.FLOW_DEFERRED)
+                    said = flow_notice(name, f"cannot start yet: {error}", Event.FLOW_DEFERRED)
                     self._sayings.once(name, said)
             else:
                 del self.flows[name]

@@ -142,8 +142,8 @@ def _refuse_split_alias(flow: FlowSettings, back: FlowSettings) -> None:
         (back.topic_aliases.source, flow.topic_aliases.source, back.topic_aliases.source, "")
     )
     raise UsageError(
-        f"{flow.name} and {back.name}: alias {alias} {why}, so that MirrorMaker 2 does not see where a topic came from:"
-        f" topics would grow without end, as {grown}...",
+        f"{flow.name} and {back.name}: alias {alias} {why}, so MirrorMaker 2 cannot see where a topic came from:"
+        f" topic names would grow without end, as {grown}...",
         remedy=f"{aliases}; or disable one of the two flows",
         code="endless_names",
     )
@@ -162,8 +162,8 @@ def _refuse_endless_names(cycle: tuple[FlowSettings, ...]) -> None:
         return
     flows, last = " and ".join(flow.name for flow in way), way[-1]
     raise UsageError(
-        f"{flows}: topics would grow without end: {' -> '.join(names)}: {last.name} does not recognise what"
-        f" {way[0].name} has mirrored",
+        f"{flows}: topic names would grow without end: {' -> '.join(names)}: {last.name} does not recognise topics that"
+        f" {way[0].name} mirrored",
         remedy=_one_name_each(way),
         code="endless_names",
     )
@@ -288,7 +288,7 @@ def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
     where = second[-1]
     ways = "->".join(second) if len(first) == 1 else f"{'->'.join(first)} and {'->'.join(second)}"
     return UsageError(
-        f"identical topic names: a record of {second[0]} would come to {where} again by {ways}",
+        f"identical topic names: a record of {second[0]} would reach {where} a second time through {ways}",
         remedy="set mmtool.origins = local for a full mesh, disable a flow, or use DefaultReplicationPolicy",
         code="loop",
     )

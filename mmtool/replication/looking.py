@@ -132,7 +132,7 @@ def _left_out(run: FlowRun) -> str:
         remedy = "put ${source} into mmtool.topic.rename.format"
     said = (
         f"left out, because their names say that they came from {target}: {few(run.view.left_out)};"
-        f" if they were born on {run.flow.settings.source.alias}, {remedy}"
+        f" if they were created on {run.flow.settings.source.alias}, {remedy}"
     )
     return flow_notice(run.name, said, Event.TOPICS_LEFT_OUT, topics=run.view.left_out)
 

@@ -36,9 +36,9 @@ async def refuse_lost_runs(
     if lost := await lost_runs(flow, positions, blocks):
         first = min(lost.values(), key=lambda position: (position.topic, position.partition))
         raise RefusedError(
-            f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, as of"
-            f" {first.topic}-{first.partition}, which was mirrored up to offset {first.upstream_position}:"
-            f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted, or emptied",
+            f"{flow.identity.name}: the offset runs of {counted(len(lost), 'partition')} are lost, for example of"
+            f" {first.topic}-{first.partition}, mirrored up to offset {first.upstream_position}:"
+            f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted or emptied",
             remedy=REBUILD,
             code="runs_lost",
         )

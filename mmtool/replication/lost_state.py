@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 5.0
 REBUILD = (
-    "`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` lets a topic begin again"
+    "`mmtool flow rebuild` derives them from both logs; `mmtool flow forget --topic` starts a topic over"
 )
 """What helps where offset runs are lost."""
 
@@ -112,13 +112,12 @@ async def _has_runs(flow: FlowContext) -> bool:
 
 
 def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
-    where = f"{identity.name}: topic {topic} on {alias} was deleted, or emptied: "
+    where = f"{identity.name}: topic {topic} on {alias} was deleted or emptied: "
     if topic == identity.runs_topic:
         return RefusedError(where + "the flow's offset runs are lost", remedy=REBUILD, code="runs_lost")
     return RefusedError(
-        where
-        + "what has failed over, what is paused, and what its last owner left behind is not known any more",
-        remedy="`mmtool flow rebuild` begins it anew, from both logs, and leaves the flow paused: `mmtool failover"
-        " list` shows what has failed over, and must stay so",
+        where + "failed-over marks, pauses and the last owner's unrecorded records are not known",
+        remedy="`mmtool flow rebuild` recreates it from both logs and leaves the flow paused; before you resume the"
+        " flow, `mmtool failover list` shows which topics have failed over",
         code="control_lost",
     )

@@ -103,8 +103,8 @@ class MirrorMakerGuard:
             return
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
-            remedy="stop MirrorMaker 2's connectors, then `mmtool replicate --take-over` goes on where they stopped;"
-            f" where it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
+            remedy="stop MirrorMaker 2's connectors, then run `mmtool replicate --take-over`, which continues where"
+            f" they stopped; if it only sends heartbeats, set {name}.emit.heartbeats.enabled = false in its file",
             code=BY_MIRROR_MAKER,
         )
 
@@ -151,7 +151,7 @@ class MirrorMakerGuard:
                 return sign
 
     async def _falls_silent(self, sign: Sign, say: Say) -> bool:
-        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: looking on"
+        said = f"MirrorMaker 2's workers have left, but {sign.sentence}: still checking"
         say(flow_notice(self.flow.settings.name, said, Event.MIRROR_MAKER_SEEN))
         deadline = time.monotonic() + sign.silence_seconds
         while time.monotonic() < deadline:
@@ -262,7 +262,7 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
                 await context.close()
     except TimeoutError:
         raise UnreachableError(
-            f"cannot tell whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
+            f"it is unknown whether MirrorMaker 2 runs {flow.name}: a cluster did not answer within {seconds:g} s",
             remedy="check that both clusters answer",
         ) from None
     return "" if sign is None else sign.sentence

@@ -136,8 +136,8 @@ class Origins:
         self._source.check_denied(there.error_code, f"DESCRIBE on topic {PRODUCERS_TOPIC}")
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION and self._was_seen:
             raise UnreachableError(
-                f"topic {PRODUCERS_TOPIC} is not there any more on {self._source.alias}",
-                remedy="start the flow that mirrors to it again: it registers what it writes",
+                f"topic {PRODUCERS_TOPIC} no longer exists on {self._source.alias}",
+                remedy="restart the flow that mirrors to this cluster: it registers its producers",
             )
         if there.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return  # nobody ever mirrored anything to the source

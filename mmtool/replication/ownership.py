@@ -78,8 +78,8 @@ class Ownership:
             return
         owner = await self._holder()
         until = "until it ends" if standby else waits(owner)
-        said = f"flow {self._identity.name} is run by {owner or 'nobody yet'}; waiting {until}"
         name = self._identity.name
+        said = f"flow {name} {f'is run by {owner}' if owner else 'has no owner yet'}; waiting {until}"
         say(Notice(said, Event.OWNERSHIP_AWAITED, **flow_fields(name), owner=str(owner or "")))
         if standby:
             await self._wait(None)
@@ -92,7 +92,7 @@ class Ownership:
             return not_let_in(self._target.alias, self._identity.ownership_group)
         return OwnedElsewhereError(
             f"flow {self._identity.name} is run by {owner}",
-            remedy="stop that one, or start this one with --standby to take over when it ends",
+            remedy="stop that process, or use --standby to take over when it ends",
         )
 
     async def again(self) -> None:
@@ -107,8 +107,8 @@ class Ownership:
         while not await self._held_by(waiting, self._other):
             if waiting.holder is not None:
                 raise OwnedElsewhereError(
-                    f"flow {self._identity.name} was lost to {waiting.holder}",
-                    remedy="this process was stopped or cut off for longer than the session timeout of 10 s",
+                    f"lost ownership of flow {self._identity.name} to {waiting.holder}",
+                    remedy="this process was suspended or disconnected for longer than the session timeout of 10 s",
                 )
             self._seat.start()
 

@@ -32,8 +32,8 @@ class FlowPassing:
         holder = holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
         if holder is not None:
             raise OwnedElsewhereError(
-                f"flow {flow.identity.name} is run by {holder}, and has to pass over what is replayed",
-                remedy="stop that one, run this again, then start it again",
+                f"flow {flow.identity.name} is run by {holder}; it must be stopped to skip the replayed records",
+                remedy="stop that replicate, run this command again, then start replicate again",
             )
 
     def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
@@ -46,8 +46,9 @@ class FlowPassing:
         for move in found.moves.values():
             if move.action not in (Action.SKIP, Action.KEEP):
                 raise RefusedError(
-                    f"{move.facts.source}: what is replayed cannot be passed over: the target lacks what the books say",
-                    remedy="`mmtool flow rebuild` mends that",
+                    f"{move.facts.source}: the replayed records cannot be skipped: the target does not match the"
+                    " stored state",
+                    remedy="run `mmtool flow rebuild`",
                     code="ambiguous",
                 )
         execute(found, self._say, is_held=True)

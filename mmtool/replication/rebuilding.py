@@ -102,16 +102,18 @@ class Rebuilt:
         if self.told:
             records = sum(part.mapped for part in self.told.values())
             said.append(
-                f"derived again for {counted(len(self.told), 'partition')}:"
-                f" {records:,} records are known exactly on both sides;"
-                " commits before the first of them are not translated any more (not_mirrored)"
+                f"rebuilt for {counted(len(self.told), 'partition')}:"
+                f" {records:,} records are mapped exactly;"
+                " commits before the first of them can no longer be translated (not_mirrored)"
             )
         if self.strays:
-            said.append(f"struck out of the offset-runs topic, as none of mmtool's: {self.strays} records")
+            said.append(
+                f"removed from the offset-runs topic: {self.strays} records that mmtool did not write"
+            )
         if self.anew:
             said.append(
-                f"{self.flow.identity.control_topic} begins anew, without what had failed over or was paused: the flow"
-                " is paused, until `mmtool flow resume` says that nothing of `mmtool failover list` speaks against it"
+                f"{self.flow.identity.control_topic} was recreated without failed-over marks and pauses; the flow is"
+                " paused: check `mmtool failover list`, then run `mmtool flow resume`"
             )
         return said
 
@@ -122,9 +124,9 @@ class Rebuilt:
         if refused:
             about = refused[0].about
             return RefusedError(
-                f"{counted(len(refused), 'partition')} cannot be derived, as {about.source_topic}-{about.partition}:"
-                f" {refused[0].refusal}",
-                remedy="name the others with --topic; `mmtool flow forget` lets these begin again",
+                f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
+                f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
+                remedy="name the others with --topic; `mmtool flow forget` mirrors these from the start",
                 code=refused[0].refusal,
             )
         if self.owner is not None and self.is_needed:
@@ -133,7 +135,9 @@ class Rebuilt:
 
 
 def _owned(message: str) -> OwnedElsewhereError:
-    return OwnedElsewhereError(message, remedy="stop that one, run this again, then start it again")
+    return OwnedElsewhereError(
+        message, remedy="stop that replicate, run this command again, then start replicate again"
+    )
 
 
 def rehearse_rebuild(flow: FlowNow, topics: Collection[str]) -> Rebuilt:
@@ -252,7 +256,7 @@ async def _execute(rebuilt: Rebuilt, say: Callable[[str], None]) -> list[FlowRow
             raise _owned(error.message) from error
         return await _rebuild(context, rebuilt)
     except FencedError as error:
-        raise _owned(f"another process took flow {flow.identity.name} meanwhile: {error}") from error
+        raise _owned(f"another process took ownership of flow {flow.identity.name}: {error}") from error
     except (InDoubtError, ConnectionLostError) as error:
         raise UnreachableError(
             f"flow {flow.identity.name}: {error}", remedy="run the same command again"

@@ -41,7 +41,7 @@ async def take_first(run: FlowRun, say: Callable[[str], None]) -> None:
         try:
             await run.take_to_mirror()
         except _LOST as lost:
-            said = f"lost its claim, and makes it again: {lost}"
+            said = f"lost ownership ({lost}); reacquiring"
             say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
             await asyncio.sleep(_AGAIN_SECONDS)
         else:
@@ -83,7 +83,7 @@ class Regaining:
 
     def begin(self, run: FlowRun) -> None:
         """The process lost the flow, or does not know what became of it: it goes on only as its owner."""
-        said = "lost its claim; waiting to own the flow again"
+        said = "lost ownership; reacquiring"
         self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
         self._begin(run)
 
@@ -159,7 +159,7 @@ class Regaining:
             look = self._looks.get(run.name)
             if look is not None and look.done():
                 look.result()
-                said = "what was put off can be compared now; taking the flow again"
+                said = "source partition is back; restarting recovery"
                 self._say(flow_notice(run.name, said, Event.OWNERSHIP_LOST))
                 self._begin(run)
 

@@ -72,7 +72,7 @@ class Reloader:
             await self.engine.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
             name = type(error).__name__
-            said = f"{self.file.path}: {name} while it was taken over: some of it may wait for the next start"
+            said = f"{self.file.path}: {name} while it was applied: some changes may wait for the next start"
             self.warn(Notice(said, Event.CONFIG_REFUSED))
             return
         applied = [f"{flow}: {', '.join(c.applied)}" for flow, c in changes.items() if c.applied]
@@ -80,7 +80,7 @@ class Reloader:
             said = f"{self.file.path} reloaded: {'; '.join(applied)}"
             self.say(Notice(said, Event.CONFIG_RELOADED, changes={f: c.applied for f, c in changes.items()}))
         elif asked or refused:
-            said = f"{self.file.path} reloaded: nothing changes for what is running"
+            said = f"{self.file.path} reloaded: no change for the running flows"
             self.say(Notice(said, Event.CONFIG_RELOADED))
         self._tell_waiting(chosen, changes)
 
@@ -109,7 +109,7 @@ class Reloader:
             if c.waiting:
                 sentences.append(f"{flow}: {', '.join(c.waiting)} changed: takes effect at the next start")
             if c.fixed:
-                sentences.append(f"{flow}: {', '.join(c.fixed)} is fixed since the flow's first start")
+                sentences.append(f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start")
         waits = "; ".join(sentences)
         if waits and waits != self._waits:
             self.warn(Notice(f"{self.file.path}: {waits}", Event.CONFIG_REFUSED))

@@ -158,7 +158,7 @@ async def resume(
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         raise DivergedError(
             f"target {about.target_topic}-{about.partition} deleted offsets {stored_end} to {log_start - 1}"
-            f" before they were booked: delete that topic and {BEGIN_AGAIN}"
+            f" before they were recorded: delete that topic and {BEGIN_AGAIN}"
         )
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     for piece in found.runs:
@@ -221,7 +221,7 @@ async def _walk(
             raise _gone(about, why) from error
         raise SourceAwayError(str(error)) from error
     if len({one.frontier for one in found}) != 1:
-        alike = f"alike, behind those that are deleted below {begin}" if compared[0].is_complete else None
+        alike = f"alike, after the records deleted below {begin}" if compared[0].is_complete else None
         raise DivergedError(_difference(block, compared[0].compared, count, compared[0].difference or alike))
     return found[0]
 
@@ -330,7 +330,7 @@ def _gone(about: MirroredPartition, why: str) -> GoneError:
 def _difference(block: Block, compared: int, count: int, difference: object) -> str:
     about = block.about
     where = (
-        f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds behind"
+        f"{about.source_topic}-{about.partition}: diverged: of {count} records that the target holds after"
     )
     where += f" upstream offset {block.tail.upstream_frontier} the source has {compared}"
     return f"{where} ({difference})" if difference else where

@@ -42,7 +42,7 @@ _LEADER_SECONDS = 60.0
 """A leader that died with the last owner has a successor long before."""
 _SOURCE_SECONDS = 15.0
 """No longer, together, for partitions of the source that nobody leads: the others are to go on."""
-COMPARED_LATER = "what the last owner left unbooked is compared once its leader is back"
+COMPARED_LATER = "the last owner's unrecorded records are compared when the partition has a leader"
 
 
 async def ask_unbooked(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, int | Unknown]:

@@ -164,8 +164,8 @@ class Round:
             if self._cancelling is None:
                 raise
             if isinstance(error, asyncio.CancelledError) and not self._cancelling.done():
-                raise HungError("Spark's JVM does not answer any more") from error
-            raise GivenUpError("the pumps did not end, as when a cluster does not answer") from error
+                raise HungError("Spark's JVM does not answer") from error
+            raise GivenUpError("the workers did not stop, as when a cluster does not answer") from error
 
     def _halted(self) -> set[str]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
@@ -182,7 +182,7 @@ class Round:
     def _abandon(self, job: asyncio.Task[list[ReportRow]]) -> None:
         """The pumps did not hear the word, or cannot obey: kill the job; its shards stay open and are resumed."""
         if not job.done():
-            said = "the pumps do not answer: their job is cancelled"
+            said = "the workers did not stop in time; cancelling the Spark job"
             self.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
             self._cancelling = left_behind(self._cancel, "cancel")
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
@@ -208,7 +208,9 @@ class Round:
         try:
             await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
         except MmtoolError as error:
-            self._sayings.once("word", f"the pumps cannot be told to {command.value}: {error.message}")
+            self._sayings.once(
+                "word", f"the workers cannot be sent the command {command.value}: {error.message}"
+            )
             await asyncio.sleep(_AGAIN_SECONDS)
             return False
         return True

@@ -114,11 +114,11 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
 
     def stopped(signum: signal.Signals) -> None:
         if engine.stop.is_set():
-            engine.say(Notice("stopped at once: the next start resumes", Event.STOPPING, signal=signum.name))
+            engine.say(Notice("stopped at once; the next start recovers", Event.STOPPING, signal=signum.name))
             leave_terminal()
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
-        said = "stopping: what is in flight is finished first"
+        said = "stopping: finishing the batches in flight"
         engine.say(Notice(said, Event.STOPPING, signal=signum.name))
         engine.stop.set()
 

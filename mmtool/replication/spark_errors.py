@@ -41,11 +41,11 @@ def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
     if stopped and isinstance(error, (GivenUpError, UnreachableError)):
         return UnreachableError(
             f"stopped, but not cleanly: {error}",
-            remedy="nothing is lost or repeated: the next start finds out what was in flight, and goes on",
+            remedy="no record is lost or repeated: the next start recovers the batches in flight",
         )
     return MmtoolError(
-        f"the round failed: {reason_of(error)}",
-        remedy=f"run the same command again: it resumes by itself; Spark's own log is {log}",
+        f"Spark job failed: {reason_of(error)}",
+        remedy=f"run the same command again: it recovers by itself; Spark's log is {log}",
     )
 
 

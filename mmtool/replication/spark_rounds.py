@@ -64,7 +64,7 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
     if conf.get("spark.speculation", "false").lower() == "true":
         raise UsageError(
             "mmtool.spark.conf.spark.speculation = true: a second attempt of a running task fences the first",
-            remedy="remove it; a task that dies is retried anyway",
+            remedy="remove it; Spark retries a failed task in any case",
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("sc://"):
@@ -201,7 +201,7 @@ async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> Non
     except Exception as error:
         raise MmtoolError(
             f"Spark did not start: {reason_of(error)}",
-            remedy=f"run the same command again; Spark's own log is {spark_log()}",
+            remedy=f"run the same command again; Spark's log is {spark_log()}",
         ) from error
 
 

@@ -188,9 +188,9 @@ class Predecessor:
             await asyncio.sleep(1)
         else:
             raise RefusedError(
-                f"{waiting[0]} on {self.flow.target.alias} has an open transaction behind which MirrorMaker 2 may have"
+                f"{waiting[0]} on {self.flow.target.alias} has an open transaction after which MirrorMaker 2 may have"
                 " written",
-                remedy="let it end: transaction.timeout.ms of its producer",
+                remedy="wait until it ends (its producer's transaction.timeout.ms)",
                 code="open_transaction",
             )
         starts = await list_offsets(self.flow.target, dict.fromkeys(downs, EARLIEST), read_committed=False)
@@ -209,14 +209,14 @@ class Predecessor:
         if not wrong:
             return
         first = min(wrong)
-        more = f" (and {len(wrong) - 1} partitions more)" if len(wrong) > 1 else ""
+        more = f" (and {len(wrong) - 1} more partitions)" if len(wrong) > 1 else ""
         sentence = f"{self.flow.settings.name}: {first}: {wrong[first]}{more}"
         if self._begun:
             self.warnings.append(f"{sentence}: mirrored from {self.flow.settings.start_setting}")
             return
         raise RefusedError(
             sentence,
-            remedy="leave the topic out of the take-over (topics.exclude), or delete its counterpart on the target to"
+            remedy="exclude the topic from the take-over (topics.exclude), or delete its mirror on the target to"
             " mirror it from the start",
             code="contradiction",
         )
@@ -225,20 +225,20 @@ class Predecessor:
 
     def _say_what_follows(self, found: Mapping[TopicPartition, Cut], others: int) -> None:
         name, start = self.flow.settings.name, self.flow.settings.start_setting
-        go = "goes" if len(found) == 1 else "go"
-        parts = [f"{counted(len(found), 'partition')} {go} on where MirrorMaker 2 stopped"] if found else []
+        go = "continues" if len(found) == 1 else "continue"
+        parts = [f"{counted(len(found), 'partition')} {go} where MirrorMaker 2 stopped"] if found else []
         if others and not self._begun:
-            parts.append(f"MirrorMaker 2 left nothing of {others}, which begin at {start}")
+            parts.append(f"MirrorMaker 2 stored no position of {others}, which start at {start}")
         if parts:
             self.warnings.append(f"{name}: {'; '.join(parts)}")
         unsure = {up: cut.repeats_max for up, cut in found.items() if cut.repeats_max != 0}
         for up, most in list(unsure.items())[:_NAMED]:
             bound = "records may" if most is UNKNOWN else f"up to {most} records may"
             self.warnings.append(
-                f"{name}: {up}: {bound} be on the target twice: what MirrorMaker 2 wrote last cannot be told from it"
+                f"{name}: {up}: {bound} be on the target twice: its log does not show what MirrorMaker 2 wrote last"
             )
         if len(unsure) > _NAMED:
-            self.warnings.append(f"{name}: and so in {len(unsure) - _NAMED} more partitions")
+            self.warnings.append(f"{name}: likewise in {len(unsure) - _NAMED} more partitions")
 
     async def _warn_of_repeats(self, written: Collection[TopicPartition]) -> None:
         """Where MM2 has been before; that it may not be asked is not worth more than its silence."""
@@ -256,7 +256,7 @@ class Predecessor:
             where = ", ".join(where for where, of in told.items() if of)
             self.warnings.append(
                 f"{here.name}: MirrorMaker 2 has mirrored {few(sorted(topics), 3)} before, and its offsets ({where})"
-                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` goes on where it stopped"
+                f" are ignored: {self._what_repeats()}; `mmtool replicate --take-over` continues where it stopped"
             )
         others = sorted({up.topic for up in written} - topics)
         if (
@@ -273,7 +273,7 @@ class Predecessor:
 
     def _what_repeats(self) -> str:
         start = self.flow.settings.start_setting
-        return f"records from {start} on are mirrored again, behind those that are there"
+        return f"records from {start} on are mirrored again, after the records that exist"
 
 
 def _likeliest(

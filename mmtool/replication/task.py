@@ -118,7 +118,7 @@ async def _watch_parent() -> None:
     parent = os.getppid()
     while os.getppid() == parent:  # noqa: ASYNC110  the kernel tells nobody that a parent died
         await asyncio.sleep(_LOOK_SECONDS)
-    raise OrphanedError("the Spark process that started this pump is gone")
+    raise OrphanedError("the Spark process that started this worker has ended")
 
 
 async def _take_again(flow: FlowAssignment) -> FlowAssignment:

@@ -130,7 +130,7 @@ class PositionsWatch:
         try:
             documents, trouble = await feed.next(), ""
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
-            documents, trouble = [], f"pauses and failovers cannot be heard of: {error}"
+            documents, trouble = [], f"pauses and failovers cannot be read: {error}"
             await asyncio.sleep(_AGAIN_SECONDS)
         if trouble and trouble != self._trouble:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
@@ -196,7 +196,7 @@ class PositionsWatch:
             self._slowed.discard(place)
         if before != bool(self._slowed):
             event = Event.QUOTA_THROTTLED if position.slowed_by else Event.QUOTA_RELEASED
-            said = position.quota_said or "no quota holds it back any more"
+            said = position.quota_said or "no longer throttled by a quota"
             fields = {"clusters": position.slowed_by, "executor": position.executor}
             self.news.append(Notice(said, event, **fields))
 
@@ -207,11 +207,11 @@ class PositionsWatch:
             self._waiting[other].discard(place)
             if not self._waiting[other]:
                 del self._waiting[other]
-                said = f"nothing waits for {other} any more"
+                said = f"no partition waits for {other}"
                 self.news.append(Notice(said, Event.BROKER_ANSWERS, broker=other, executor=executor))
         if broker:
             if broker not in self._waiting:
-                said = f"{broker} does not answer: partitions that it leads wait for it"
+                said = f"{broker} does not answer: the partitions that it leads wait"
                 self.news.append(Notice(said, Event.BROKER_SILENT, broker=broker, executor=executor))
             self._waiting.setdefault(broker, set()).add(place)
 

@@ -18,7 +18,7 @@ MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
 STOPS_SECONDS = 25.0
-NOT_CLEANLY = "error: stopped, but not cleanly: the pumps did not end, as when a cluster does not answer"
+NOT_CLEANLY = "error: stopped, but not cleanly: the workers did not stop, as when a cluster does not answer"
 AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 
@@ -47,7 +47,7 @@ def test_a_cluster_that_is_away_for_longer_than_requests_wait_ends_nothing(own, 
             again.wait_until_identical(60)
         answer = process.stop()
         assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr
-        assert side == "source" or "no word for" in answer.stderr
+        assert side == "source" or "no report for" in answer.stderr
 
 
 @pytest.mark.parametrize("how", ["kill_broker", "pause_broker"])

@@ -165,7 +165,7 @@ def test_a_flow_that_has_failed_over_keeps_the_way_back_from_nothing_and_begins_
     answer = bench.catch_up(properties, "-o", "json")
     assert (answer.code, states(answer.rows)) == (6, {None: "failed_over", back: "caught_up"})
     with bench.start(properties) as process:
-        process.wait_line(r"flow source->target is not mirrored: .*operation fo-7.*the others begin now")
+        process.wait_line(r"flow source->target is not mirrored: .*operation fo-7.*starting the other flows")
         produce(target, Load(back, 10, 1, 100))
         wait_for_new_records(source, [f"target.{back}"], PATIENCE_SECONDS)
         assert count_on(target, f"source.{there}") == 0

@@ -116,7 +116,7 @@ def test_a_flow_is_as_fast_as_its_throttle_lets_it_and_another_one_holds_within_
     )
     assert seconds < patience(APPLIED_SECONDS)
 
-    live.edited("not throttled any more")
+    live.edited("no longer throttled")
     rest = wait_until(live.has_all_of_the_bulk, "the rest", PATIENCE_SECONDS)
     measured(f"the rest without throttle after {rest:.1f} s")
 
@@ -153,7 +153,7 @@ def test_a_file_that_cannot_be_used_is_said_once_and_changes_nothing(live):
     live.heard("no such file; the old configuration stays in force", before)
     wait_until(lambda: live.moves(live.stage.targets[0]), "the flow to go on", PATIENCE_SECONDS)
     live.save(good)
-    live.heard("reloaded: nothing changes", before)
+    live.heard("reloaded: no change", before)
     assert live.process.stderr[before:].count("stays in force") == 2
 
 

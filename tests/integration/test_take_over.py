@@ -60,7 +60,7 @@ def test_a_flow_is_taken_over_from_mm2_and_every_record_crosses_once(bench, meas
         first.wait_line("waiting until MirrorMaker 2 has stopped: its group source-mm2", PATIENCE_SECONDS)
         ended = time.monotonic()
         getattr(mm2, end)()
-        first.wait_line("6 partitions go on where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
+        first.wait_line("6 partitions continue where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         measured(f"MirrorMaker 2, {end}: mirrored by mmtool {time.monotonic() - ended:.1f} s later")
         assert "twice" not in first.stderr

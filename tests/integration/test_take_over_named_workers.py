@@ -56,7 +56,7 @@ def test_an_mm2_with_a_group_and_an_offsets_topic_of_its_own_is_waited_for_and_n
                 f"waiting until MirrorMaker 2 has stopped: its group {workers}", PATIENCE_SECONDS
             )
             mm2.stop()
-            running.wait_line("1 partition goes on where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
+            running.wait_line("1 partition continues where MirrorMaker 2 stopped$", PATIENCE_SECONDS)
             running.stop()
     produce(source, Load(topic, RECORDS, 1, 100, first_sequence=RECORDS))
     answer = bench.catch_up(properties)

@@ -123,7 +123,7 @@ def test_a_flow_goes_on_behind_the_last_record_that_mm2_copied_or_is_told_how_ma
         of_it = [line for line in said if f"{topic}-{partition}:" in line]
         assert ([end.said in line for line in of_it] == [True]) if end.said else of_it == [], said
     assert (
-        f"{len(ends) - 1} partitions go on where MirrorMaker 2 stopped; MirrorMaker 2 left nothing of 1"
+        f"{len(ends) - 1} partitions continue where MirrorMaker 2 stopped; MirrorMaker 2 stored no position of 1"
         in said[0]
     )
 
@@ -333,7 +333,7 @@ def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
     _, said, _ = asyncio.run(guard(flow, watched))
     lately = "it wrote to heartbeats on there in the last 15 s"
     assert said == [
-        f"{flow.name}: MirrorMaker 2 runs this flow as well now: {lately}; stop it: what both copy is there twice",
+        f"{flow.name}: MirrorMaker 2 now runs this flow too: {lately}; stop it: the target gets records twice",
         f"{flow.name}: MirrorMaker 2 has stopped",
     ]
 

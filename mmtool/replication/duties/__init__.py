@@ -125,9 +125,11 @@ class Rota:
         except Exception as error:  # noqa: BLE001  whatever it is, the mirror goes on
             why = str(error) or type(error).__name__
             if why != failure:
-                said = f"{duty.name}: {why}; tried again every {duty.seconds:g} s"
+                said = f"{duty.name}: {why}; retrying every {duty.seconds:g} s"
                 self._say(flow_notice(self._flow, said, Event.DUTY_FAILED, duty=duty.name))
             return why
         if failure:
-            self._say(flow_notice(self._flow, f"{duty.name}: done again", Event.DUTY_RESUMED, duty=duty.name))
+            self._say(
+                flow_notice(self._flow, f"{duty.name}: working again", Event.DUTY_RESUMED, duty=duty.name)
+            )
         return ""

@@ -98,7 +98,7 @@ class Checkpoints:
     def _problem(self, untold: list[MmtoolError]) -> MmtoolError | None:
         if self._groups.problem is not None or not untold:
             return self._groups.problem
-        more = f" (and {len(untold) - 1} groups more)" if len(untold) > 1 else ""
+        more = f" (and {len(untold) - 1} more groups)" if len(untold) > 1 else ""
         return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:

@@ -50,7 +50,7 @@ class GroupOffsets:
         turn = await in_thread(self.follower.turn, self._wanted())
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
-            more = f" (and {len(failed) - 1} groups more)" if len(failed) > 1 else ""
+            more = f" (and {len(failed) - 1} more groups)" if len(failed) > 1 else ""
             raise MmtoolError(failed[0] + more)
 
     def _wanted(self) -> dict[str, Offsets]:

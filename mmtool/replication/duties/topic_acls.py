@@ -43,7 +43,7 @@ class TopicAcls:
         there = target.topic_acls()
         if there is UNKNOWN:
             raise MmtoolError(
-                f"cluster {self.flow.target.alias} has no authorizer: rules are not carried over"
+                f"cluster {self.flow.target.alias} has no authorizer: topic ACLs are not copied"
             )
         missing = plan_acls(
             here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
@@ -51,4 +51,6 @@ class TopicAcls:
         failed = target.add(missing)
         if failed:
             first = next(iter(failed))
-            raise MmtoolError(f"{len(failed)} could not be added, for {first.topic}: {failed[first]}")
+            raise MmtoolError(
+                f"{len(failed)} ACLs could not be added, the first for {first.topic}: {failed[first]}"
+            )

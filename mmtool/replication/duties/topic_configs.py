@@ -71,7 +71,9 @@ class TopicConfigs:
             self.say(flow_notice(self.flow.name, sentence))
         if failed := result.failed:
             first = next(iter(failed))
-            raise MmtoolError(f"{len(failed)} topics could not be altered, {first}: {failed[first]}")
+            raise MmtoolError(
+                f"{len(failed)} topics could not be altered, the first is {first}: {failed[first]}"
+            )
         if unseen:
             raise MmtoolError(configs_hidden(unseen))
 

@@ -68,7 +68,7 @@ class RunsBook:
             UnreachableError: the target did not take them for a minute.
         """
         if self._cut_off:
-            raise InDoubtError("offset runs: an earlier write did not come to its end")
+            raise InDoubtError("offset runs: an earlier write did not complete")
         self._cut_off = True
         by_partition: dict[int, list[tuple[ShardAssignment, list[ReadyBatch]]]] = defaultdict(list)
         for shard in self._flow.shards:

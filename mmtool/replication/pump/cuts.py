@@ -24,13 +24,14 @@ def source_cut(
     end = diverging.end
     if end >= read_to:
         return (
-            f"the source's log holds other records below {read_to} than were read, as after an unclean leader election,"
-            " and nobody can tell from where on: compare both sides, then `mmtool flow seek --csv FILE`"
+            f"the source's log below {read_to} no longer holds the records that were read, as after an unclean leader"
+            " election; the first offset that differs is unknown: compare both sides, then `mmtool flow seek --csv"
+            " FILE`"
         )
     lost = f"{end} to {frontier - 1} were mirrored and are gone"
-    gone = f"offsets {lost}" if end < frontier else "nothing mirrored is gone"
+    gone = f"offsets {lost}" if end < frontier else "no mirrored record is gone"
     return (
-        f"the source's log was cut at {end}, as an unclean leader election does: {gone}; to mirror what is there now:"
+        f"the source's log was cut at {end}, as by an unclean leader election: {gone}; to mirror the records there now:"
         f" `mmtool flow seek --csv FILE`, with the line {place.topic},{place.partition},{end}"
     )
 
@@ -44,7 +45,7 @@ def target_cut(about: MirroredPartition, log_end: DownstreamOffset, known_to: Do
         known_to: Where it ended when it was last heard of.
     """
     return (
-        f"the target's log was cut at {log_end}, as an unclean leader election does:"
+        f"the target's log was cut at {log_end}, as by an unclean leader election:"
         f" offsets {log_end} to {known_to - 1} of {about.downstream} are gone; to mirror their records again:"
         f" `mmtool flow rebuild --topic {about.source_topic}`, then start `mmtool replicate`"
     )

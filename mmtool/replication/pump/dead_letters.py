@@ -86,7 +86,8 @@ class DeadLetters:
             return  # it is still the mirror's letter
         except MmtoolError as error:
             mirror.halt(
-                f"the record at upstream offset {letter.offset} cannot be kept beside its topic: {error.message}"
+                f"the record at upstream offset {letter.offset} cannot be written to the dead-letter topic:"
+                f" {error.message}"
             )
         else:
             mirror.posted(batch)

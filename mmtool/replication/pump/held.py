@@ -93,13 +93,13 @@ def note(mirror: PartitionMirror, reason: str) -> None:
 
 def _sentence(at: int, holder: ProducerState | None) -> str:
     who = (
-        "somebody"
+        "a producer"
         if holder is None
         else f"producer {holder.producer_id}, which wrote last at {_when(holder)},"
     )
     return (
-        f"held at offset {at}: {who} has a transaction open there, and what is committed behind it comes when it ends"
-        " (`kafka-transactions.sh abort` ends it)"
+        f"held at offset {at}: {who} has an open transaction there; later records follow when the transaction"
+        " ends (`kafka-transactions.sh abort` ends it)"
     )
 
 

@@ -267,7 +267,7 @@ class PartitionMirror:
     def lost(self, sent: Sent) -> None:
         """No answer came: the batch may or may not be on the target. Raises InDoubtError: by its old number."""
         if sent in self._renumbered:
-            raise InDoubtError(f"{self.name}: nobody answered for a number that goes to other records")
+            raise InDoubtError(f"{self.name}: no answer for a sequence number that other records would reuse")
         if sent not in self._in_flight:
             return  # numbered anew meanwhile, because one before it was refused
         sent.fate, sent.unsure = Fate.MISSING, True
@@ -287,7 +287,9 @@ class PartitionMirror:
         code = answer.error_code
         too_large = code in (Code.MESSAGE_TOO_LARGE, Code.RECORD_LIST_TOO_LARGE)
         if too_large and any(one.unsure for one in self._in_flight):
-            raise InDoubtError(f"{self.name}: a batch is too large by now, and an answer was lost")
+            raise InDoubtError(
+                f"{self.name}: the target now refuses the size of a batch that it may hold already"
+            )
         sent.unsure |= code in PERHAPS_APPENDED
         if code == Code.NONE:
             sent.fate, sent.unsure = Fate.APPENDED, False

@@ -249,7 +249,7 @@ class FlowPump:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if late:
-            raise InDoubtError(f"{self.target.alias} did not answer while books were written")
+            raise InDoubtError(f"{self.target.alias} did not answer while stored state was written")
 
     async def _listen(self, end: RoundEnd) -> None:
         end.tell((await until_told(self.target, self.flow, self.pace.heard)).value)
@@ -268,7 +268,7 @@ class FlowPump:
             async with asyncio.timeout(self._patience):
                 await self._last_books()
         except TimeoutError as error:
-            raise InDoubtError(f"{self.target.alias} did not answer for the last books") from error
+            raise InDoubtError(f"{self.target.alias} did not answer for the last stored state") from error
 
     async def _last_books(self) -> None:
         await self._flush_books()
@@ -289,7 +289,7 @@ def _emitter(flow: FlowAssignment, partition: PartitionAssignment) -> SyncEmitte
 async def _never(work: Coroutine[Any, Any, None]) -> None:
     """For work that ends a round only by failing."""
     await work
-    raise AssertionError("endless work ended")
+    raise AssertionError("a task of the worker ended early")
 
 
 async def _failure(future: asyncio.Future[None]) -> None:

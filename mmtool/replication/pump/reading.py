@@ -240,7 +240,7 @@ class SourceReader:
         try:
             await origins.learn(set().union(*of_each.values()))
         except (UnreachableError, RefusedError) as error:
-            why = f"nobody can tell where records come from: {error.message}"
+            why = f"the origin of records is unknown: {error.message}"
             if isinstance(error, NotAuthorisedError):
                 why = f"READ on topic {PRODUCERS_TOPIC} of {self._cluster.alias} {GRANT_IT}"
             for place, ids in of_each.items():
@@ -307,7 +307,7 @@ class SourceReader:
             mirror.skip_to(UpstreamOffset(start))
         else:
             deleted = deleted_unmirrored(position, start)
-            way_on = "`mmtool.on.data.loss = continue` records the gap and goes on"
+            way_on = "`mmtool.on.data.loss = continue` records the gap and continues"
             self._halt_behind(mirror, f"{deleted}: {way_on}")
         return True
 

@@ -151,5 +151,5 @@ def test_an_owner_that_does_not_mirror_what_is_waited_for_is_told_of(owner, watc
     told = replace(position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP), owner=owner)
     with pytest.raises(TimeoutError):
         watched(told)
-    sentence = "east->west: who runs it does not mirror orders: see its `topics`\n"
+    sentence = "east->west: the running replicate does not mirror orders; check its `topics`\n"
     assert capsys.readouterr().out == ("" if owner == "me" else sentence)

@@ -250,10 +250,10 @@ def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(playe
         return told
 
     assert played(play) == [
-        ["a->b: not started here yet", "c->b: not started here yet"],
-        ["a->b: not owned by this process", "c->b: not started here yet"],
-        ["c->b: not started here yet"],
-        ["a->b: reacquiring ownership", "c->b: not started here yet"],
+        ["a->b: not started yet", "c->b: not started yet"],
+        ["a->b: not owned by this process", "c->b: not started yet"],
+        ["c->b: not started yet"],
+        ["a->b: reacquiring ownership", "c->b: not started yet"],
     ]
 
 
@@ -405,7 +405,7 @@ def test_a_seat_that_is_lost_ends_nothing_until_it_is_given_up(played):
             await until(lambda: "take in doubt" in run.did)
         return kept, scene.said[-1]
 
-    assert played(play) == ((False, False), "c->b: lost its claim; waiting to own the flow again")
+    assert played(play) == ((False, False), "c->b: lost ownership; reacquiring")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Flows that cannot begin yet, beside others that run."""
+"""Flows that cannot start yet, beside others that run."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def played(outcomes):
 
 def test_it_begins_once_its_clusters_answer():
     said, tried, left = played([AWAY, ConnectionLostError("gone again"), None])
-    assert said == ["a->b: cluster east does not answer; this flow begins when it does, the others begin now"]
+    assert said == [
+        "a->b: cluster east does not answer; a->b starts when the cluster answers; starting the other flows"
+    ]
     assert (len(tried), left) == (3, set())
 
 
@@ -56,7 +58,7 @@ def test_what_else_keeps_it_is_said_once_and_tried_again(kind):
     """Whatever that is: nobody else would try."""
     error = kind("DESCRIBE is denied")
     said, tried, left = played([error])
-    assert said[1:] == [f"a->b: cannot begin yet: {error}"]
+    assert said[1:] == [f"a->b: cannot start yet: {error}"]
     assert (len(tried) > 5, left) == (True, {"a->b"})
 
 
@@ -82,7 +84,7 @@ def sorted_out(found, *, has_goal=False):
 def test_a_flow_that_has_failed_over_keeps_no_other_one_back(has_goal, expected):
     """The way back has to run while it has; a release lets it begin, and a run that ends by itself waits for none."""
     said, late, left_out = sorted_out([FAILED_OVER, BEGUN], has_goal=has_goal)
-    assert said == ["flow a->b is not mirrored; release it; the others begin now"]
+    assert said == ["flow a->b is not mirrored; release it; starting the other flows"]
     assert (late, left_out) == (expected, {"a->b"})
 
 
@@ -99,5 +101,5 @@ def test_a_run_with_a_goal_does_not_begin_without_a_flow_whose_cluster_is_away()
 
 def test_a_flow_begins_when_its_mark_is_released():
     said, tried, left = played([FAILED_OVER, FAILED_OVER, None])
-    assert said[1:] == ["a->b: cannot begin yet: flow a->b is not mirrored"]
+    assert said[1:] == ["a->b: cannot start yet: flow a->b is not mirrored"]
     assert (len(tried), left) == (3, set())

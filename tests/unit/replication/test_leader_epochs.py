@@ -103,7 +103,7 @@ def test_a_seek_forgets_the_epoch():
 
 @pytest.mark.parametrize(
     ("end", "what"),
-    [(1, "offsets 1 to 1 were mirrored and are gone"), (2, "nothing mirrored is gone")],
+    [(1, "offsets 1 to 1 were mirrored and are gone"), (2, "no mirrored record is gone")],
 )
 def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what):
     mirror, log = mirror_of(), FakeLog()
@@ -114,7 +114,7 @@ def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what)
     freed = mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, end)), now_ms=2)
     assert (mirror.state, freed, mirror.held_bytes) == (State.HALTED, -held, 0)
     assert mirror.reason.startswith(
-        f"the source's log was cut at {end}, as an unclean leader election does: {what};"
+        f"the source's log was cut at {end}, as by an unclean leader election: {what};"
     )
     assert mirror.reason.endswith(f"with the line orders,0,{end}")
 
@@ -124,7 +124,7 @@ def test_another_epoch_from_an_unknown_place_on_is_not_said_to_be_a_cut_at_one()
     mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
     settle(mirror, log)
     mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, 9)), now_ms=2)
-    assert mirror.reason.startswith("the source's log holds other records below 2 than were read")
+    assert mirror.reason.startswith("the source's log below 2 no longer holds the records that were read")
 
 
 def test_before_a_batch_that_cannot_move_the_epoch_is_that_of_the_last_good_one():

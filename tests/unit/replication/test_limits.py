@@ -41,7 +41,7 @@ def test_a_pair_may_keep_names_both_ways(flows):
 
 
 def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
-    with pytest.raises(UsageError, match="a record of a would come to a again by a->b->c->a"):
+    with pytest.raises(UsageError, match="a record of a would reach a a second time through a->b->c->a"):
         refuse_repetition(flows(_RING + _IDENTITY))
 
 
@@ -160,7 +160,7 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     [
         (
             "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topics would grow without end: topic -> site.topic -> site.site.topic",
+            "a->b and b->c and c->a: topic names would grow without end: topic -> site.topic -> site.site.topic",
             "a.alias = a, b.alias = b, c.alias = c",
         ),
         (

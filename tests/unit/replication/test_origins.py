@@ -51,7 +51,7 @@ def test_a_source_without_a_register_is_one_that_nobody_mirrors_to_unless_it_has
     never = Origins.of(ONE_WAY, None, Source(Code.UNKNOWN_TOPIC_OR_PARTITION))
     asyncio.run(never.learn({7}))
     origins = Origins.of(ONE_WAY, None, Source(Code.UNKNOWN_TOPIC_OR_PARTITION), was_seen=True)
-    with pytest.raises(UnreachableError, match=r"mmtool-producers\.internal is not there any more on east"):
+    with pytest.raises(UnreachableError, match=r"mmtool-producers\.internal no longer exists on east"):
         asyncio.run(origins.learn({7}))
     assert (never.knows({7}), origins.knows({7})) == (True, False)
 

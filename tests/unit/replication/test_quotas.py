@@ -58,7 +58,7 @@ def test_it_is_said_of_the_flow_and_not_of_each_partition():
     assert watch.news == ["held back by a quota of east, whose brokers make it wait"]
     for place, position in (slowed(0, ""), slowed(1, "")):
         watch._note(place, position)
-    assert watch.news[1:] == ["no quota holds it back any more"]
+    assert watch.news[1:] == ["no longer throttled by a quota"]
 
 
 def test_status_says_it_of_each_partition_that_waits_while_its_pump_runs():

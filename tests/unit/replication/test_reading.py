@@ -390,8 +390,8 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
             NotAuthorisedError("denied"),
             "READ on topic mmtool-producers.internal of source is denied: grant it",
         ),
-        (UnreachableError("it is gone"), "nobody can tell where records come from: it is gone"),
-        (RefusedError("offset 7 is damaged"), "nobody can tell where records come from: offset 7 is damaged"),
+        (UnreachableError("it is gone"), "the origin of records is unknown: it is gone"),
+        (RefusedError("offset 7 is damaged"), "the origin of records is unknown: offset 7 is damaged"),
     ],
     ids=["denied", "gone", "damaged"],
 )

@@ -86,7 +86,7 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
         ("ownership_reacquired", "a->b"),
     ]
     assert list(filter(is_for_people, said)) == [
-        "a->b: lost its claim; waiting to own the flow again",
+        "a->b: lost ownership; reacquiring",
         "a->b: waiting for the clusters: cluster east does not answer",
     ]
 
@@ -188,9 +188,7 @@ def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends
 
     found, said = looked_for(run, play)
     assert found == ((False, False), True, True, (False, 1, False, False))
-    assert list(filter(is_for_people, said)) == [
-        "a->b: what was put off can be compared now; taking the flow again"
-    ]
+    assert list(filter(is_for_people, said)) == ["a->b: source partition is back; restarting recovery"]
     assert run.looks == 3
 
 

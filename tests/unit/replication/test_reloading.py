@@ -80,7 +80,7 @@ def test_a_file_that_says_the_same_is_no_news_unless_somebody_asks(scene):
     scene.reload("# a comment")
     assert scene.said == []
     scene.reload("# another one", asked=True)
-    assert scene.said == [f"{scene.path} reloaded: nothing changes for what is running"]
+    assert scene.said == [f"{scene.path} reloaded: no change for the running flows"]
     assert scene.engine.adopted == 0
 
 
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_used_is_said_once_in_one_line_and_nothing_changes
     assert scene.warned == [warned, warned]
     scene.reload("")
     scene.reload("topics = (\nmmtool.shards = many")
-    assert scene.said == [f"{scene.path} reloaded: nothing changes for what is running"]
+    assert scene.said == [f"{scene.path} reloaded: no change for the running flows"]
     assert scene.warned == [warned] * 3
 
 
@@ -122,7 +122,7 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
     security = "a->b: a.security changed: takes effect at the next start"
-    shards = "a->b: mmtool.shards is fixed since the flow's first start"
+    shards = "a->b: mmtool.shards cannot change after the flow's first start"
     assert scene.warned == [f"{scene.path}: {security}; {shards}"]
 
 
@@ -192,7 +192,7 @@ def test_whatever_happens_while_settings_are_taken_over_later_ones_are_heard_of(
     with monkeypatch.context() as patched:
         patched.setattr(scene.engine, "adopt", fails)
         scene.reload("topics = orders")
-    said = "TimeoutError while it was taken over: some of it may wait for the next start"
+    said = "TimeoutError while it was applied: some changes may wait for the next start"
     assert scene.warned == [f"{scene.path}: {said}"]
     scene.reload("topics = orders", asked=True)
     assert scene.flow.topics.include == ("orders",)

@@ -212,7 +212,7 @@ def test_what_the_target_deleted_before_it_was_booked_halts_however_alike_what_i
     flow.target.trim(start)
     flow.take()
     assert flow.halted.startswith(
-        f"target source.orders-0 deleted offsets 0 to {start - 1} before they were booked"
+        f"target source.orders-0 deleted offsets 0 to {start - 1} before they were recorded"
     )
 
 
@@ -237,7 +237,7 @@ def test_a_target_log_that_was_cut_halts_and_names_the_place_however_many_marker
     for _ in range(7):
         flow.halted = ""
         flow.take()
-        assert flow.halted.startswith(f"the target's log was cut at {cut_at}, as an unclean")
+        assert flow.halted.startswith(f"the target's log was cut at {cut_at}, as by an unclean")
         assert f"offsets {cut_at} to 11 of source.orders-0 are gone" in flow.halted
 
 

@@ -102,9 +102,9 @@ def test_what_goes_wrong_without_a_word_is_said_all_the_same():
         duty = Silent("heartbeats", log)
         rota = Rota("a->b", [duty], log.append)
         rota.start()
-        await until(log, "a->b: heartbeats: TimeoutError; tried again every 0.01 s")
+        await until(log, "a->b: heartbeats: TimeoutError; retrying every 0.01 s")
         duty.gate.set()
-        await until(log, "a->b: heartbeats: done again")
+        await until(log, "a->b: heartbeats: working again")
         await rota.stop()
         return len(log)
 

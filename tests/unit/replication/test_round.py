@@ -15,7 +15,7 @@ from mmtool.replication.round import Round
 from mmtool.replication.spark_errors import GivenUpError, HungError, spark_is_gone
 
 ROUND_SECONDS = 0.05
-GIVEN_UP = "the pumps do not answer: their job is cancelled"
+GIVEN_UP = "the workers did not stop in time; cancelling the Spark job"
 
 
 class CancelledJobError(Exception):
@@ -144,4 +144,4 @@ def test_a_word_that_the_target_does_not_take_is_said_once_and_ends_no_round(mon
     outcome, said = ran(Job(0.3), runs=[Deaf()], **how)
     (word,) = how
     why = "topic mmtool-control.east.internal is missing on cluster west"
-    assert (outcome, said) == (["a row"], [f"the pumps cannot be told to {word}: {why}"])
+    assert (outcome, said) == (["a row"], [f"the workers cannot be sent the command {word}: {why}"])

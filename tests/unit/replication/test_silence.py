@@ -55,9 +55,9 @@ def noted(watch, *positions):
 def test_it_is_said_of_the_broker_and_not_of_each_partition():
     watch = PositionsWatch(None, "pump-1", {})
     said = noted(watch, waiting(0, BROKER), waiting(1, BROKER), waiting(0, BROKER))
-    assert said == [f"{BROKER} does not answer: partitions that it leads wait for it"]
+    assert said == [f"{BROKER} does not answer: the partitions that it leads wait"]
     assert noted(watch, waiting(0, "")) == []
-    assert noted(watch, waiting(1, "")) == [f"nothing waits for {BROKER} any more"]
+    assert noted(watch, waiting(1, "")) == [f"no partition waits for {BROKER}"]
 
 
 def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_the_first():
@@ -65,8 +65,8 @@ def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_
     noted(watch, waiting(0, BROKER))
     said = noted(watch, waiting(0, OTHER))
     assert said == [
-        f"nothing waits for {BROKER} any more",
-        f"{OTHER} does not answer: partitions that it leads wait for it",
+        f"no partition waits for {BROKER}",
+        f"{OTHER} does not answer: the partitions that it leads wait",
     ]
 
 

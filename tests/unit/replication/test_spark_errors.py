@@ -38,8 +38,8 @@ def test_the_line_that_says_what_happened_is_found(said, reason):
         (GivenUpError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
         (HungError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
         (UnreachableError("east is away"), True, UnreachableError, "stopped, but not cleanly: east is away"),
-        (ValueError("a bug"), True, MmtoolError, "the round failed: a bug"),
-        (GivenUpError("no answer"), False, MmtoolError, "the round failed: no answer"),
+        (ValueError("a bug"), True, MmtoolError, "Spark job failed: a bug"),
+        (GivenUpError("no answer"), False, MmtoolError, "Spark job failed: no answer"),
     ],
     ids=["pumps that hang", "a JVM that hangs", "a cluster away", "anything else", "five times in a row"],
 )

@@ -54,7 +54,7 @@ def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble
 
     hold, news = asyncio.run(scene())
     assert hold is not None
-    assert news[0] == f"pauses and failovers cannot be heard of: {trouble}"
+    assert news[0] == f"pauses and failovers cannot be read: {trouble}"
     assert len(news) == 2
 
 
