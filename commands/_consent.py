@@ -31,8 +31,8 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
         return
     if sys.stdin is None or not (sys.stdin.isatty() and stderr_is_tty()):  # None: it was closed
         raise RefusedError(
-            f"nobody can be asked: {question}?",
-            remedy="add --yes where there is no terminal",
+            f"no terminal to confirm on: {question}?",
+            remedy="pass --yes",
             code="consent_needed",
         )
     if about is not None:

@@ -35,7 +35,7 @@ Sign = Annotated[
     typer.Option(
         "--sign",
         metavar="KEY.pem",
-        help=f"Sign the page with an Ed25519 private key; its password is asked for, or in {PASSWORD}.",
+        help=f"Sign the page with an Ed25519 private key; mmtool asks for its password, or reads it from {PASSWORD}.",
         show_default=False,
     ),
 ]

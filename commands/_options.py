@@ -58,7 +58,7 @@ def duration(text: str | timedelta) -> timedelta:
         raise typer.BadParameter(f"{text!r} is too long: write {_LONGEST.days * 24}h or less")
     length = timedelta(milliseconds=milliseconds)
     if not length:
-        raise typer.BadParameter(f"{text!r} is no time at all: write more than zero, as 500ms or 8s")
+        raise typer.BadParameter(f"{text!r} is zero: write more than zero, as 500ms or 8s")
     return length
 
 
@@ -125,7 +125,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Consumer group; repeatable, and beats groups.exclude.",
+        help="Consumer group; repeatable, overrides groups.exclude.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -155,7 +155,7 @@ Topic = Annotated[
     typer.Option(
         "--topic",
         metavar="NAME",
-        help="Source topic; repeatable. All topics of the flow without it.",
+        help="Source topic; repeatable. Default: all topics of the flow.",
         rich_help_panel=WHAT,
     ),
 ]
@@ -163,14 +163,14 @@ Execute = Annotated[
     bool,
     typer.Option(
         "--execute",
-        help="Do it. Without this nothing is changed: what would happen is shown.",
+        help="Execute. Without it nothing is changed: mmtool shows what would happen.",
         rich_help_panel=CONSENT,
     ),
 ]
 Yes = Annotated[
     bool,
     typer.Option(
-        "--yes", help="Do not ask before --execute; needed where nobody can answer.", rich_help_panel=CONSENT
+        "--yes", help="Do not ask for confirmation; needed without a terminal.", rich_help_panel=CONSENT
     ),
 ]
 WithoutState = Annotated[
@@ -185,13 +185,13 @@ AllowRewind = Annotated[
     bool,
     typer.Option(
         "--allow-rewind",
-        help="Also move groups back that have committed further already.",
+        help="Also move groups to an earlier offset than the one they have committed.",
         rich_help_panel=CONSENT,
     ),
 ]
 Output = Annotated[
     OutputFormat,
-    typer.Option("-o", "--output", help="How results are written to stdout.", rich_help_panel=COMMON),
+    typer.Option("-o", "--output", help="Format of the result on stdout.", rich_help_panel=COMMON),
 ]
 Timeout = Annotated[
     timedelta,
@@ -210,7 +210,7 @@ DrainTimeout = Annotated[
         "--timeout",
         metavar="DURATION",
         parser=duration,
-        help="How long to wait for clusters (30s), and for the mirror to catch up (as long as it takes).",
+        help="How long to wait for clusters (default 30s) and for the mirror to catch up (default: no limit).",
         show_default=False,
         rich_help_panel=COMMON,
     ),
@@ -226,7 +226,7 @@ MetricsAddress = Annotated[
 MetricsLevel = Annotated[
     Level,
     typer.Option(
-        "--metrics-level", help="How far metrics are split: each level has more series than the one before."
+        "--metrics-level", help="Detail of the metrics: each level has more series than the one before."
     ),
 ]
 LOOPBACK = "127.0.0.1"
@@ -238,7 +238,7 @@ Verbose = Annotated[
         "--verbose",
         count=True,
         callback=_count_verbose,
-        help="Say more on stderr; twice for more still.",
+        help="More messages on stderr; repeat for more.",
         show_default=False,
         rich_help_panel=COMMON,
     ),
@@ -273,7 +273,7 @@ LogFormatOption = Annotated[
         callback=_set_log_format,
         envvar=LOG_FORMAT_VARIABLE,
         show_envvar=True,
-        help="How stderr is written: for people, or one JSON object per line.",
+        help="Format of stderr: text, or one JSON object per line.",
         rich_help_panel=COMMON,
     ),
 ]

@@ -384,7 +384,7 @@ def require_selector(chosen: GroupSelection, doing: str) -> None:
     """
     if not chosen.given:
         raise UsageError(
-            f"{doing} needs to be told which groups",
+            f"{doing} needs a choice of groups",
             remedy="name them: -g NAME, --groups REGEX, --unit NAME or --all-groups",
         )
 
@@ -430,5 +430,6 @@ def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
         return parse_reset_csv(lines_in(path, content_of(path)))
     except ValueError as error:
         raise UsageError(
-            f"--csv {path}: {error}", remedy="three columns per line, each partition once, without a heading"
+            f"--csv {path}: {error}",
+            remedy="three columns per line, each partition once, without a header line",
         ) from error

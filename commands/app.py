@@ -25,22 +25,20 @@ TRY = "Try it"
 
 COMMANDS = (
     Entry("replicate", MOVE, "Run the flows of the configuration until stopped"),
-    Entry(
-        "translate-offsets", MOVE, "Say where committed offsets are on the target; write them with --execute"
-    ),
+    Entry("translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"),
     Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
     Entry("failover", MOVE, "Plan, rehearse and execute the move of consumer groups", group=True),
     Entry("flow", MOVE, "Seek, forget, rebuild, pause and resume a flow", group=True),
-    Entry("status", LOOK, "Flows, partitions, lag and state"),
-    Entry("verify", LOOK, "Are both sides the same?"),
+    Entry("status", LOOK, "Show flows, partitions, lag and state"),
+    Entry("verify", LOOK, "Compare source and target record by record"),
     Entry("evidence", LOOK, "Check the signature of an evidence page", group=True),
-    Entry("doctor", LOOK, "Check clusters, rights and configuration before they matter"),
-    Entry("config", LOOK, "Check and show the configuration as it is understood", group=True),
-    Entry("acls", LOOK, "Print the least rights that are needed"),
+    Entry("doctor", LOOK, "Check clusters, rights and configuration"),
+    Entry("config", LOOK, "Check and show the configuration", group=True),
+    Entry("acls", LOOK, "Print the ACLs that mmtool needs"),
     Entry("metrics", LOOK, "Serve Prometheus metrics"),
-    Entry("demo", TRY, "Two clusters, real data, replication, failover and the proof"),
+    Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and the proof"),
     Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
-    Entry("smoke", TRY, "A canary from end to end, for CI"),
+    Entry("smoke", TRY, "Test a flow end to end with a canary record, for CI"),
 )
 """One line per command; a line whose module is not there is not shown."""
 

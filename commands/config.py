@@ -33,7 +33,7 @@ def check(
     target: Target = None,
     output: Output = OutputFormat.TABLE,
 ) -> int:
-    """Say what is wrong in the file, or has no effect.
+    """Report what is wrong in the file, or has no effect.
 
     Exit code 0: it can be used, perhaps with warnings. 2: it cannot.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mmtool.lab.demo_stage import Stage
     from mmtool.lab.state import StateDirectory
 
-Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters up, and say what to try next.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running, and show what to try next.")]
 StateDir = Annotated[
     Path | None,
     typer.Option(
@@ -45,7 +45,7 @@ def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = Out
     from mmtool.lab.state import StateDirectory, default_directory
 
     if state_dir and not keep:
-        raise UsageError("--state-dir is for a demo that stays", remedy="add --keep")
+        raise UsageError("--state-dir needs a demo that keeps running", remedy="add --keep")
     if not keep:
         with demo_stage.folder() as folder:
             _play(demo_stage.temporary(folder), folder, output)
@@ -66,11 +66,11 @@ def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat
 
 
 def _tell_next_steps(directory: StateDirectory) -> None:
-    talk("the clusters go on running; try next:")
+    talk("the clusters keep running; try next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
-    talk("  mmtool translate-offsets -g shipping --reverse    where it would go on, back on east")
-    talk("  mmtool translate-offsets -g shipping              a guard: west is further on, so it is refused")
-    talk("  mmtool replicate                                  mirror what is written on east, until Ctrl-C")
+    talk("  mmtool translate-offsets -g shipping --reverse    its offset back on east")
+    talk("  mmtool translate-offsets -g shipping              refused: its commit on west is already further")
+    talk("  mmtool replicate                                  mirror new records of east, until Ctrl-C")
     talk("  mmtool config show                                every setting, and where it comes from")
     talk(f"  mmtool lab status --state-dir {directory.path}")
     talk(f"  mmtool lab down --state-dir {directory.path}")

@@ -70,7 +70,7 @@ def _said(document: Document) -> dict[str, object]:
 def _error(file: Path, error: Exception) -> DifferencesError:
     return DifferencesError(
         f"{file}: {error}",
-        remedy="do not rely on this page; ask for the original, or check it with the key of who signed it",
+        remedy="do not rely on this page; ask for the original, or check it with its signer's key",
         code="not_authentic",
     )
 

@@ -37,13 +37,13 @@ Csv = Annotated[
     typer.Option(
         "--csv",
         metavar="FILE",
-        help="Partitions and their offsets on the source, as Kafka's reset file: topic,partition,offset.",
+        help="File of source offsets, in the format of Kafka's reset file: topic,partition,offset.",
         rich_help_panel=options.WHAT,
     ),
 ]
 Why = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="Why, for whoever looks at it later.", show_default=False),
+    typer.Option("--reason", metavar="TEXT", help="The reason, shown in status.", show_default=False),
 ]
 
 _WHERE = (
@@ -88,7 +88,7 @@ def seek(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Let mirrors go on somewhere else, forward past records or back to mirror them again."""
+    """Move the position of mirrors: forward to skip records, or back to mirror them again."""
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_seek
 
@@ -110,7 +110,7 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Drop what is stored of topics: the next start mirrors them as if for the first time."""
+    """Delete the stored state of topics: the next start mirrors them from the beginning."""
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 
@@ -131,7 +131,7 @@ def rebuild(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Derive offset runs again from both logs, where they are lost or cannot be read."""
+    """Rebuild lost or unreadable offset runs from both logs."""
     from mmtool.replication.rebuilding import execute_rebuild, rehearse_rebuild
 
     flow = _seen(config, source, target, timeout, topic)
@@ -150,7 +150,7 @@ def pause(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Hold topics, or the whole flow, until they are resumed; restarts and other hosts keep to it."""
+    """Pause topics, or the whole flow, until `flow resume`; restarts and other hosts respect it."""
     from mmtool.replication import pausing
 
     held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
@@ -170,12 +170,12 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Let paused topics go on where they were; without --topic, everything that is paused."""
+    """Resume paused topics where they stopped; without --topic, everything that is paused."""
     from mmtool.replication import pausing
 
     held = pausing.resume(_seen(config, source, target, timeout, topic))
     finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)
-    talk("a running `mmtool replicate` goes on within seconds" if held.words else "nothing was paused")
+    talk("a running `mmtool replicate` continues within seconds" if held.words else "nothing was paused")
 
 
 def _seen(
@@ -217,9 +217,7 @@ def _do(
         talk("nothing was changed; add --execute to do it" if found.is_needed else "there is nothing to do")
         return
     rows = [row for row in found.rows if row.action != "keep"]
-    question = (
-        f"{command}: change what {found.flow.identity.name} has stored of {counted(len(rows), 'partition')}"
-    )
+    question = f"{command}: change the stored state of {found.flow.identity.name} for {counted(len(rows), 'partition')}"
     consent(question, yes=yes, about=shown)
     finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")

@@ -27,24 +27,28 @@ StateDir = Annotated[
 Clusters = Annotated[
     str | None,
     typer.Option(
-        "--clusters", metavar="A,B", help="Aliases; the first is the source. As before here, else a,b."
+        "--clusters",
+        metavar="A,B",
+        help="Aliases; the first is the source. Default: as last time in this directory, else a,b.",
     ),
 ]
 Brokers = Annotated[
     int | None,
-    typer.Option("--brokers", metavar="N", min=1, max=9, help="Brokers per cluster. As before here, else 1."),
+    typer.Option(
+        "--brokers", metavar="N", min=1, max=9, help="Brokers per cluster. Default: as last time, else 1."
+    ),
 ]
 KafkaVersion = Annotated[
     str | None,
     typer.Option(
-        "--kafka-version", metavar="VERSION", help="Which Kafka to run. As before here, else 4.4.0."
+        "--kafka-version", metavar="VERSION", help="Kafka version. Default: as last time, else 4.4.0."
     ),
 ]
 PrintConfig = Annotated[
     bool, typer.Option("--print-config", help="Write the properties to stdout instead of the table.")
 ]
 KeepData = Annotated[
-    bool, typer.Option("--keep-data", help="Keep topics and groups for the next up in this directory.")
+    bool, typer.Option("--keep-data", help="Keep topics and groups for the next `lab up` in this directory.")
 ]
 
 COLUMNS = (
@@ -67,7 +71,7 @@ def up(
     print_config: PrintConfig = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Start clusters that run until `mmtool lab down`. What is not said is as it was in this directory."""
+    """Start clusters that run until `mmtool lab down`. Options default to their last values in this directory."""
     from mmtool.lab import session
     from mmtool.lab.artifacts import is_cached
 
@@ -81,7 +85,9 @@ def up(
     rows = _rows(state)
     refusal = _refusal(rows, state_dir)
     if refusal is None:
-        talk("they run already" if ran_before else "they run now; they end with `mmtool lab down`")
+        talk(
+            "the clusters run already" if ran_before else "the clusters run; stop them with `mmtool lab down`"
+        )
     elif print_config:
         raise refusal
     if print_config:
@@ -103,7 +109,7 @@ def down(*, state_dir: StateDir = None, keep_data: KeepData = False) -> None:
 
 @app.command()
 def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
-    """Show the clusters, asked just now."""
+    """Show the clusters and their current state."""
     directory = _directory(state_dir)
     state = directory.read() if directory.is_running() else None
     if state is None:

@@ -12,7 +12,7 @@ from mmtool.metrics.level import Level
 
 Port = Annotated[
     int,
-    typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0 for any that is free."),
+    typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port."),
 ]
 
 DEFAULT_PORT = 9464
@@ -29,7 +29,7 @@ def metrics(
     metrics_level: options.MetricsLevel = Level.GROUP,
     timeout: options.Timeout = timedelta(seconds=10),
 ) -> None:
-    """Serve Prometheus metrics of flows, from any host, whoever runs the flows."""
+    """Serve Prometheus metrics of flows; runs on any host."""
     from mmtool.commands._wiring import loaded
     from mmtool.metrics.exporter import export
     from mmtool.metrics.server import MetricsServer

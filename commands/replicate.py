@@ -20,7 +20,9 @@ from mmtool.output import Column, OutputFormat
 
 UntilCaughtUp = Annotated[
     bool,
-    typer.Option("--until-caught-up", help="Stop once the source's end, as seen at the start, is mirrored."),
+    typer.Option(
+        "--until-caught-up", help="Stop when all records that the source held at the start are mirrored."
+    ),
 ]
 Standby = Annotated[
     bool,
@@ -30,13 +32,13 @@ TakeOver = Annotated[
     bool,
     typer.Option(
         "--take-over",
-        help="Wait until MirrorMaker 2 has stopped, and go on where it stopped: nothing is copied twice.",
+        help="Wait until MirrorMaker 2 has stopped, then continue where it stopped, without duplicates.",
     ),
 ]
 Every = Annotated[
     int,
     typer.Option(
-        "--every", metavar="SECONDS", min=1, help="Off a terminal, one line of progress per so many."
+        "--every", metavar="SECONDS", min=1, help="Without a terminal, print progress every SECONDS."
     ),
 ]
 MetricsPort = Annotated[
@@ -46,7 +48,7 @@ MetricsPort = Annotated[
         metavar="N",
         min=0,
         max=65535,
-        help="Serve Prometheus metrics on this port; 0 for any that is free.",
+        help="Serve Prometheus metrics on this port; 0: any free port.",
         show_default=False,
     ),
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Junit = Annotated[
     Path | None,
     typer.Option(
-        "--junit", metavar="FILE", help="Write a JUnit report, a case for each step.", show_default=False
+        "--junit", metavar="FILE", help="Write a JUnit report, one case per step.", show_default=False
     ),
 ]
 ReadOnly = Annotated[
@@ -39,7 +39,7 @@ SmokeTimeout = Annotated[
         "--timeout",
         metavar="DURATION",
         parser=options.duration,
-        help="How long the whole test may take (2m): 500ms, 8s, 2m.",
+        help="Time limit of the whole test (default 2m): 500ms, 8s, 2m.",
         show_default=False,
         rich_help_panel=options.COMMON,
     ),
@@ -63,7 +63,7 @@ def smoke(
     output: options.Output = OutputFormat.TABLE,
     timeout: SmokeTimeout = timedelta(minutes=2),
 ) -> None:
-    """Send a canary record through a running flow, translate a group's offset, and read on from there."""
+    """Send a canary record through a running flow, translate a group's offset, and read from it."""
     from mmtool.commands._wiring import one_flow, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed

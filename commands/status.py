@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import GroupSelection
 
 Watch = Annotated[
-    bool, typer.Option("--watch", help="Look again and again; with -o json one document per line.")
+    bool, typer.Option("--watch", help="Refresh until stopped; with -o json one document per line.")
 ]
 Every = Annotated[
     float,
-    typer.Option(
-        "--every", metavar="SECONDS", min=0.1, help="With --watch: so long from one look to the next."
-    ),
+    typer.Option("--every", metavar="SECONDS", min=0.1, help="With --watch: refresh every SECONDS."),
 ]
 ByGroup = Annotated[
     bool,
     typer.Option(
         "--groups",
-        help="One row for each partition of each group: could it fail over now, and what would that cost?",
+        help="Show one row per partition of each group: whether it can fail over now, and at what cost.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -43,7 +41,7 @@ Group = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Only this group, as with --groups; repeatable, and beats groups.exclude.",
+        help="Only this group, implies --groups; repeatable, overrides groups.exclude.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -53,7 +51,7 @@ MaxLag = Annotated[
         "--max-lag-seconds",
         metavar="N",
         min=0,
-        help="End with 4 unless every partition is known to lag no longer than this.",
+        help="Exit with 4 unless every partition is known to lag at most this long.",
     ),
 ]
 
@@ -122,15 +120,15 @@ def status(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Say where flows stand, from any host: who runs them, every partition's position and lag; or every group's."""
+    """Show flows from any host: the owner, and each partition's position and lag; or each group's."""
     from mmtool.commands._wiring import selection, watched_flows
 
     by_group = groups or group is not None
     if watching and max_lag_seconds is not None:
-        raise UsageError("--max-lag-seconds looks once, --watch for ever", remedy="leave one of them out")
+        raise UsageError("--max-lag-seconds checks once, --watch never ends", remedy="leave one of them out")
     if by_group and max_lag_seconds is not None:
         raise UsageError(
-            "--max-lag-seconds is about the mirror's partitions, --groups about groups",
+            "--max-lag-seconds checks partitions, --groups shows groups",
             remedy="leave one of them out",
         )
     chosen = selection(group, None, all_groups=False)

@@ -26,23 +26,21 @@ Sample = Annotated[
     typer.Option(
         "--sample",
         metavar="P",
-        help="Compare a part of the records only, chosen at random: 5% or 0.05.",
+        help="Compare only a random part of the records: 5% or 0.05.",
         show_default=False,
     ),
 ]
 
 Transactions = Annotated[
     bool,
-    typer.Option(
-        "--transactions", help="List the source's transactions that are on the target only in part."
-    ),
+    typer.Option("--transactions", help="List source transactions that are only partly on the target."),
 ]
 SinceOption = Annotated[
     str | None,
     typer.Option(
         "--since",
         metavar="last|TIME",
-        help="Begin where the last run found both sides the same, or at a time: 2026-01-31T12:00:00Z.",
+        help="Start where the last run found both sides the same, or at a time: 2026-01-31T12:00:00Z.",
         show_default=False,
     ),
 ]
@@ -84,7 +82,7 @@ def verify(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Compare both sides record by record, on Spark: count, order, key, value, headers, timestamp, offset mapping."""
+    """Compare source and target record by record, on Spark: count, order, content, timestamp, offset mapping."""
     from mmtool.commands._wiring import connected_flows
     from mmtool.insight.verify.verdicts import gate
     from mmtool.insight.verify.verification import Options, verify

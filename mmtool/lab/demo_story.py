@@ -168,7 +168,7 @@ class _Story:
             f"start two Kafka clusters, {EAST} and {WEST}", f"Kafka {KAFKA_VERSION}, KRaft, a broker each"
         )
         if not is_cached():
-            self.tell.note("downloading Kafka first, once: about 45 MB, half a minute")
+            self.tell.note("downloading Kafka once: about 45 MB, half a minute")
         self.stage = stack.enter_context(stage)
         self.tell.done(", ".join(f"{alias} at {at}" for alias, at in self.stage.bootstrap.items()))
 
@@ -188,13 +188,13 @@ class _Story:
         stack.callback(end_together, self.workers())
         for worker in self.workers():
             self.watched.append(worker.start().check)
-        self.tell.done("they run: first a history as fast as they can, then at a steady rate")
+        self.tell.done("the applications run: first a history at full speed, then a steady rate")
 
     def replicate(self, stack: ExitStack) -> None:
         """Until the mirror holds what was written when the history was complete, and a little longer."""
         self.tell.begin(
             f"mmtool replicate -c {self.stage.properties.name}",
-            "the data path is a Spark job; Spark starts first, which takes some 8 s on an idle machine",
+            "a Spark job copies the records; Spark takes about 8 s to start on an idle machine",
         )
         began = time.monotonic()
         self.replicating = Replicating(self.stage)
@@ -204,11 +204,11 @@ class _Story:
         goal = self.written()
         self.wait(f"{goal} records on {WEST}", lambda: self.mirrored() >= goal)
         caught_up = time.monotonic() - began
-        self.tell.note(f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command was typed")
+        self.tell.note(f"{goal:,} records were on {WEST} {caught_up:.1f} s after the command started")
         pace = self._pace()
         mirrored = self.mirrored()  # asked first, and a record lies on east before its producer knows
         behind = max(0, self.written() - mirrored)
-        self.tell.done(f"{pace:,.0f} records/s came over in the last seconds; {behind:,} behind now")
+        self.tell.done(f"{pace:,.0f} records/s mirrored in the last seconds; {behind:,} behind now")
 
     def _pace(self) -> float:
         """Records per second that come to west while everything runs."""
@@ -218,7 +218,7 @@ class _Story:
 
     def stop_applications(self) -> None:
         """Producers first; then each group commits where it is, and leaves."""
-        self.tell.begin("stop the applications", f"so that {EAST} stands still; replicate goes on")
+        self.tell.begin("stop the applications", f"{EAST} gets no new records; replicate keeps running")
         for worker in self.workers():
             worker.finish()
         total = self.written()
@@ -229,7 +229,9 @@ class _Story:
         self.tell.done("every group has committed its position and has no members")
 
     def rehearse(self) -> None:
-        self.tell.begin("mmtool failover planned, the rehearsal", "what would happen; nothing is changed")
+        self.tell.begin(
+            "mmtool failover planned, as a rehearsal", "shows what would happen; nothing is changed"
+        )
         row = ask(self.stage, "rehearsal", *self.move()).row
         for step in row["steps"]:
             self.tell.note(f"{step['name']:<13} {step['sentence']}")
@@ -250,7 +252,7 @@ class _Story:
 
     def go_on(self, stack: ExitStack) -> None:
         """The same groups, the same code, another cluster; each reads to the end and stops."""
-        self.tell.begin(f"go on consuming on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
+        self.tell.begin(f"continue to consume on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
         west = self.stage.bootstrap[WEST]
         readers = [Application(west, Habit(h.group, 1.0), _REMOTE, self.written) for h in HABITS]
         stack.callback(end_together, [reader.worker for reader in readers])
@@ -267,7 +269,7 @@ class _Story:
     def proof(self) -> None:
         self.tell.begin(
             "prove it from the records",
-            "a reader of its own reads both logs; every record is compared whole, with the number in it",
+            "an independent reader reads both logs and compares every record, with the number in it",
         )
         with ThreadPoolExecutor(2) as pool:
             logs = pool.map(
@@ -290,7 +292,7 @@ class _Story:
             for reader in self.readers
         ]
         self.tour.seconds = time.monotonic() - self.began
-        self.tell.done("each group's records before and after the failover, held against the log:")
+        self.tell.done("each group's records before and after the failover, compared with the log:")
 
     def _ledger_agrees(self, log: Reading) -> None:
         """What the producers were told is committed is what a reader finds: the measure itself is right."""

@@ -137,7 +137,7 @@ class _Run:
                 return frozenset(aborted)
             if self._transaction(batch, abort=how.aborts(number)):
                 aborted.update((c.partition, c.first + i) for c in batch for i in range(c.size))
-        raise AssertionError("counts for ever")
+        raise AssertionError("unreachable")
 
     def _transaction(self, chunks: list[_Chunk], *, abort: bool) -> bool:
         self._producer.begin_transaction()

@@ -41,7 +41,7 @@ class LabRequest:
         wrong = [name for name in self.clusters if not _ALIAS.fullmatch(name)]
         if wrong:
             raise UsageError(
-                f"no cluster alias: {wrong[0]!r}", remedy="letters, digits, dot, dash, underscore"
+                f"not a cluster alias: {wrong[0]!r}", remedy="letters, digits, dot, dash, underscore"
             )
         if len(self.clusters) < 2 or len(set(self.clusters)) < len(self.clusters):
             raise UsageError(

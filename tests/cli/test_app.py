@@ -70,7 +70,7 @@ def test_a_mistyped_line_is_said_in_two_lines(mmtool, arguments, message):
             "lab status -o xml",
             "invalid value for '-o' / '--output': 'xml' is not one of 'table', 'json', 'csv'",
         ),
-        ("failover planned --timeout 0s", "invalid value for '--timeout': '0s' is no time at all"),
+        ("failover planned --timeout 0s", "invalid value for '--timeout': '0s' is zero"),
     ],
 )
 def test_a_value_that_an_option_cannot_take_is_said_plainly(mmtool, arguments, message):

@@ -76,14 +76,14 @@ def test_every_command_has_the_common_switches(path, command):
 
 
 def test_without_a_terminal_consent_needs_yes():
-    with pytest.raises(RefusedError, match="nobody can be asked: Move 3 groups\\?") as caught:
+    with pytest.raises(RefusedError, match="no terminal to confirm on: Move 3 groups\\?") as caught:
         consent("Move 3 groups")
     assert (caught.value.exit_code, caught.value.code) == (3, "consent_needed")
 
 
 def test_where_stdin_is_closed_nobody_can_be_asked_either(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(RefusedError, match="nobody can be asked"):
+    with pytest.raises(RefusedError, match="no terminal to confirm on"):
         consent("Move 3 groups")
 
 

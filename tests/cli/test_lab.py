@@ -29,7 +29,7 @@ def test_up_does_not_pass_a_dead_broker_over(mmtool, half_dead, more, states):
     ended = mmtool("lab", "up", *half_dead, *more)
     here = f" --state-dir {half_dead[1]}"
     assert (ended.code, [line.split()[2] for line in ended.stdout.splitlines()[1:]]) == (3, states)
-    assert "they run already" not in ended.stderr
+    assert "the clusters run already" not in ended.stderr
     assert ended.stderr.endswith(
         "error: stopped: broker 0 of cluster b\n"
         f"remedy: start all again with their data: mmtool lab down --keep-data{here}, then mmtool lab up{here}\n"

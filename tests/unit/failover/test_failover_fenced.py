@@ -507,7 +507,7 @@ def telling(scene, monkeypatch):
     stable = []
 
     def refuse(_places):
-        raise RefusedError("brokers of east do not tell who produces")
+        raise RefusedError("brokers of east cannot list producers")
 
     def bounds(places, *, committed=False):
         ends = FakeCluster.bounds(scene.source, places)
