@@ -41,7 +41,7 @@ def _group() -> None:
 
 @app.command()
 def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE) -> None:
-    """Check that a page is as it was signed: 0 when it is, 8 when it was changed or signed with another key."""
+    """Check a page's signature: exit 0 if valid, 8 if the page was changed or signed with another key."""
     from mmtool.evidence.signature import PageError, check, fingerprint, load_public_key
 
     public = load_public_key(key)

@@ -110,7 +110,7 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics: the next start mirrors them from the beginning."""
+    """Delete the stored state of topics: the next start treats them as new."""
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 

@@ -32,7 +32,7 @@ TakeOver = Annotated[
     bool,
     typer.Option(
         "--take-over",
-        help="Wait until MirrorMaker 2 has stopped, then continue where it stopped, without duplicates.",
+        help="Wait until MirrorMaker 2 has stopped, then continue where it stopped.",
     ),
 ]
 Every = Annotated[

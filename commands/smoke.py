@@ -29,7 +29,7 @@ ReadOnly = Annotated[
     bool,
     typer.Option(
         "--read-only",
-        help="Write nothing to the source: follow the newest record of a mirrored topic. As with"
+        help="Write nothing to the source: follow the newest record of a mirrored topic. Default with"
         " emit.heartbeats.enabled = false.",
     ),
 ]

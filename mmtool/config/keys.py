@@ -249,7 +249,7 @@ _OWN = (
         "mmtool.start",
         "start",
         "earliest",
-        "Where a topic without a stored position starts: or `latest`, or a time.",
+        "Where a topic without a stored position starts: `earliest`, `latest` or a time.",
     ),
     Key(
         "mmtool.on.data.loss",

@@ -63,7 +63,7 @@ _SECURITY = """\
 
 | key | meaning |
 |---|---|
-| `bootstrap.servers` | comma list of host:port; needed for each cluster; `PROTOCOL://` in front is passed over |
+| `bootstrap.servers` | comma list of host:port; needed for each cluster; a `PROTOCOL://` prefix is ignored |
 | `security.protocol` | {protocols} |
 | `sasl.mechanism` | {mechanisms} |
 | `sasl.jaas.config` | of `PlainLoginModule` or `ScramLoginModule`: user name and password are taken from it |
@@ -91,9 +91,9 @@ _TAIL = """\
 
 Of the keys with the prefix `ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` these have an effect: security
 settings, and `isolation.level` and `auto.offset.reset` of the source's consumer (`by_duration:P7D` as well). Settings
-about connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and MirrorMaker 2)
-and for administration; batches are fetched and written by mmtool's own connections, which do not read them:
-`client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
+about connecting, under `consumer.` and `admin.`, have an effect for reading stored state (topics of mmtool and
+MirrorMaker 2) and for administration; batches are fetched and written by mmtool's own connections, which do not read
+them: `client.dns.lookup`, `connections.max.idle.ms`, `metadata.max.age.ms`, `receive.buffer.bytes`,
 `send.buffer.bytes`, `reconnect.backoff.*`, `retry.backoff.*`, `socket.connection.setup.timeout.ms`. A number that
 librdkafka does not take is replaced by the nearest one, with a warning. Everything else has none, because whole record
 batches are copied: no client fetches, compresses or batches. Values that Java's clients refuse are refused.

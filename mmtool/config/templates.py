@@ -95,8 +95,8 @@ def variable_in_secret(key: str, raw: str) -> str:
     if not names:
         return ""
     return (
-        f"the option {' and the option '.join(names)} reads as a variable that was not substituted, and is used as it "
-        "stands; `${env:NAME}` reads the environment"
+        f"the option {' and the option '.join(names)} reads as a variable that was not substituted, and is used "
+        "unchanged; `${env:NAME}` reads the environment"
     )
 
 

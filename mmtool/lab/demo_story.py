@@ -165,7 +165,8 @@ class _Story:
 
     def clusters(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
         self.tell.begin(
-            f"start two Kafka clusters, {EAST} and {WEST}", f"Kafka {KAFKA_VERSION}, KRaft, a broker each"
+            f"start two Kafka clusters, {EAST} and {WEST}",
+            f"Kafka {KAFKA_VERSION}, KRaft, one broker per cluster",
         )
         if not is_cached():
             self.tell.note("downloading Kafka once: about 45 MB, half a minute")
@@ -349,7 +350,7 @@ def _behind_marker(reader: Application) -> str:
     behind = sum(behind for (topic, _), behind in reader.behind_marker.items() if topic == PAYMENTS)
     if not behind:
         return ""
-    return f"; right behind a transaction marker in {behind} of {PARTITIONS} partitions of {PAYMENTS}"
+    return f"; right after a transaction marker in {behind} of {PARTITIONS} partitions of {PAYMENTS}"
 
 
 def _moved(group: dict[str, object]) -> str:

@@ -60,7 +60,7 @@ def test_the_tour_proves_that_nothing_is_skipped_and_nothing_read_again(tmp_path
         summary,
     )
     measured(f"mmtool demo: {summary}; {answer.seconds:.0f} s from start to end")
-    assert re.search(r"billing .* behind a transaction marker in 3 of 3 partitions", answer.stderr)
+    assert re.search(r"billing .* after a transaction marker in 3 of 3 partitions", answer.stderr)
     assert "none aborted" in answer.stderr
     assert (left_over(scratch), list(scratch.glob("mmtool-demo-*"))) == ([], [])
 
