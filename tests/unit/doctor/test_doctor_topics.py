@@ -106,7 +106,7 @@ def test_a_ring_under_identical_names_is_a_loop_of_each_of_its_flows(file):
     settings = file(*RING)
     (found,) = judge_file(settings.one("B", "C"), settings.flows)
     assert (found.subject, found.severity) == ("B->C", Severity.PROBLEM)
-    assert "would come to" in found.message
+    assert "would reach A a second time" in found.message
     assert list(judge_file(file().one("A", "B"), file().flows)) == []
 
 
