@@ -32,23 +32,22 @@ Option = Annotated[
     Kind,
     typer.Option(
         "--diverged",
-        help="Where records go that never reached the other cluster: a file, a topic of the cluster that groups go"
-        " home to (`--diverged topic NAME`), or the other cluster as new ones that come home (replay).",
+        help="Where the diverged records go: a file, a topic of the flow's source (`--diverged topic"
+        " NAME`), or the mirrored topics of the target as new records, which are mirrored back"
+        " (replay).",
         rich_help_panel=options.WHAT,
     ),
 ]
 Name = Annotated[
     str | None,
-    typer.Argument(
-        metavar="NAME", help="With `--diverged topic`: the topic, which is there.", show_default=False
-    ),
+    typer.Argument(metavar="NAME", help="With `--diverged topic`: an existing topic.", show_default=False),
 ]
 Folder = Annotated[
     Path | None,
     typer.Option(
         "--diverged-dir",
         metavar="DIR",
-        help="Where the file with the diverged records is written; here without it.",
+        help="Folder for the file of diverged records. Default: the current folder.",
         show_default=False,
     ),
 ]
@@ -89,11 +88,11 @@ def folder_again(found: Recorded, folder: Path | None) -> Path:
 
 def _words(kind: Kind, name: str | None) -> str:
     if kind is Kind.TOPIC and not name:
-        raise UsageError("--diverged topic needs the topic's name", remedy="name it: --diverged topic NAME")
+        raise UsageError("--diverged topic needs the topic's name", remedy="add it: --diverged topic NAME")
     if kind is not Kind.TOPIC and name is not None:
         raise UsageError(
             f"{name} is no option, and --diverged {kind} takes no name",
-            remedy="a name belongs to --diverged topic NAME alone",
+            remedy="only --diverged topic NAME takes a name",
         )
     return kind if name is None else f"{kind} {name}"
 
@@ -110,7 +109,7 @@ def told(both: BothWays, rehearsal: FailbackRehearsal) -> FailbackRehearsal:
     try:
         passing().check(both.flow)
     except OwnedElsewhereError as error:
-        said = f"{error.message}: stop it before this is executed"
+        said = f"{error.message}: stop it before you execute this"
         return replace(rehearsal, warnings=(*rehearsal.warnings, said))
     return rehearsal
 

@@ -14,6 +14,7 @@ from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._consent import consent
+from mmtool.commands._next import given, say_ways_on
 from mmtool.commands._wiring import both_ways, connect, engine_drain, loaded
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.events import flow_fields
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.plan.group_facts import GroupSelection
 
 OperationId = Annotated[
-    str, typer.Argument(metavar="OPERATION_ID", help="As `mmtool failover list` shows it.")
+    str, typer.Argument(metavar="OPERATION_ID", help="Operation id, as `mmtool failover list` shows it.")
 ]
 
 LISTED = (
@@ -89,7 +90,7 @@ def list_(
     others = tuple(other for other in told.errors if other is not error)
     finish(Result("failover list", shown, LISTED, told.warnings, others, data=rows), output, error)
     if not rows and error is None:
-        talk("no operation is on record")
+        talk("no operation is recorded")
 
 
 def show(
@@ -103,7 +104,7 @@ def show(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """One operation: its steps, its groups and what was written, and the ways on."""
+    """Show one operation: steps, groups, written offsets, and the possible next commands."""
     from mmtool.failover.report import fence_left, recorded_row, tail_left, ways_on
     from mmtool.failover.taking_up import as_it_stands
 
@@ -115,7 +116,7 @@ def show(
     try:
         found = as_it_stands(found, operations.written_at(found, known.flow, timeout).groups)
     except UnreachableError as error:
-        warnings = (f"what is written is not known: {error.message}",)
+        warnings = (f"the written offsets are unknown: {error.message}",)
     row = recorded_row(found)
     if page is not None:
         page.claim()
@@ -124,9 +125,11 @@ def show(
     finish(operations.result("failover show", row, warnings), output, unwritten)
     talk(f"{found.mode} {found.operation_id} of {found.names.flow} by {found.by} is {found.state}")
     if found.problem:
-        talk(f"it ended with: {found.problem}")
-    for sentence in [*fence_left(found, known.flow), *tail_left(found), *ways_on(found.operation)]:
-        talk(sentence)
+        talk(f"error: {found.problem}")
+    for said in (*fence_left(found, known.flow), *tail_left(found)):
+        for line in said.splitlines():
+            talk(line)
+    say_ways_on(ways_on(found.operation, given(config, source, target)))
 
 
 def resume(
@@ -141,7 +144,7 @@ def resume(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Take up an operation that ended on its way, from any host; checks of before are not trusted."""
+    """Resume an interrupted operation, from any host; every check runs again."""
     from mmtool.failover.report import recorded_row
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import is_finished, require
@@ -156,7 +159,10 @@ def resume(
     require(known.found, Event.RESUME)
     found = known.found
     folder = tails.folder_again(found, diverged_dir)
-    asked = operations.Asked("failover resume", execute, yes, output, patience, found.reason, found)
+    words = given(config, source, target)
+    asked = operations.Asked(
+        "failover resume", execute, yes, output, patience, found.reason, found, given=words
+    )
     seconds = None if timeout is None else timeout.total_seconds()
     if found.operation.point_of_no_return_passed:
         _finish_forward(known, asked)
@@ -275,7 +281,7 @@ def cancel(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """End an operation that has written nothing, and take back what it had prepared."""
+    """End an operation before its point of no return, and undo its preparations."""
     from mmtool.failover.states import Event
 
     known = _one(config, source, target, timeout, operation_id)
@@ -293,7 +299,7 @@ def rollback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Put back what an operation has replaced, for groups that nobody has started since."""
+    """Restore the previous offsets of an operation's groups, unless they have started since."""
     from mmtool.failover.states import Event
 
     known = _one(config, source, target, timeout, operation_id)
@@ -406,7 +412,7 @@ def _one(
     if error is not None:
         raise error
     raise RefusedError(
-        f"no journal knows an operation {operation_id}",
+        f"no journal has an operation {operation_id}",
         remedy="see `mmtool failover list`",
         code="unknown_operation",
     )

@@ -37,8 +37,8 @@ Option = Annotated[
     Fence,
     typer.Option(
         "--fence",
-        help="Who keeps producers off the source, when they move too: acl denies them WRITE, hook runs"
-        " mmtool.hook.fence, watch relies on you. With none they may stay.",
+        help="How producers are kept off the source when they move too: acl denies them WRITE, hook runs"
+        " mmtool.hook.fence, watch only checks that you stopped them. With none they may stay.",
     ),
 ]
 Watch = Annotated[
@@ -47,7 +47,7 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="How long the source's ends must stand still behind a fence (2s).",
+        help="How long the source's log ends must not move behind a fence (2s).",
         show_default=False,
     ),
 ]
@@ -72,8 +72,8 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:
         raise UsageError(
-            "mmtool.hook.fence is not set: there is nothing that --fence hook could run",
-            remedy="name an executable there, or use --fence acl or watch",
+            "mmtool.hook.fence is not set: --fence hook has nothing to run",
+            remedy="set it to an executable, or use --fence acl or watch",
         )
     return _asked(flow, kind, watch.total_seconds(), timeout, None)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from mmtool.commands._consent import consent
+from mmtool.commands._next import say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError, OwnedElsewhereError, RefusedError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.output import Column, OutputFormat, Result, bind, detail, finish, human, talk
@@ -39,7 +40,9 @@ R = TypeVar("R", bound="Rehearsal")
 
 Why = Annotated[
     str,
-    typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the journal.", show_default=False),
+    typer.Option(
+        "--reason", metavar="TEXT", help="Reason for the operation, kept in the journal.", show_default=False
+    ),
 ]
 
 
@@ -198,6 +201,7 @@ class Asked:
 
     Attributes:
         is_named_before, seat: As for `at_work`.
+        given: ``-c``, ``-s`` and ``-t`` as the command has them.
     """
 
     command: str
@@ -209,6 +213,7 @@ class Asked:
     since: Recorded | None = None
     is_named_before: bool = False
     seat: OperatorSeat | None = None
+    given: tuple[str, ...] = ()
 
 
 def run(
@@ -242,7 +247,7 @@ def run(
         seat=asked.seat,
     ) as (ways, log):
         ended = execute(ways, log)
-    show_end(asked.command, ended, asked.output)
+    show_end(asked.command, ended, asked.output, given=asked.given)
 
 
 def _with_what_was_before(asked: Asked, rehearsal: R) -> R:
@@ -267,7 +272,7 @@ def refuse_loss(command: str, rehearsal: Rehearsal, output: OutputFormat) -> Non
     from mmtool.failover.report import rehearsed_row
 
     error = RefusedError(
-        "records may be lost, as the warnings say; nothing was changed",
+        "records may be lost, see the warnings; nothing was changed",
         remedy="add --accept-data-loss, or wait until the source is back and the mirror has caught up",
         code="data_loss",
     )
@@ -356,7 +361,7 @@ def _nobody_was_faster(journal: JournalPort, operation_id: str, entries: int) ->
     found = find(journal, operation_id)
     if (0 if found is None else found.entries) != entries:
         raise OwnedElsewhereError(
-            f"operation {operation_id} was taken up by another process just now",
+            f"another process resumed operation {operation_id} just now",
             remedy=f"mmtool failover show {operation_id}",
         )
 
@@ -388,7 +393,7 @@ class Teller:
         talk(Notice(said, Event.STEP_FAILED, step=step.name, code=error.code, reason=error.message))
 
     def undone(self, _: Operation, step: Step) -> None:
-        talk(Notice(f"{step.name}: taken back", Event.STEP_UNDONE, step=step.name))
+        talk(Notice(f"{step.name}: undone", Event.STEP_UNDONE, step=step.name))
 
     def ended(self, operation: Operation) -> None:
         """For the log: a person reads it in the summary."""
@@ -403,6 +408,7 @@ def show_end(
     output: OutputFormat,
     row: Row | None = None,
     gate: MmtoolError | None = None,
+    given: Sequence[str] = (),
 ) -> None:
     """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
     from mmtool.failover.report import ended_row, next_steps, reverse_lines, summary, ways_on
@@ -413,17 +419,15 @@ def show_end(
         finish(replace(done, summary=summary(ended)), output, error or gate)
     finally:  # groups that have moved are to be started, wherever the rows went
         if error is None:
-            for number, sentence in enumerate(next_steps(ended), 1):
-                talk(f"next {number}: {sentence}")
+            say_next(next_steps(ended, given))
             for line in _with_title(reverse_lines(ended)):
                 talk(line)
         else:
-            for sentence in ways_on(ended.operation):
-                talk(sentence)
+            say_ways_on(ways_on(ended.operation, given))
 
 
 def _with_title(lines: list[str]) -> list[str]:
-    return ["# the reverse flow's configuration, ready for the properties file", *lines] if lines else []
+    return ["# configuration of the reverse flow, for the properties file", *lines] if lines else []
 
 
 def write_page(
@@ -470,7 +474,8 @@ def write_drill_page(
         entries, found = kept.entries(), find(kept, operation_id)
     except MmtoolError as error:
         return CheckFailedError(
-            f"the page cannot be written, for the journal cannot be read: {error.message}; the drill itself is over",
+            f"the page cannot be written, because the journal cannot be read: {error.message}; the drill"
+            " itself is complete",
             remedy=f"mmtool failover show {operation_id} --html FILE",
         )
     assert found is not None

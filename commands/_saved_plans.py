@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Out = Annotated[
     Path | None,
     typer.Option(
-        "--out", metavar="FILE", help="Keep the plan in a file, for --plan.", rich_help_panel=options.WHAT
+        "--out", metavar="FILE", help="Write the plan to a file, for --plan.", rich_help_panel=options.WHAT
     ),
 ]
 Plan = Annotated[
@@ -35,7 +35,7 @@ Plan = Annotated[
     typer.Option(
         "--plan",
         metavar="FILE",
-        help="Take groups and options from a plan that --out has written; refused (5) when it is stale.",
+        help="Read groups and options from a plan that --out wrote; refused (5) when the plan is stale.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -45,7 +45,8 @@ Page = Annotated[
     typer.Option(
         "--runbook",
         metavar="FILE",
-        help="Write the plan as a Markdown page: each step with its way back, and by hand with Kafka's tools.",
+        help="Write the plan as a Markdown page: each step, how to undo it, and how to do it by hand with"
+        " Kafka's tools.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -81,8 +82,8 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     ]
     if beside:
         raise UsageError(
-            f"--plan says it all already: {', '.join(beside)} cannot be given beside it",
-            remedy="leave it out, or rehearse again with --out",
+            f"--plan already sets the options: {', '.join(beside)} cannot be added",
+            remedy="leave them out, or rehearse again with --out",
         )
     saved = load(path)
     if saved.plan.mode != mode:
@@ -111,7 +112,7 @@ def aliases_of(
     names = saved.names
     if source not in (None, names.source) or target not in (None, names.target):
         raise UsageError(
-            f"the plan is about {names.flow}, and -s and -t name another flow", remedy="leave them out"
+            f"the plan is for {names.flow}, and -s and -t name another flow", remedy="leave them out"
         )
     return names.source, names.target
 
@@ -172,7 +173,7 @@ def was_executed(
     if found is None or not is_spent(saved, found):
         return False
     finish(operations.result(command, recorded_row(found), ()), output, None)
-    talk(f"operation {found.operation_id} is completed: this plan has been executed, nothing is left to do")
+    talk(f"operation {found.operation_id} is completed: the plan was executed and nothing is left to do")
     return True
 
 
@@ -217,7 +218,7 @@ def settle(
 
     if saved is not None:
         check_fresh(saved, rehearsal)
-        talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} still holds")
+        talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} is still valid")
     now = saved_of(rehearsal, said)
     if out is not None:
         save(out, now)

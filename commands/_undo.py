@@ -1,4 +1,4 @@
-"""What an operator is told who has just written offsets: how to take it back."""
+"""What a command says that has written offsets: how to restore the previous ones."""
 
 from __future__ import annotations
 
@@ -20,4 +20,5 @@ def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
         return
     file = [] if config is None else ["-c", str(config)]
     words = ["mmtool", "groups", "import", *file, "-s", flow.source.alias, "-t", flow.target.alias]
-    talk(f"what was replaced is kept; to put it back: {shlex.join([*words, str(ended.undo), '--execute'])}")
+    talk("to restore the previous offsets:")
+    talk(f"   {shlex.join([*words, str(ended.undo), '--execute'])}")

@@ -18,6 +18,7 @@ from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _release as releases
 from mmtool.commands import _saved_plans as plans
+from mmtool.commands._next import given
 from mmtool.commands._wiring import (
     both_ways,
     connect,
@@ -48,19 +49,19 @@ class Unknown(StrEnum):
 
 UnknownOption = Annotated[
     Unknown,
-    typer.Option("--unknown", help="Where a group goes on in a partition that nobody knows its position of."),
+    typer.Option("--unknown", help="Start position where the group's offset is unknown."),
 ]
 AcceptDataLoss = Annotated[
     bool,
     typer.Option(
         "--accept-data-loss",
-        help="Execute although records may be lost: the rehearsal says how many at the most.",
+        help="Execute although records may be lost; the rehearsal shows the maximum number.",
         rich_help_panel=options.CONSENT,
     ),
 ]
 Report = Annotated[
     Path | None,
-    typer.Option("--report", metavar="FILE", help="Write what was measured as Markdown.", show_default=False),
+    typer.Option("--report", metavar="FILE", help="Write the measurements as Markdown.", show_default=False),
 ]
 MaxRto = Annotated[
     timedelta | None,
@@ -68,7 +69,7 @@ MaxRto = Annotated[
         "--max-rto",
         metavar="DURATION",
         parser=options.duration,
-        help="End with 4 unless the drill is known to have recovered within this time.",
+        help="Exit with 4 unless the measured recovery time is within this limit.",
         show_default=False,
     ),
 ]
@@ -78,7 +79,7 @@ MaxReread = Annotated[
         "--max-reread",
         metavar="N",
         min=0,
-        help="End with 4 unless the groups are known to read no more records again than this.",
+        help="Exit with 4 unless the number of records that groups read again is within this limit.",
         show_default=False,
     ),
 ]
@@ -129,7 +130,15 @@ def planned(
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
         asked = operations.Asked(
-            "failover planned", execute, yes, output, patience, reason, is_named_before=is_saved, seat=seat
+            "failover planned",
+            execute,
+            yes,
+            output,
+            patience,
+            reason,
+            is_named_before=is_saved,
+            seat=seat,
+            given=given(config, source, target),
         )
         operations.run(
             asked,
@@ -165,7 +174,7 @@ def emergency(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move groups whose source is lost, by what the target knows; the source is not asked anything."""
+    """Move groups whose source is lost, by the checkpoints on the target; the source is not contacted."""
     saved = plans.opened(ctx, plan, "emergency")
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
@@ -186,7 +195,15 @@ def emergency(
         if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
             operations.refuse_loss("failover emergency", rehearsal, output)
         asked = operations.Asked(
-            "failover emergency", execute, yes, output, timeout, reason, is_named_before=is_saved, seat=seat
+            "failover emergency",
+            execute,
+            yes,
+            output,
+            timeout,
+            reason,
+            is_named_before=is_saved,
+            seat=seat,
+            given=given(config, source, target),
         )
         operations.run(
             asked,
@@ -221,7 +238,7 @@ def failback(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Bring groups home to a source that is back: save what diverged there, then move them behind it."""
+    """Move groups back to their source: save its diverged records, then continue after them."""
     from mmtool.failover import failback as service
 
     saved = plans.opened(ctx, plan, "failback")
@@ -240,7 +257,14 @@ def failback(
     rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked(
-        "failover failback", execute, yes, output, patience, reason, is_named_before=saved is not None
+        "failover failback",
+        execute,
+        yes,
+        output,
+        patience,
+        reason,
+        is_named_before=saved is not None,
+        given=given(config, source, target),
     )
     operations.run(
         asked,
@@ -288,7 +312,7 @@ def drill(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
-    """Rehearse for real: a planned failover of shadow groups, measured and cleaned up, beside production."""
+    """Fail over shadow copies of the groups, measure it and clean up; production is not touched."""
     from mmtool.failover import drill as service
     from mmtool.insight.translation import look
     from mmtool.plan.drill_gate import Limits
@@ -322,7 +346,8 @@ def drill(
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:
         warn(unwritten.message)
-    operations.show_end(asked.command, ended, output, row=row, gate=missed or unwritten)
+    words = given(config, source, target)
+    operations.show_end(asked.command, ended, output, row=row, gate=missed or unwritten, given=words)
 
 
 app.command("list")(ways.list_)

@@ -40,7 +40,7 @@ Format = Annotated[
     ExportFormat,
     typer.Option(
         "--format",
-        help="kafka: the file that kafka-consumer-groups --reset-offsets takes; spark: Structured Streaming's"
+        help="kafka: the file for kafka-consumer-groups --reset-offsets; spark: Structured Streaming's"
         " startingOffsets, for one group.",
     ),
 ]
@@ -60,19 +60,19 @@ OneGroup = Annotated[
         "-g",
         "--group",
         metavar="NAME",
-        help="Whose offsets a file of three columns holds; of any other file, only this group's.",
+        help="Group of a file with three columns; of a file with four columns, import only this group.",
         rich_help_panel=options.WHAT,
     ),
 ]
 
-Once = Annotated[bool, typer.Option("--once", help="One turn, now, and its verdict as the exit code.")]
+Once = Annotated[bool, typer.Option("--once", help="Sync once and exit with the result as the exit code.")]
 Every = Annotated[
     float | None,
     typer.Option(
         "--every",
         metavar="SECONDS",
         min=0.1,
-        help="From one turn to the next; by default sync.group.offsets.interval.seconds.",
+        help="Time between syncs; default: sync.group.offsets.interval.seconds.",
     ),
 ]
 
@@ -132,7 +132,7 @@ def audit(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Say how every group stands on the target, partition by partition, and why; also with one cluster down."""
+    """Compare the groups' commits on both clusters, partition by partition; works with one cluster down."""
     from time import time
 
     from mmtool.insight.audit import audit as run
@@ -169,7 +169,7 @@ def sync(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Keep groups ready on the target: commit there where they stand, again and again, until stopped.
+    """Keep groups ready on the target: commit their translated offsets there at an interval, until stopped.
 
     Never moves a group back, never touches one with members, and shows how fresh what stands there is. Works for
     flows that MirrorMaker 2 runs as well.
@@ -233,7 +233,7 @@ def export(
     format_: Format = ExportFormat.KAFKA,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Write where groups go on on the target as another tool's file, to stdout.
+    """Write the groups' offsets on the target as another tool's file, to stdout.
 
     Refused partitions are left out of Kafka's file, and said, with exit code 3; Spark takes all of a topic or nothing.
     """
@@ -270,9 +270,11 @@ def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: 
     if kind != "spark-checkpoint":
         raise UsageError(f"--in {kind}: not known", remedy="write --in spark-checkpoint DIR")
     if chosen.given:
-        raise UsageError("--in stands instead of a group", remedy="leave -g, --groups and --all-groups out")
+        raise UsageError(
+            "--in replaces the choice of groups", remedy="leave -g, --groups and --all-groups out"
+        )
     if format_ is not ExportFormat.SPARK:
-        raise UsageError("a Spark checkpoint is no consumer group", remedy="add --format spark")
+        raise UsageError("a Spark checkpoint is not a consumer group", remedy="add --format spark")
     return directory
 
 
@@ -307,7 +309,7 @@ def import_(
     from mmtool.failover.undo_files import is_undo, read_undo
 
     if group == "":
-        raise UsageError("-g/--group is empty", remedy="say whose offsets they are: -g NAME")
+        raise UsageError("-g/--group is empty", remedy="name the group of these offsets: -g NAME")
     content, flow = content_of(file), one_flow(config, source, target)
     if is_undo(content):
         _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)
@@ -345,7 +347,7 @@ def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: 
         talk(
             f"nothing was changed; add --execute to {found.question}"
             if found.writable
-            else "nothing to put back"
+            else "nothing to restore"
         )
 
 

@@ -31,8 +31,8 @@ Refine = Annotated[
     bool,
     typer.Option(
         "--refine",
-        help="Of flows that MirrorMaker 2 runs: read the records around a position on both sides, where its topics"
-        " tell it only within bounds, or not at all.",
+        help="For flows that MirrorMaker 2 runs: read the records around a position on both clusters,"
+        " where its topics give only bounds or nothing.",
     ),
 ]
 Csv = Annotated[
@@ -47,7 +47,7 @@ AllowSkip = Annotated[
     bool,
     typer.Option(
         "--allow-skip",
-        help="Where records are gone: go on at the first one that is there, and count what is skipped.",
+        help="Where records are deleted: continue at the first remaining record, and count the skipped ones.",
         rich_help_panel=options.CONSENT,
     ),
 ]

@@ -58,30 +58,33 @@ _SENTENCES = {
     Reason.NEVER_RAN: "this flow has never mirrored this partition: run `mmtool replicate` first",
     Reason.UNKNOWN_GROUP: "no group (in an emergency: no checkpoint) of this name: list them with"
     " `mmtool status --groups`",
-    Reason.NO_COMMIT: "the group has no committed offset on {read}: it is left without one on {written}",
+    Reason.NO_COMMIT: "the group has no committed offset on {read}, and gets none on {written}",
     Reason.BEYOND_MIRROR: "the commit on {read} is past what {written} holds: let `mmtool replicate` catch up",
-    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was cut or recreated, and"
-    " leads nowhere on {written}: reset the group on {read}",
-    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records that the group has to read next by its commit on"
+    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, which was truncated"
+    " or recreated, and has no offset on {written}: reset the group on {read}",
+    Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on"
     " {read}: raise the retention on {written}",
     Reason.PARTITION_MISSING: "the topic mirrored from {read} was deleted or recreated on {written}:"
     " `mmtool flow forget`",
-    Reason.NOT_MIRRORED: "outside `topics`, from before the mirror began, or passed over: let the group read on",
+    Reason.NOT_MIRRORED: "outside `topics`, older than the mirror, or skipped by it: let the group read"
+    " further",
     Reason.ACTIVE_ON_TARGET: "the group has members on {written}, or a group of another kind has its name: stop it",
-    Reason.WOULD_REWIND: "the commit on {written} is further on than the one on {read} leads:"
-    " `mmtool translate-offsets --allow-rewind` moves it",
-    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and what {written} knows is too little: ask again later",
+    Reason.WOULD_REWIND: "the commit on {written} is ahead of the one translated from {read}: `mmtool"
+    " translate-offsets --allow-rewind` moves it back",
+    Reason.SOURCE_UNREACHABLE: "{read} does not answer, and the state on {written} is not enough: try"
+    " again later",
     Reason.UNREADABLE_STATE: "the stored state is damaged, or of another version: run `mmtool flow rebuild`",
-    Reason.AMBIGUOUS: "no position on {written} can be proven for the commit on {read}: `--refine`, or name one with"
-    " `mmtool groups import`",
+    Reason.AMBIGUOUS: "no offset on {written} is proven for the commit on {read}: use `--refine`, or set"
+    " one with `mmtool groups import`",
     Reason.STATE_NOT_MIRRORED: "{written} lacks the changelogs by their own names: `--without-state` starts it empty",
 }
 
 _BACK = {
-    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or leads past the end of"
-    " {written}'s, which was cut or recreated: reset the group on {read}",
-    Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records that the group has to read next by its"
-    " commit on {read}: raise the retention",
+    Reason.BEYOND_SOURCE_END: "the commit on {read} is past the end of {read}'s log, or its offset is"
+    " past the end of {written}'s, which was truncated or recreated: reset the"
+    " group on {read}",
+    Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit"
+    " on {read}: raise the retention",
     Reason.PARTITION_MISSING: "the topic mirrored from {written} was deleted or recreated on {read}, or {written} has"
     " no such partition: `mmtool flow forget`",
 }

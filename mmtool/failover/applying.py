@@ -66,7 +66,8 @@ def apply(cluster: ClusterPort, plans: Collection[GroupPlan], *, synced: bool) -
     except BaseException:  # Ctrl-C, of somebody who waits for a silent cluster
         if undo is not None:
             warn(
-                f"some groups may be moved by now; what that replaced is kept for `mmtool groups import` in {undo}"
+                f"some groups may already have moved; {undo} holds their previous offsets, for `mmtool"
+                " groups import`"
             )
         raise
     if undo is not None and not applied.may_have_written:

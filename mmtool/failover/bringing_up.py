@@ -82,7 +82,8 @@ def bring_up(
     if left:
         # our engine would begin anew behind MM2's copies, and all would be there twice
         raise GateError(
-            f"MirrorMaker 2 has mirrored flow {settings.name} and does not run any more: up to {left} records are"
+            f"MirrorMaker 2 mirrored flow {settings.name} and no longer runs: up to {left} records are"
             f" missing on {settings.target.alias}",
-            remedy="start it again, or go on with `mmtool replicate --take-over`; nothing was written",
+            remedy="start MirrorMaker 2 again, or take the flow over with `mmtool replicate --take-over`;"
+            " nothing was written",
         )

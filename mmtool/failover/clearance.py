@@ -83,7 +83,8 @@ def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
     missing = cluster.groups.missing_rights(wanted)
     if missing:
         raise NotAuthorisedError(
-            f"{cluster.alias} would not take these commits without {few(missing, _NAMED)}; nothing was written",
+            f"{cluster.alias} does not accept these commits without {few(missing, _NAMED)}; nothing was"
+            " written",
             remedy=f"grant it on {cluster.alias} to the user of the properties file",
         )
 
@@ -102,8 +103,8 @@ def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
     if lengths[longest] > limit:
         group, place = longest
         raise RefusedError(
-            f"group {group} has committed {lengths[longest]} characters of metadata for {place}, and {cluster.alias}"
-            f" takes {limit}; nothing was written",
+            f"group {group} committed {lengths[longest]} characters of metadata for {place}, and"
+            f" {cluster.alias} accepts {limit} at most; nothing was written",
             remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
             code="metadata_too_large",
         )
@@ -124,16 +125,16 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
             taken = occupied(plan.group, cluster.alias, there)
             raise _at_work(taken, f"delete it on {cluster.alias}, or give the consumer group another name")
         if not there.idle:
-            by_now = f"group {plan.group} has members on {cluster.alias} by now: {there.sentence}"
-            raise _at_work(by_now, "stop them first")
+            by_now = f"group {plan.group} now has members on {cluster.alias}: {there.sentence}"
+            raise _at_work(by_now, "stop its consumers first")
         before = plan.before()
         moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
         if moved:
             raise _at_work(
-                f"group {plan.group} commits on {cluster.alias}, in {moved[0]}, although nobody is in it: a consumer"
-                " that was given its partitions (assign()), another tool, or a turn of the group sync that brings"
-                f" groups to {cluster.alias}",
-                "stop whoever commits for it, then run the same command again",
+                f"group {plan.group} has no members on {cluster.alias}, and its committed offset in"
+                f" {moved[0]} changed: a consumer with assign(), another tool or a running `mmtool groups"
+                " sync` commits for it",
+                "stop that consumer or tool, then run the same command again",
             )
 
 

@@ -222,7 +222,8 @@ class _Steps:
         missing = short_of(self.flow, self.until)
         if missing:
             raise GateError(
-                f"the mirror is {missing} offsets short of where the groups were", remedy="run again"
+                f"the mirror has not reached the groups' committed offsets: {missing} offsets are missing",
+                remedy="run again",
             )
         topics = topics_of(self.shadows) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, Direction.FORWARD, topics=topics, complete=True)
@@ -247,9 +248,9 @@ class _Steps:
             pairs = list(zip(here[source], there[target], strict=False))
             if any(one.digest != other.digest for one, other in pairs):
                 raise CheckFailedError(
-                    f"behind offset {target.offsets.start} of {target.place} are other records than behind"
-                    f" {source.offsets.start} of {source.place}",
-                    remedy="somebody wrote into the mirrored topic: see `mmtool flow rebuild`",
+                    f"the records of {target.place} from offset {target.offsets.start} on differ from the"
+                    f" records of {source.place} from offset {source.offsets.start} on",
+                    remedy="another producer wrote into the mirrored topic: see `mmtool flow rebuild`",
                 )
             self.records_read += len(pairs)
 
@@ -284,7 +285,7 @@ class _Steps:
         if left:
             name, problem = next(iter(left.items()))
             raise CheckFailedError(
-                f"{counted(len(left), 'shadow')} could not be deleted, such as {name}: {problem}",
+                f"{counted(len(left), 'shadow group')} could not be deleted, for example {name}: {problem}",
                 remedy=f"`mmtool failover rollback {self.rehearsal.plan.operation_id} --execute` deletes what is left",
             )
 
@@ -322,7 +323,7 @@ def gate(row: Row, limits: Limits) -> GateError | None:
         )
     return GateError(
         message,
-        remedy="see what takes the time with --report FILE, and where records are read again with -o json",
+        remedy="--report FILE lists the seconds of each step, -o json the re-read records of each partition",
     )
 
 
@@ -336,7 +337,7 @@ def write_report(path: Path, row: Row) -> None:
         path.write_text(markdown(row, datetime.now(UTC).isoformat(timespec="seconds")), encoding="utf-8")
     except OSError as error:
         raise CheckFailedError(
-            f"the report cannot be written to {path}: {error.strerror}; the drill itself is over",
+            f"the report cannot be written to {path}: {error.strerror}; the drill itself is complete",
             remedy="name a file in a folder that can be written",
         ) from error
 

@@ -73,7 +73,7 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
     """
     if len(plans) != 1:
         raise UsageError(
-            f"startingOffsets is about one reader, and {len(plans)} groups are meant",
+            f"startingOffsets is for one reader, and {len(plans)} groups are selected",
             remedy="name one with -g",
         )
     refused = refusal_of(plans)
@@ -166,7 +166,7 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
     named = [name for name in (*found, group) if name is not None]
     own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]
     if own:
-        raise UsageError(f"{path}: {own[0]} is a group of mmtool's own", remedy="leave it out")
+        raise UsageError(f"{path}: {own[0]} is an internal group of mmtool", remedy="leave it out")
     nobody = found.pop(None, None)
     if nobody is None:
         meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}
@@ -175,7 +175,7 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
         return meant
     if group is None:
         raise UsageError(
-            f"{path} names no group: it has three columns", remedy="say whose offsets they are: -g NAME"
+            f"{path} names no group: it has three columns", remedy="name the group of these offsets: -g NAME"
         )
     return {group: nobody}
 
@@ -201,7 +201,7 @@ def lines_in(name: object, content: bytes) -> list[str]:
     try:
         return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
-        raise UsageError(f"{name}: no text in UTF-8", remedy="save it as UTF-8, not compressed") from error
+        raise UsageError(f"{name}: not UTF-8 text", remedy="save it as UTF-8, not compressed") from error
 
 
 def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[Row]:

@@ -185,7 +185,7 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     selected = selected_groups(flow, selection, Direction.REVERSE)
     if not selected.known and not selected.unknown:
         raise RefusedError(
-            "no group matches: there is nothing to bring home", remedy="see -g, --groups and groups.exclude"
+            "no group matches: there is nothing to fail back", remedy="see -g, --groups and groups.exclude"
         )
     return selected
 
@@ -200,8 +200,9 @@ def _refuse_changed_names(ways: BothWays, looked: HomeLook) -> None:
 def _never_left(settings: FlowSettings) -> RefusedError:
     here, there = settings.source.alias, settings.target.alias
     return RefusedError(
-        f"flow {settings.name} never ran, and no group was moved over it: there is nothing to bring home to {here}",
-        remedy=f"failback names the flow that groups went away by; for groups that are on {here}: -s {there} -t {here}",
+        f"flow {settings.name} never ran and moved no group: there is nothing to fail back to {here}",
+        remedy=f"name the flow of the earlier failover; for groups that now run on {here}: -s {there} -t"
+        f" {here}",
         code=Reason.NEVER_RAN,
     )
 
@@ -342,7 +343,8 @@ class _Steps:
         held = sorted(self.marking.own())
         if held and self.salvage is not None and self.salvage.is_half_way:
             raise RefusedError(
-                f"{few(held)} would be mirrored, and the records that are replayed by now a second time",
+                f"{few(held)} would be mirrored again, and the records that are already replayed a second"
+                " time",
                 remedy=f"mmtool failover resume (or cancel) {self.rehearsal.plan.operation_id}",
                 code="open_operation",
             )

@@ -82,8 +82,8 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
         return rules
     guard = FenceGuard(
         "fence_stale",
-        f"the fence on record is not about {few(left)}, which the groups have commits for by now",
-        "cancel the operation, and begin a new one",
+        f"the recorded fence does not cover {few(left)}, in which the groups now have commits",
+        "cancel the operation, and start a new one",
     )
     return replace(rules, guards=(*rules.guards, guard))
 
@@ -202,9 +202,10 @@ def refuse_late_records(alias: str, came: Mapping[TopicPartition, int]) -> None:
         return
     where = few([f"{counted(count, 'record')} in {at}" for at, count in came.items()])
     raise CheckFailedError(
-        f"somebody got past the fence on {alias}: {where} came after its ends had stood still, and are not counted",
-        remedy="find and stop whoever still produces there; `mmtool replicate` brings what came to the target, and"
-        " `mmtool failover resume` ends the operation",
+        f"a producer wrote on {alias} in spite of the fence: {where}, after the log ends had stopped"
+        " moving; these are not counted",
+        remedy="find and stop that producer; `mmtool replicate` mirrors these records, and `mmtool"
+        " failover resume` completes the operation",
         code="past_the_fence",
     )
 

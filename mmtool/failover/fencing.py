@@ -53,9 +53,9 @@ class Stray:
 
     def __str__(self) -> str:
         if self.came < 0:
-            return f"{self.place} lost {counted(-self.came, 'record')}: its log was cut"
+            return f"{self.place} lost {counted(-self.came, 'record')}: its log was truncated"
         if self.producers is UNKNOWN:
-            who = "producers that cannot be told"
+            who = "unknown producers"
         else:
             ids = few([f"producer id {writer.producer_id}" for writer in self.producers], 3)
             who = ids or "a producer without idempotence"
@@ -73,8 +73,9 @@ class StrayProducersError(GateError):
 
     def __init__(self, alias: str, strays: tuple[Stray, ...]) -> None:
         super().__init__(
-            f"the ends on {alias} do not stand still: {few(strays)}",
-            remedy="stop these producers: super users, principals without a rule of their own, or mmtool's own",
+            f"log ends on {alias} still move: {few(strays)}",
+            remedy="stop these producers: they are super users, have no ACL of their own, or use mmtool's"
+            " principal",
         )
         self.strays = strays
 
@@ -134,13 +135,13 @@ def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -
     except MmtoolError as error:
         left = dict.fromkeys(denies, error)
     if left:
-        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; what was denied") from why
+        raise _left(port.alias, left, f"{str(why) or 'interrupted'}; the DENY rules") from why
     if denies and isinstance(
         why, UnreachableError
     ):  # without an answer, the request may be under way in the cluster
         raise UnreachableError(
-            f"{why.message}; no deny is there now, but one may still be made that was asked for",
-            remedy=f"look again in two minutes: kafka-acls.sh --list --topic {denies[0].name}",
+            f"{why.message}; no DENY rule exists now, but a requested one may still be created",
+            remedy=f"check again in two minutes: kafka-acls.sh --list --topic {denies[0].name}",
         ) from why
 
 
@@ -151,8 +152,8 @@ def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyApplie
         f" --deny-host '{first.host}' --operation {first.operation.capitalize()}"
     )
     return PartlyAppliedError(
-        f"{what} could not be taken away on {alias}: {few(list(left))} may still be there ({problem})",
-        remedy=f"run the same again, or remove them: {command}",
+        f"{what} could not be removed on {alias}: {few(list(left))} may still exist ({problem})",
+        remedy=f"run the same command again, or remove them: {command}",
         code="fence_left",
     )
 
@@ -162,7 +163,7 @@ def _deny(port: FencePort, denies: Collection[Binding]) -> None:
     if said:
         raise RefusedError(
             f"the fence on {port.alias} could not be raised: {few(said, 3)}",
-            remedy="check that mmtool's principal has ALTER on the cluster, and that every broker is well",
+            remedy="check that mmtool's principal has ALTER on the cluster, and that every broker is up",
             code="fence_failed",
         )
 
@@ -173,8 +174,8 @@ def _check(port: FencePort, plan: FencePlan) -> None:
     missed = sorted(f"{who} may write {topic}" for who, topic in writers if who not in plan.own)
     if missed:
         raise RefusedError(
-            f"rules on {port.alias} have changed since the fence was planned: {few(missed)}",
-            remedy="run the same again",
+            f"ACLs on {port.alias} have changed since the fence was planned: {few(missed)}",
+            remedy="run the same command again",
             code="fence_stale",
         )
     lost = plan.own_writes - port.own_writes(plan.topics)
@@ -276,8 +277,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     gone = sorted(set(places) - found.keys())
     if gone:
         raise RefusedError(
-            f"{few(gone)} on {cluster.alias} cannot be watched: not there any more",
-            remedy="check that it was not deleted or recreated meanwhile",
+            f"{few(gone)} on {cluster.alias} cannot be watched: no longer there",
+            remedy="check whether it was deleted or recreated",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

@@ -62,8 +62,8 @@ def _is_opposite(one: Recorded, names: Names) -> bool:
 def sentence_of(one: Recorded) -> str:
     """What is said of it."""
     return (
-        f"{few(one.group_names, 3)} came the other way at {moment(one.last_ms)}: {one.mode} operation"
-        f" {one.operation_id} by {one.by}"
+        f"{one.mode} operation {one.operation_id} by {one.by} moved {few(one.group_names, 3)} in the other"
+        f" direction at {moment(one.last_ms)}"
     )
 
 
@@ -92,7 +92,7 @@ def check(
         if young:
             raise RefusedError(
                 f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids it",
-                remedy="ask whoever did that; wait, or take the key out",
+                remedy="ask that operator; wait, or remove the key",
                 code="moved_just_now",
             )
     return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]

@@ -41,7 +41,10 @@ _MARKS_SECONDS = 1.0
 """So old may be what is known of groups that have failed over, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _SHORT = frozenset({SyncState.BEHIND, SyncState.ACTIVE_ON_TARGET, SyncState.UNKNOWN_GROUP})
-_OTHERS = "its commits move back, and nobody is in it: a consumer that was given its partitions (assign()), or a tool"
+_OTHERS = (
+    "its committed offsets move back and it has no members: a consumer with assign() or another"
+    " tool commits for it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class SyncTurn:
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
-        return kind(f"not (wholly) synced: {few(names)}", remedy="the rows say why")
+        return kind(f"not completely synced: {few(names)}", remedy="the rows say why")
 
 
 @dataclass(slots=True)

@@ -63,7 +63,7 @@ class HomeLook:
         staying = sorted(flow.clusters.state.control(flow.identity).moved.keys() - self._going)
         told = flow.clusters.target.groups.commits_each(staying)
         for topic in self.topics if told.failed else ():
-            found[topic] = [f"{name} (cannot be asked)" for name in sorted(told.failed)]
+            found[topic] = [f"{name} (its commits cannot be read)" for name in sorted(told.failed)]
         for name, commits in told.items():
             for topic in self._at_home({place.topic for place in commits}) & self.topics:
                 found.setdefault(topic, []).append(name)
@@ -115,24 +115,28 @@ def told(
         yield f"{_counted(coming)} of {where}: they are mirrored first"
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
-        yield f"{counted(ahead, 'record')} of them are still to be read by groups that were behind on {names.target}"
+        yield f"{counted(ahead, 'record')} of them are unread by groups that lagged on {names.target}"
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
             yield f"{found.place}: {names.source} has lost records that {names.target} has"
         if found.strangers:
             yield (
-                f"{found.place}: {counted(found.strangers, 'record')} of somebody else in its mirror on {names.target}"
-                " have no way home; groups that have not read them there never will"
+                f"{found.place}: another producer wrote {counted(found.strangers, 'record')} into its"
+                f" mirror on {names.target}; they are not copied to {names.source}, and groups that have"
+                f" not read them on {names.target} miss them"
             )
         if found.undecided:
-            yield f"{found.place}: {counted(found.undecided, 'offset')} lie in or behind a transaction that is open"
+            yield (
+                f"{found.place}: {counted(found.undecided, 'offset')} belong to an open transaction or"
+                " follow it"
+            )
 
 
 def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     return (
         f"{_counted(found)} of {names.source} never reached {names.target} ({_places(found)}):"
-        f" {_whereto(homecoming.plan, names)}, and groups pass over {passed:,} of them"
+        f" {_whereto(homecoming.plan, names)}, and groups skip {passed:,} of them"
     )
 
 
@@ -152,12 +156,15 @@ def _whereto(plan: FailoverPlan, names: Names) -> str:
         case ToTopic(topic):
             return f"written into topic {topic} of {names.source}"
         case Replay():
-            return f"written into the same topics of {names.target} as new ones, which come home"
+            return (
+                f"produced again into the same topics of {names.target}, and mirrored from there to"
+                f" {names.source}"
+            )
 
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
     for topic, groups in sorted(facts.kept.items()):
-        yield f"{topic} stays failed over: {few(groups)} read it on {names.target}, and stay there"
+        yield f"{topic} stays failed over: {few(groups)} read it on {names.target} and do not fail back"
 
 
 def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:
@@ -169,9 +176,10 @@ def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: N
         ahead = {} if plan.group in moved else dict(_skipped(plan))
         if ahead:
             yield (
-                f"no failover on record has moved group {plan.group} to {names.target}, and it would skip"
-                f" {counted(sum(ahead.values()), 'record')} on {names.source} ({few(sorted(map(str, ahead)), 3)}):"
-                f" leave it out unless it has read them on {names.target}"
+                f"no recorded failover moved group {plan.group} to {names.target}, and it would skip"
+                f" {counted(sum(ahead.values()), 'record')} on {names.source}"
+                f" ({few(sorted(map(str, ahead)), 3)}): leave it out unless it has read them on"
+                f" {names.target}"
             )
 
 

@@ -69,7 +69,9 @@ def _unusable(executable: str) -> str:
     """Why it cannot be run; empty where it can."""
     if shutil.which(executable) is not None:
         return ""
-    return "is not executable" if Path(executable).is_file() else "is not there (a hook takes no arguments)"
+    return (
+        "is not executable" if Path(executable).is_file() else ("does not exist (a hook takes no arguments)")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +129,12 @@ class Hooks:
         try:
             code = called.run({**os.environ, **self.about, **told}, row, self.seconds)
         except subprocess.TimeoutExpired as error:
-            why = f"took more than {self.seconds:g} s and was ended"
+            why = f"took more than {self.seconds:g} s and was stopped"
             raise _failed(operation, f"{what} {why}", GateError) from error
         except OSError as error:
             raise _failed(operation, f"{what} cannot be started: {error.strerror}", RefusedError) from error
         if code:
-            why = f"ended with {code}" if code > 0 else f"was ended by {signal.Signals(-code).name}"
+            why = f"exited with {code}" if code > 0 else f"was killed by {signal.Signals(-code).name}"
             raise _failed(operation, f"{what} {why}", RefusedError)
 
 
@@ -140,9 +142,11 @@ def _failed(operation: Operation, what: str, before: type[MmtoolError]) -> Mmtoo
     if operation.point_of_no_return_passed:
         name = operation.plan.operation_id
         return CheckFailedError(
-            what, remedy=f"mmtool failover resume {name} runs it again, and what follows", code="hook_failed"
+            what,
+            remedy=f"mmtool failover resume {name} runs it again, and the steps after it",
+            code="hook_failed",
         )
-    return before(what, remedy="its own lines stand above; no offset was written", code="hook_failed")
+    return before(what, remedy="its output is above; no offset was written", code="hook_failed")
 
 
 def hooks_of(settings: FlowSettings, reason: str) -> Hooks:

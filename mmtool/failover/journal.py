@@ -127,7 +127,7 @@ class Journalist:
         entries = list(self.port.entries())
         if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
             raise TakenUpError(
-                f"operation {name} was taken up or ended by another process meanwhile; this one wrote nothing more",
+                f"another process resumed or ended operation {name}; this process wrote nothing more",
                 remedy=f"mmtool failover show {name}",
             )
         self._alone_at = alone_at
@@ -274,27 +274,29 @@ class Journalist:
         if other.half_replayed:
             warn(
                 f"operation {other.operation_id} stays open: some of the diverged records of"
-                f" {few(sorted(other.half_replayed))} may be replayed by now; once {other.names.source} is back,"
-                f" `mmtool failover cancel {other.operation_id}` lets {other.names.flow} pass over those"
+                f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source}"
+                f" is back, `mmtool failover cancel {other.operation_id}` makes {other.names.flow} skip"
+                " those"
             )
             return
         ours = self.operation.plan.operation_id
         ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
-                f"the fence of operation {other.operation_id} on {other.names.source} is left as it is:"
+                f"the fence of operation {other.operation_id} on {other.names.source} stays:"
                 f" `mmtool failover show {other.operation_id}` says how to lower it"
             )
         if other.may_have_marked and other.names != self.about.names:
             warn(
-                f"topics that operation {other.operation_id} has marked as failed over on {other.names.flow} stay so:"
-                f" `mmtool failover release -s {other.names.source} -t {other.names.target}` mirrors them again"
+                f"topics that operation {other.operation_id} marked as failed over on {other.names.flow}"
+                f" stay marked: `mmtool failover release -s {other.names.source} -t {other.names.target}`"
+                " mirrors them again"
             )
         if other.tail is not None:
             warn(
-                f"some of the {counted(other.tail.records, 'diverged record')} that operation {other.operation_id}"
-                f" was writing ({other.head.plan.diverged.words}) may be there already: a later failback finds"
-                " and writes them anew"
+                f"operation {other.operation_id} may have written some of its"
+                f" {counted(other.tail.records, 'diverged record')} ({other.head.plan.diverged.words}): a"
+                " later failback finds and writes them again"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
@@ -309,7 +311,7 @@ class Journalist:
         except TakenUpError:
             raise
         except MmtoolError as error:
-            warn(f"the journal does not know of this: {error.message}")
+            warn(f"not recorded in the journal: {error.message}")
 
     def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
         self.operation = operation
@@ -378,9 +380,9 @@ def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
 
 def _overtaken(other: Recorded) -> OwnedElsewhereError:
     return OwnedElsewhereError(
-        f"operation {other.operation_id} ({other.mode}) by {other.by} has moved some of these groups meanwhile; nothing"
-        " was written by this one",
-        remedy="see where they are with `mmtool failover list`, then type it again for those that are left",
+        f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of these groups"
+        " meanwhile; this operation wrote nothing",
+        remedy="find them with `mmtool failover list`, then run the command again for the other groups",
     )
 
 

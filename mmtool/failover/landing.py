@@ -241,7 +241,7 @@ class Landing:
         self.ways.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
         again = f"run `mmtool failover resume {self.ways.operation_id}`"
-        _raise(failure_of_writing(results, "drill again" if self.mode is Mode.DRILL else again))
+        _raise(failure_of_writing(results, "run the drill again" if self.mode is Mode.DRILL else again))
 
     def hand_over(self) -> None:
         """From now on nothing of the flow commits for these groups on the target; or it does again."""
@@ -286,7 +286,7 @@ def _half_done(other: Recorded) -> Guard:
     ways = "resume" if not other.may(Event.CANCEL) else "resume (or cancel)"
     return Guard(
         "open_operation",
-        f"operation {other.operation_id} ({other.mode}) by {other.by} is about the same groups and has not ended",
+        f"operation {other.operation_id} ({other.mode}) by {other.by} on the same groups is still open",
         f"mmtool failover {ways} {other.operation_id}",
     )
 

@@ -90,7 +90,7 @@ def release(ways: Ways, topics: Collection[str]) -> None:
     ways.seat.hold()
     needed = keepers(ways.operation_id, ways.journal.told_since())
     for topic in sorted(set(topics) & needed.keys()):
-        warn(f"{topic} stays failed over: operation {needed[topic]} needs that, which came meanwhile")
+        warn(f"{topic} stays failed over: the newer operation {needed[topic]} needs the mark")
     ways.marks.write(lifted(topics, needed, ways.operation_id, ways.by, int(ways.now() * 1000)))
 
 

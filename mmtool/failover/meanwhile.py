@@ -29,6 +29,6 @@ def refuse_others(ways: Ways, told: Mapping[str, int]) -> None:
     others = sorted(name for name, entries in on_record(ways).items() if told.get(name) != entries)
     if others:
         raise OwnedElsewhereError(
-            f"operation {others[0]} was begun, taken up or ended by another process meanwhile",
+            f"another process started, resumed or ended operation {others[0]} meanwhile",
             remedy=f"mmtool failover show {others[0]}",
         )

@@ -251,7 +251,7 @@ class _Steps:
         """Nobody is at it besides, and no group has committed for another topic since the fence was planned."""
         self.landing.alone()
         left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
-        by_now = "the groups have commits by now for {}, which the fence is not about"
+        by_now = "the groups now have commits in {}, which the fence does not cover"
         refuse(Guard("source_commits_moved", by_now.format(topic)) for topic in sorted(left))
 
     def watch_ends(self) -> None:
@@ -272,7 +272,8 @@ class _Steps:
         self.landing.figures = replace(self.landing.figures, rpo_records=missing)
         if missing:
             raise GateError(
-                f"the mirror is {missing} offsets short of where the groups stopped",
+                f"the mirror has not reached the offsets where the groups stopped: {missing} offsets are"
+                " missing",
                 remedy="run again: nothing was written",
             )
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
@@ -283,8 +284,10 @@ class _Steps:
         self.landing.figures = replace(self.landing.figures, reread_records=reread)
         if self.fence is not None and reread:
             raise GateError(
-                f"up to {reread} records would be read again: MirrorMaker 2's syncs and the records tell no better",
-                remedy="move the groups with --fence none, which says how many for each; nothing was written",
+                f"up to {reread} records would be read again: MirrorMaker 2's offset syncs and the records"
+                " give no closer offset",
+                remedy="move the groups with --fence none, which shows how many for each group; nothing"
+                " was written",
             )
 
     def prove(self) -> None:

@@ -74,8 +74,8 @@ def state_end_guards(ends: Iterable[GroupPlan], cluster: str) -> tuple[Guard, ..
         Guard(
             Reason.STATE_NOT_MIRRORED,
             f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
-            "`mmtool flow forget` lets a topic be mirrored again; or add --without-state: the application then starts"
-            " with empty state",
+            "`mmtool flow forget` mirrors a topic again; or add --without-state: the application then"
+            " starts with empty state",
         )
         for plan in ends
         for verdict in plan.blocking
@@ -91,10 +91,10 @@ def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:
 
 def _differs(boundary: Boundary, record: Mirrored, here: Seen, there: Seen) -> RefusedError:
     return RefusedError(
-        f"next to offset {boundary.commit} of {boundary.source}, the record at {record.upstream} is not the one at"
-        f" {record.downstream} of {boundary.target} (SHA-256 {here.digest.hex()[:12]} and {there.digest.hex()[:12]});"
-        " nothing was written",
-        remedy="somebody wrote into the mirrored topic, or a log was replaced: `mmtool flow rebuild` derives the offset"
-        " runs again",
+        f"near offset {boundary.commit} of {boundary.source}, the record at {record.upstream} differs from"
+        f" the record at {record.downstream} of {boundary.target} (SHA-256 {here.digest.hex()[:12]} and"
+        f" {there.digest.hex()[:12]}); nothing was written",
+        remedy="another producer wrote into the mirrored topic, or a log was replaced: `mmtool flow"
+        " rebuild` derives the offset runs again",
         code="boundary_differs",
     )

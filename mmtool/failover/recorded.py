@@ -195,7 +195,7 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise RefusedError(
             f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {error!r}",
-            remedy="nothing is guessed: it was written by a newer mmtool, or by somebody else",
+            remedy="a newer mmtool or another program wrote it",
             code="unreadable_state",
         ) from error
 
@@ -203,7 +203,7 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
 def _after(before: Recorded | None, entry: Entry) -> Recorded:
     if before is None:
         if entry.kind != Kind.BEGAN:
-            raise ValueError("the beginning is missing")
+            raise ValueError("its first entry is missing")
         return _standing(_begun(entry), entry)
     return _standing(_TAKE[Kind(entry.kind)](before, entry.body), entry)
 

@@ -47,7 +47,10 @@ class Release:
             return ()
         alias = self.identity.source_alias
         return (
-            f"whatever {alias} holds past the mirror comes then, what nobody has seen since it was lost included",
+            (
+                f"every record of {alias} that is not mirrored yet is mirrored then, including records that it"
+                " held when it was lost"
+            ),
         )
 
     def rows(self, *, released: bool) -> list[Row]:
@@ -102,8 +105,8 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
         half = one.half_replayed if one.is_open else frozenset()
         if half & set(topics):
             raise RefusedError(
-                f"operation {one.operation_id} has replayed some of the diverged records of {few(sorted(half))}:"
-                " released now they would come a second time",
+                f"operation {one.operation_id} has replayed some of the diverged records of"
+                f" {few(sorted(half))}: a release now would mirror them a second time",
                 remedy=f"mmtool failover resume (or cancel) {one.operation_id}",
                 code="open_operation",
             )
@@ -135,7 +138,7 @@ def _refuse_other_marks(found: Release) -> None:
     changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
     if changed:
         raise RefusedError(
-            f"another operation has marked or released {few(changed)} meanwhile; nothing was changed",
-            remedy="run it again: it shows what is marked now, and by whom",
+            f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
+            remedy="run it again: it shows the current marks and their operators",
             code="marks_changed",
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from shlex import quote
+from shlex import join, quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError
@@ -26,7 +26,7 @@ from mmtool.plan.words import counted, few
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.failover.landing import Landing
@@ -247,14 +247,17 @@ def _number(known: float | Unknown) -> float | None:
 
 
 def _undo(mode: Mode, operation_id: str = "OPERATION_ID") -> str:
-    back = f"mmtool failover rollback {operation_id} --execute puts back what groups had there, if nobody has gone on"
+    back = (
+        f"mmtool failover rollback {operation_id} --execute restores the groups' previous offsets, as"
+        " long as no consumer has continued"
+    )
     if mode is Mode.PLANNED:
-        return f"start the consumers on the source again: their commits there are not touched; {back}"
+        return f"start the consumers on the source again: their commits there are unchanged; {back}"
     if mode is Mode.FAILBACK:
         return f"{back}; the diverged records stay where they were written"
     if mode is Mode.DRILL:
-        return "nothing to undo: a drill deletes the shadows that it has written"
-    return f"{back}, and lets the topics be mirrored again"
+        return "nothing to undo: a drill deletes its shadow groups"
+    return f"{back}, and mirrors the topics again"
 
 
 def summary(ended: Ended) -> str:
@@ -264,7 +267,7 @@ def summary(ended: Ended) -> str:
         return ""
     words = Counter(exactness(v) for plan in landing.plans for v in plan.verdicts if v.refusal is None)
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
-    done = "tried with shadows of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
+    done = "tried with shadow groups of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
     moved = f"{done} {counted(len(landing.results), 'group')}, {counted(words.total(), 'offset')}, {kinds}"
     return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
@@ -273,17 +276,13 @@ def _price(ended: Ended) -> str:
     figures = ended.landing.figures
     lost, again = figures.rpo_records, figures.reread_records
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
-        loss = (
-            "how many are lost is not known"
-            if lost is None
-            else f"{counted(lost, 'record')} lost at the most"
-        )
+        loss = "an unknown number of records" if lost is None else _at_most(lost, counted(lost, "record"))
         expected = total_expected(ended.landing.risks.values())
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
-        return f"{loss}, {again:,} read again at the most{likely}"
+        return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         passed = figures.diverged_records
-        more = "" if passed is None else f", {passed} diverged ones passed over"
+        more = "" if passed is None else f", {passed} diverged records skipped"
         return f"{lost} records lost, {again} read again{more}"
     target = ended.rehearsal.names.target
     behind = figures.diverged_records
@@ -292,8 +291,17 @@ def _price(ended: Ended) -> str:
     )
 
 
-def next_steps(ended: Ended) -> list[str]:
-    """What a human does after it went well, in order."""
+def _at_most(number: int | None, words: str) -> str:
+    return f"at most {words}" if number else words
+
+
+def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[str]:
+    """What an operator does after an operation that succeeded, in order; commands stand on lines of their own.
+
+    Args:
+        ended: The operation.
+        given: ``-c``, ``-s`` and ``-t`` as the command had them.
+    """
     settings, names = ended.rehearsal.settings, _moved(ended)
     home = ended.rehearsal.plan.mode is Mode.FAILBACK
     bootstrap = (settings.source if home else settings.target).bootstrap_servers
@@ -301,53 +309,60 @@ def next_steps(ended: Ended) -> list[str]:
     described = " ".join(f"--group {quote(name)}" for name in names) if some else "--all-groups"
     first = [
         f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}",
-        f"watch them: kafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
+        f"watch their lag:\nkafka-consumer-groups --bootstrap-server {bootstrap} --describe {described}",
     ]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
-        return [*first, *_after_emergency(settings)]
+        return [*first, *_after_emergency(ended, settings, given)]
     if ended.rehearsal.plan.mode is Mode.DRILL:
         return []
     if home:
         return [*first, _after_failback(ended)]
     if ended.rehearsal.plan.fence.asked_for:
-        return [*first, *_after_fence(ended, settings)]
-    return [*first, *_after_planned(ended, settings)]
+        return [*first, *_after_fence(ended, settings, given)]
+    return [*first, *_after_planned(ended, settings, given)]
 
 
 def _after_failback(ended: Ended) -> str:
     released = ended.rehearsal.plan.released
     if not released:
-        return "nothing of these topics is mirrored until the other groups have come home as well"
-    said = f"run `mmtool replicate`: {ended.rehearsal.names.flow} mirrors {few(released)} again"
-    return f"{said}, from behind what was replayed on" if ended.rehearsal.plan.diverged == Replay() else said
+        return "fail back the other groups of these topics as well: the topics are not mirrored until then"
+    said = f"keep `mmtool replicate` running: {ended.rehearsal.names.flow} mirrors {few(released)} again"
+    return f"{said}, after the replayed records" if ended.rehearsal.plan.diverged == Replay() else said
 
 
-def _after_planned(ended: Ended, settings: FlowSettings) -> list[str]:
-    flow = f"-s {settings.source.alias} -t {settings.target.alias}"
-    names = _moved(ended)
-    back = " ".join(f"-g {quote(name)}" for name in names) if len(names) <= _NAMED else "--all-groups"
+def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
+    back = f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse"
     return [
-        f"keep `mmtool replicate` running while anything still produces on {settings.source.alias}",
-        f"the way back, before anything is produced there: mmtool translate-offsets {flow} {back} --reverse",
+        f"keep `mmtool replicate` running while producers still write to {settings.source.alias}",
+        f"to move back, before anything is produced on {settings.target.alias}:\n{back}",
     ]
 
 
-def _after_fence(ended: Ended, settings: FlowSettings) -> list[str]:
+def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
+    """Options that name the flow and the groups that have moved."""
+    names = _moved(ended)
+    groups = [word for name in names for word in ("-g", name)] if len(names) <= _NAMED else ["--all-groups"]
+    flow = ["-s", settings.source.alias, "-t", settings.target.alias]
+    return join([*(given[:2] if "-c" in given else ()), *flow, *groups])
+
+
+def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     """Producers belong to the target now."""
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics)
     renamed = few([settings.remote_topic(topic) for topic in fence.topics])
     both = "" if settings.keeps_names else f"; consumers read both {topics} and {renamed} there from now on"
-    back = f"mmtool failover rollback {ended.rehearsal.plan.operation_id} --execute"
+    operation_id = ended.rehearsal.plan.operation_id
+    back = f"mmtool failover rollback {join([operation_id, *given])} --execute"
     return [
         f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}{both}",
         _what_stays(fence, settings),
-        f"the way back, before anybody goes on there: {back} puts the groups back{_lowered(fence)}",
+        f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:\n{back}",
     ]
 
 
 def _lowered(fence: Fence) -> str:
-    return "" if fence.kind is FenceKind.WATCH else " and lowers the fence"
+    return "" if fence.kind is FenceKind.WATCH else " and lower the fence"
 
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
@@ -361,7 +376,7 @@ def tail_left(found: Recorded) -> tuple[str, ...]:
         return ()
     words = found.head.plan.diverged.words
     return (
-        f"some of {counted(found.tail.records, 'diverged record')} are written by now (--diverged {words})",
+        f"some of {counted(found.tail.records, 'diverged record')} are already written (--diverged {words})",
     )
 
 
@@ -369,12 +384,14 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> str:
     here = settings.source
     match fence.kind:
         case FenceKind.ACL if fence.denies:
-            commands = "; ".join(lowering_commands(fence.denies, here.bootstrap_servers))
-            return f"the fence on {here.alias} stays; to lower it by hand, as an administrator: {commands}"
+            commands = lowering_commands(fence.denies, here.bootstrap_servers)
+            return "\n".join(
+                [f"the fence on {here.alias} stays; an administrator can lower it with:", *commands]
+            )
         case FenceKind.HOOK:
-            return f"what {settings.hooks.get('fence', 'the hook')} did on {here.alias} stays"
+            return f"the fence of {settings.hooks.get('fence', 'the hook')} on {here.alias} stays"
         case _:
-            return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no rule holds them"
+            return f"keep the producers of {few(fence.topics)} on {here.alias} stopped: no ACL stops them"
 
 
 def reverse_lines(ended: Ended) -> list[str]:
@@ -385,29 +402,41 @@ def reverse_lines(ended: Ended) -> list[str]:
     return reverse_flow(ended.rehearsal.settings, fence.topics, _moved(ended))
 
 
-def _after_emergency(settings: FlowSettings) -> list[str]:
+def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[str]:
     here, there = settings.source.alias, settings.target.alias
-    home = f"`mmtool failover failback -s {here} -t {there}`"
+    back = f"mmtool failover failback {_meant(ended, settings, given)}"
     return [
         f"let producers write to {there}, and keep the old consumers of {here} stopped when it returns",
-        f"what {here} still holds stays there when it returns, until {home} or `mmtool failover release`",
+        f"when {here} returns, fail back (or mirror its other records with `mmtool failover release`):\n{back}",
     ]
 
 
-def ways_on(operation: Operation) -> list[str]:
-    """What can be done with an operation that is not completed, or can be taken back, in order.
+def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[str]:
+    """What can be done with an operation that is not completed, or can be rolled back, in order.
 
-    One that somebody else was in the way of has done nothing, and needs nothing.
+    One that another process was in the way of has done nothing, and needs nothing.
+
+    Args:
+        operation: As it stands.
+        given: ``-c``, ``-s`` and ``-t`` as the command had them.
     """
     error = operation.error
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
     if refused or isinstance(error, OwnedElsewhereError):
         return []
-    name = operation.plan.operation_id
-    verbs = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
+    arguments = join([operation.plan.operation_id, *given])
     return [
-        f"possible: mmtool failover {verb} {name}" for event, verb in verbs.items() if operation.may(event)
+        f"{sentence}:\nmmtool failover {verb} {arguments}"
+        for event, (verb, sentence) in _WAYS_ON.items()
+        if operation.may(event)
     ]
+
+
+_WAYS_ON = {
+    Event.RESUME: ("resume", "complete the operation"),
+    Event.CANCEL: ("cancel", "end it and undo its preparations"),
+    Event.ROLL_BACK: ("rollback", "restore the groups' previous offsets"),
+}
 
 
 def _moved(ended: Ended) -> list[str]:

@@ -211,16 +211,18 @@ class Salvage:
                 return self._in_part(error, count, records) if count else error
         return PartlyAppliedError(
             f"{error.message}; some of {records} may be written",
-            remedy=f"mend that, then `mmtool failover resume {self.operation_id}`: no record is written twice",
+            remedy=f"fix that, then `mmtool failover resume {self.operation_id}`: no record is written twice",
             code=error.code,
         )
 
     def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
-        passed = f", and {self.flow.identity.name} passes over them" if self._replays else ""
-        again = "begin again" if self._replays else f"`mmtool failover resume {self.operation_id}`"
+        passed = f", and {self.flow.identity.name} skips them" if self._replays else ""
+        again = (
+            "start the failback again" if self._replays else f"`mmtool failover resume {self.operation_id}`"
+        )
         return PartlyAppliedError(
             f"{error.message}; {count} of {records} are written{passed}",
-            remedy=error.remedy or f"mend that, then {again}: what is written is not written again",
+            remedy=error.remedy or f"fix that, then {again}: written records are not written a second time",
             code=error.code,
         )
 
@@ -241,8 +243,8 @@ def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTa
     same = [one for one in same if (one.head.plan.diverged, one.head.plan.flow) == (plan.diverged, plan.flow)]
     counts = {one.operation_id: _among(tails, one) for one in same}
     return tuple(
-        f"up to {counted(count, 'record')} of them were written into topic {plan.diverged.topic} by operation {name}"
-        " already, and are written there once more"
+        f"operation {name} already wrote up to {counted(count, 'record')} of them into topic"
+        f" {plan.diverged.topic}; this operation writes them there again"
         for name, count in counts.items()
         if count
     )
@@ -282,7 +284,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
         return
     name, home = diverged.topic, flow.clusters.source
     if name in taken or name.startswith(("mmtool-", "__")) or name.endswith(".internal"):
-        why = "this failback is about it" if name in taken else "it is an internal topic"
+        why = "it is one of the topics that fail back" if name in taken else "it is an internal topic"
         raise RefusedError(
             f"--diverged topic {name}: {why}",
             remedy="name a topic of its own for the diverged records",
@@ -328,8 +330,8 @@ def _only(tails: FoundTails, begun: Begun) -> FoundTails:
     gone = sorted(begun.parts.keys() - {one.place for one in found})
     if gone:
         raise RefusedError(
-            f"{gone[0]} is gone: its diverged records were being written",
-            remedy="take them from a backup: which of them are written cannot be told",
+            f"{gone[0]} was deleted while its diverged records were being written",
+            remedy="restore them from a backup: mmtool does not know which of them were written",
             code="ambiguous",
         )
     return replace(tails, partitions=found)

@@ -149,7 +149,7 @@ def refuse_stale(saved: SavedPlan, differences: Sequence[str]) -> None:
     more = f"; {counted(others, 'more difference')}" if others else ""
     raise StalePlanError(
         f"the plan {saved.plan.operation_id} is stale: {differences[0]}{more}",
-        remedy="nothing was changed; rehearse again with --out, and look through the new plan",
+        remedy="nothing was changed; rehearse again with --out, and review the new plan",
     )
 
 

@@ -67,29 +67,27 @@ _COMPLETED = Standing(OperationState.COMPLETED, Phase.AFTER)
 _CANCELLED = Standing(OperationState.CANCELLED, Phase.BEFORE)
 _ROLLED_BACK = Standing(OperationState.ROLLED_BACK, Phase.AFTER)
 
-_AGAIN = Transition(_RUNNING_BEFORE, "begun again: what was checked before it ended is not trusted")
-_FORWARD = Transition(
-    _RUNNING_AFTER, "finished forward: the offsets on record are written, none is translated again"
-)
-_CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and what it had prepared is taken back")
-_BACK = Transition(_ROLLED_BACK, "rolled back: the groups have the offsets of before")
+_AGAIN = Transition(_RUNNING_BEFORE, "restarted; every check runs again")
+_FORWARD = Transition(_RUNNING_AFTER, "rolled forward with the recorded offsets")
+_CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and its preparations were undone")
+_BACK = Transition(_ROLLED_BACK, "rolled back: the groups have their previous offsets")
 
 TABLE: dict[tuple[Standing, Event], Transition] = {
-    (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "the operator has agreed; nothing is written yet"),
+    (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "confirmed by the operator; nothing is written yet"),
     (_RUNNING_BEFORE, Event.STEP_FAILED): Transition(
-        _FAILED_BEFORE, "no offset was written: both clusters' groups are as they were"
+        _FAILED_BEFORE, "no offset was written: the groups on both clusters are unchanged"
     ),
     (_RUNNING_BEFORE, Event.PAST_RETURN): Transition(
-        _RUNNING_AFTER, "offsets are being written: from here on it is finished forward"
+        _RUNNING_AFTER, "offsets are being written: from here on the operation rolls forward"
     ),
     (_RUNNING_AFTER, Event.NOTHING_WRITTEN): Transition(
-        _FAILED_BEFORE, "no offset was taken, or all were put back: groups are as they were"
+        _FAILED_BEFORE, "no offset was accepted, or all were restored: the groups are unchanged"
     ),
     (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
-        _FAILED_AFTER, "offsets are written in part, or a step after them failed: the rows say which"
+        _FAILED_AFTER, "offsets are written in part, or a later step failed: the rows say which"
     ),
     (_RUNNING_AFTER, Event.FINISH): Transition(
-        _COMPLETED, "every group can go on where its offsets were written"
+        _COMPLETED, "every group can continue from its written offsets"
     ),
     # a process that was killed leaves its operation running: nobody is there to say that it failed
     (_RUNNING_BEFORE, Event.RESUME): _AGAIN,

@@ -117,7 +117,7 @@ def export_tail(
     unfinished = path.with_name(f"{path.name}.unfinished")
     if path.exists():
         raise UsageError(
-            f"{path} exists: what was exported before is not replaced",
+            f"{path} exists: an earlier export is not overwritten",
             remedy="name another file, or move that one away",
         )
     try:
@@ -262,7 +262,7 @@ def read_export(path: Path) -> ExportedTail:
     if head is None or head.get("mmtool_diverged") != VERSION:
         raise _damaged(path, "its first line is not of this version of mmtool")
     if not last:
-        raise _damaged(path, "its last line is missing: it was cut off")
+        raise _damaged(path, "its last line is missing: the file is truncated")
     partitions = _partitions(path, last)
     _check(path, partitions, digests, counts)
     return ExportedTail(path, str(head["operation_id"]), str(head["source_cluster_id"]), partitions)
@@ -317,7 +317,7 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             for line in file:
                 content = json.loads(line)
                 if not isinstance(content, dict) or not line.endswith(b"\n"):
-                    raise _damaged(path, "a line that is cut off, or no object")
+                    raise _damaged(path, "a line that is truncated or no JSON object")
                 yield line, content
     except OSError as error:
         raise UsageError(
@@ -329,6 +329,6 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
 
 def _damaged(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is not an export of diverged records as it was written: {why}",
-        remedy="name the file that the failback wrote, as it was",
+        f"{path} is not an unchanged export of diverged records: {why}",
+        remedy="name the file that the failback wrote, unchanged",
     )

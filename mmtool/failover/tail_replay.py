@@ -71,7 +71,8 @@ def before_replay(
     if missing:
         first = missing[0]
         raise RefusedError(
-            f"{first} is not on cluster {target.alias}: the diverged records of that partition have no place to go to",
+            f"cluster {target.alias} has no {first}: the diverged records of that partition cannot be"
+            " written",
             remedy=f"create topic {first.topic} with at least {missing[-1].partition + 1} partitions",
             code="partition_missing",
         )
@@ -173,8 +174,8 @@ def _check_whole(source: BatchesPort, tails: FoundTails, before: BeforeReplay) -
     )
     if left != before.records:
         raise RefusedError(
-            f"of {before.records} diverged records the source holds {left} now: which of them were written"
-            " before it was stopped cannot be told",
+            f"the source now holds {left} of {before.records} diverged records: mmtool does not know which"
+            " of them were written before it stopped",
             remedy="take them from the exported file",
             code="ambiguous",
         )

@@ -44,11 +44,12 @@ if TYPE_CHECKING:
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _AWAY = {Mode.PLANNED, Mode.EMERGENCY}
-_OVER = "it has been taken back already: see `mmtool failover show`"
+_OVER = "it was already undone: see `mmtool failover show`"
 _INSTEAD = {
     Event.RESUME: "see `mmtool failover show`",
-    Event.CANCEL: "past the point of no return: `mmtool failover rollback` puts groups back, `resume` finishes it",
-    Event.ROLL_BACK: "nothing was written that could be put back: `mmtool failover cancel` ends it",
+    Event.CANCEL: "past the point of no return: `mmtool failover rollback` restores the previous offsets,"
+    " `resume` completes it",
+    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel` ends it",
 }
 
 
@@ -67,8 +68,9 @@ def require(found: Recorded, event: Event) -> None:
         return
     if event is Event.RESUME and found.mode is Mode.DRILL:
         raise RefusedError(
-            f"operation {found.operation_id} is a drill, which is not taken up again",
-            remedy=f"drill again; `mmtool failover rollback {found.operation_id} --execute` deletes what is left of it",
+            f"operation {found.operation_id} is a drill, and drills are not resumed",
+            remedy=f"run the drill again; `mmtool failover rollback {found.operation_id} --execute`"
+            " deletes what is left of it",
             code="wrong_state",
         )
     raise RefusedError(
@@ -146,7 +148,7 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) ->
     try:
         came = came_since(fence, asked.source)
     except UnreachableError as error:
-        warn(f"whether the fence has held cannot be told: {error.message}")
+        warn(f"mmtool does not know whether the fence has held: {error.message}")
         return
     landing.figures = replace(landing.figures, diverged_records=sum(came.values()))
     if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
@@ -198,8 +200,8 @@ class TakingBack:
         if last is None:
             return self.undoing.refusal
         return RefusedError(
-            f"operation {last.operation_id} ({last.mode}) by {last.by} has moved"
-            f" {few(sorted(ours & set(last.group_names)))} since: what it has written is not this one's to put back",
+            f"operation {last.operation_id} ({last.mode}) by {last.by} moved"
+            f" {few(sorted(ours & set(last.group_names)))} later: its offsets must be rolled back first",
             remedy=f"`mmtool failover rollback {last.operation_id}` first",
             code="moved_since",
         )
@@ -211,9 +213,7 @@ class TakingBack:
         if self.found.fence_stands:
             parts.append(f"lower its fence on {self.found.names.source}")
         if self.found.half_replayed:
-            parts.append(
-                f"let {self.found.names.flow} pass over the diverged records that are replayed by now"
-            )
+            parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
         return f"{done}: {', and '.join(parts)}" if parts else done
 
 
@@ -373,8 +373,8 @@ def take_back(
 
 def _left(taking: TakingBack, error: MmtoolError) -> MmtoolError:
     return PartlyAppliedError(
-        f"operation {taking.found.operation_id} is taken back in part: {error.message}",
-        remedy="run the same command again when that is dealt with: what is back already is left alone",
+        f"operation {taking.found.operation_id} is undone in part: {error.message}",
+        remedy="fix that, then run the same command again: finished parts are not repeated",
     )
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 
-_NOT_SENT = Problem("not_sent", "not deleted, as not all others are restored")
+_NOT_SENT = Problem("not_sent", "not deleted, because other offsets of the group could not be restored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Undoing:
         work = [group for group in self.groups if group.has_work]
         restored, deleted = sum(len(g.restore) for g in work), sum(len(g.delete) for g in work)
         return (
-            f"put back {counted(restored, 'offset')} and delete {deleted} of {counted(len(work), 'group')}"
+            f"restore {counted(restored, 'offset')} and delete {deleted} of {counted(len(work), 'group')}"
             f" on {self.cluster.alias}"
         )
 
@@ -68,7 +68,7 @@ class Undoing:
             return None
         names = [group.group for group in self.groups if group.refused]
         whom = f"of {counted(len(names), 'group')}: {', '.join(names[:3])}"
-        return refused_for(reasons, whom, "a group that has members, or has gone on since, is not put back")
+        return refused_for(reasons, whom, "a group that has members, or has committed since, is not restored")
 
     def rows(self, written: Iterable[Written] = ()) -> list[Row]:
         """One row for each commit; ``offset`` is None where it is to be deleted."""
@@ -107,7 +107,7 @@ def check_undo(clusters: Iterable[ClusterPort], undo: Undo) -> Undoing:
         if cluster.probe() == undo.cluster_id:
             return look_at(cluster, undo)
     raise RefusedError(
-        f"the file is about cluster {undo.cluster_id}, which is none of the flow's",
+        f"the file is for cluster {undo.cluster_id}, which is not a cluster of the flow",
         remedy="name the flow that was moved, with -s and -t",
         code="wrong_cluster",
     )

@@ -44,7 +44,7 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
             os.fsync(file.fileno())
     except OSError as error:
         raise UsageError(
-            f"what is replaced cannot be kept in {folder}: {error.strerror}; nothing was written",
+            f"previous offsets cannot be saved in {folder}: {error.strerror}; nothing was written",
             remedy="set XDG_STATE_HOME to a folder that can be written",
         ) from error
     return path
@@ -70,12 +70,12 @@ def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
         kept = Undo.decode(content)
     except UnreadableDocumentError as error:
         raise UsageError(
-            f"{name}: damaged, cut off, or no file of mmtool's",
-            remedy="name a file that mmtool has kept, as it was",
+            f"{name}: damaged, truncated, or not written by mmtool",
+            remedy="name a file that mmtool wrote, unchanged",
         ) from error
     if group is None:
         return kept
     of_group = tuple(one for one in kept.replaced if one.group == group)
     if not of_group:
-        raise UsageError(f"{name} names no group {group}", remedy="without -g all of it is put back")
+        raise UsageError(f"{name} names no group {group}", remedy="without -g, the whole file is restored")
     return Undo(kept.cluster_id, of_group)

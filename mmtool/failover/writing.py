@@ -44,9 +44,9 @@ AT_ONCE = 8
 FRESH_SECONDS = 0.2
 """So old a look may be when a group's commit is sent: a run over thousands of groups takes seconds."""
 
-MOVED_JUST_NOW = "was moved by somebody else just now"
+MOVED_JUST_NOW = "was committed by another client just now"
 
-_NOT_SENT = Problem(UnreachableError.code, "not sent, as nobody has answered for others")
+_NOT_SENT = Problem(UnreachableError.code, "not sent, because no broker answered for other offsets")
 
 
 class Outcome(Enum):
@@ -324,13 +324,13 @@ def failure_of_writing(
     if partly or (not_written and (written or different)):
         remains = ", ".join(sorted({*not_written, *partly}))
         return PartlyAppliedError(
-            f"not (wholly) written: {remains}" + (f": {why}" if why else ""),
-            remedy=f"the rows say why; {again} when that is dealt with",
+            f"not completely written: {remains}" + (f": {why}" if why else ""),
+            remedy=f"the rows say why; fix that, then {again}",
         )
     if different:
         return CheckFailedError(
             f"read back differently: {why}",
-            remedy=f"somebody else commits for these groups: stop it, then {again}",
+            remedy=f"another client commits for these groups: stop it, then {again}",
         )
     if not_written:
         return RefusedError(

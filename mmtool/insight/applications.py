@@ -143,7 +143,7 @@ def _why_lost(
     if flow.remote(name) != name:
         return f"mirrored as {flow.remote(name)}"
     if name not in flow.topics:
-        return "made a moment ago"
+        return "created a moment ago"
     return _first_loss([known for known in copies if known.source.topic == name], flow.clusters.target.alias)
 
 
@@ -159,10 +159,10 @@ def _why_copy_lost(known: PartitionFacts, cluster: str) -> str:
     copied_to = _copied_to(known)
     if copied_to is None:
         return ""
-    forget = "`mmtool flow forget` lets it be mirrored again"
+    forget = "`mmtool flow forget` mirrors it again"
     if known.target_log is UNKNOWN:
         return (
-            f"the copy of partition {known.source.partition} on {cluster} was deleted or made again; {forget}"
+            f"the copy of partition {known.source.partition} on {cluster} was deleted or recreated; {forget}"
         )
     end = known.target_log.log_end
     if copied_to <= end:

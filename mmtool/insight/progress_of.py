@@ -34,8 +34,9 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
     missing = [place for place in places if place not in bounds]
     if missing:
         raise UnreachableError(
-            f"{flow.clusters.source.alias} does not say where {few(missing)} ends, which it listed a moment ago",
-            remedy="run again; if the topic was deleted, it is left out then",
+            f"{flow.clusters.source.alias} listed {few(missing)} a moment ago and returns no end offset"
+            " for it",
+            remedy="run again; a deleted topic is left out then",
         )
     return {
         place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))

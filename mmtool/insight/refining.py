@@ -67,7 +67,7 @@ def refined(
     if len(near) < len(searches):
         far = counted(len(searches) - len(near), "position")
         warnings.append(
-            f"{far} left unrefined: more than {_LONGEST:,} records from the sync before to the one after"
+            f"{far} not refined: more than {_LONGEST:,} records between the offset syncs before and after it"
         )
     placed = _placed(flow, near, warnings)
     return {

@@ -82,7 +82,7 @@ def _run_by(facts: FlowFacts) -> str:
 
 def _by_mirror_maker(progress: MirrorMakerProgress) -> str:
     if progress.has_left:
-        return "nobody runs the flow; MirrorMaker 2 did, and its workers have left"
+        return "not running (last owner: MirrorMaker 2, whose workers have left)"
     workers = f", {counted(progress.workers, 'worker')}" if progress.workers else ""
     return f"run by MirrorMaker 2{workers}"
 
@@ -158,7 +158,7 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     more = f", and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
     return GateError(
         f"{len(failing)} of {len(found)} are not within {max_lag_seconds:g} s: {named}{more}",
-        remedy="each row's state and reason say what helps",
+        remedy="see each row's state and reason",
     )
 
 

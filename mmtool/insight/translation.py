@@ -165,7 +165,8 @@ class Translation:
         enabled = "" if settings.enabled else " is not enabled, and"
         return RefusedError(
             f"flow {settings.name}{enabled} never ran: nothing of it is on {there}",
-            remedy=f"name the flow that runs; for the way back of {there}->{here}: -s {there} -t {here} --reverse",
+            remedy=f"name a flow that runs; to translate back along {there}->{here}: -s {there} -t {here}"
+            " --reverse",
             code=Reason.NEVER_RAN,
         )
 
@@ -249,7 +250,7 @@ def _mirrored(
     if cycles:
         raise UsageError(
             f"{flow.name} mirrors no topic {', '.join(cycles)}: by its name it came from {flow.target.alias}",
-            remedy="name topics that were born on " + flow.source.alias,
+            remedy="name topics that belong to " + flow.source.alias,
         )
     if missing:
         raise UsageError(
@@ -266,7 +267,8 @@ def _nothing_matches(flow: FlowSettings, topics: Collection[str]) -> UsageError:
     if any(map(flow.came_from_target, topics)):
         return UsageError(
             f"{flow.name} matches no topic of {here}: its topics came from {there} by mirroring",
-            remedy=f"for the way back of {there}->{here}: mmtool translate-offsets -s {there} -t {here} --reverse",
+            remedy=f"to translate back along {there}->{here}: mmtool translate-offsets -s {there} -t"
+            f" {here} --reverse",
         )
     return UsageError(f"{flow.name} matches no topic of {here}", remedy="check topics and topics.exclude")
 
@@ -364,7 +366,7 @@ def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStandi
     return [
         occupied(name, where, standing[name])
         if standing[name].kind
-        else f"group {name} is at work on {where}: {standing[name].sentence}"
+        else f"group {name} is active on {where}: {standing[name].sentence}"
         for name in sorted(refused)
     ]
 

@@ -145,7 +145,7 @@ def _fence(hands: Hands) -> list[str]:
     ]
     back = [hands.here.tool("acls", "--remove", "--force", *words) for words in told]
     made = [hands.here.tool("acls", "--add", *words) for words in told]
-    return [*made, "# the way back:", *(f"# {line}" for line in back)] if made else []
+    return [*made, "# to undo:", *(f"# {line}" for line in back)] if made else []
 
 
 def _transactions(hands: Hands) -> list[str]:
@@ -257,7 +257,7 @@ def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
     named = [word for topic, numbers in fresh.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
     if named:
         lines.append(place.tool("consumer-groups", "--delete-offsets", "--group", plan.group, *named))
-    return ["# the way back:", *(f"# {line}" for line in lines)]
+    return ["# to undo:", *(f"# {line}" for line in lines)]
 
 
 def _read_back(hands: Hands) -> list[str]:

@@ -44,10 +44,10 @@ def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at
         places = sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
         if places:
             yield (
-                f"group {group.group}: the commit metadata of {few(places, _NAMED)} looks like a map of processed"
-                f" records (parallel-consumer); it counts by {read_at}'s offsets, and {written_at} may number the"
-                " records otherwise. Next: stop the consumers so that they finish what they hold (close with drain),"
-                " then move the group"
+                f"group {group.group}: the commit metadata of {few(places, _NAMED)} looks like a map of"
+                f" processed records (parallel-consumer); it holds offsets of {read_at}, and the same"
+                f" records may have other offsets on {written_at}. Next: stop the consumers so that they"
+                " finish the records they hold (close with drain), then move the group"
             )
 
 

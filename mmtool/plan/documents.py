@@ -293,9 +293,7 @@ class PositionRecord(Document):
     @property
     def quota_said(self) -> str:
         """Whose quota makes its pump wait, while it runs; empty where none does."""
-        return (
-            f"held back by a quota of {self.slowed_by}, whose brokers make it wait" if self.slowed_by else ""
-        )
+        return f"throttled by a quota of {self.slowed_by}" if self.slowed_by else ""
 
     @property
     def silence_said(self) -> str:
@@ -308,7 +306,7 @@ class PositionRecord(Document):
         if not self.gaps:
             return ""
         were = f"{counted(self.gaps, 'offset')} before they were mirrored, the last one {self.gaps_end - 1}"
-        return f"the source deleted {were}: it is mirrored on behind that gap (mmtool.on.data.loss)"
+        return f"the source deleted {were}; mirroring continues after the gap (mmtool.on.data.loss)"
 
     @property
     def foreign_said(self) -> str:
@@ -316,7 +314,7 @@ class PositionRecord(Document):
         if not self.foreign:
             return ""
         offsets = f"{counted(self.foreign, 'offset')}, the last one {self.foreign_end - 1}"
-        return f"somebody else wrote into {self.target_topic}-{self.partition}: {offsets}"
+        return f"another producer wrote into {self.target_topic}-{self.partition}: {offsets}"
 
     @property
     def letters_said(self) -> str:

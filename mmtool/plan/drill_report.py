@@ -52,9 +52,9 @@ _FIGURES = (
     ("rto_seconds", "time to recover (RTO), planned: to the last offset read back", "s"),
     ("rpo_records", "records lost (RPO), planned", ""),
     ("reread_records", "records read again, planned", ""),
-    ("records_read", "records read behind the offsets, the same on both sides", ""),
-    ("emergency_rpo_records", "records an emergency would have lost when it began, at the most", ""),
-    ("emergency_knowledge_age_seconds", "age of what an emergency would have gone by", "s"),
+    ("records_read", "records read after the offsets, identical on both clusters", ""),
+    ("emergency_rpo_records", "records that an emergency would have lost when the drill began, at most", ""),
+    ("emergency_knowledge_age_seconds", "age of the checkpoints that an emergency would have used", "s"),
 )
 
 

@@ -276,28 +276,30 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
     costs = costs_of(plan)
     left = [v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE]
     if left:
-        have = "has" if len(left) == 1 else "have"
         yield (
-            f"{counted(len(left), 'partition')} of these groups' topics {have} no position that {names.target} knows of"
-            f" ({few(sorted(map(str, left)), 3)}): left without one, or see --unknown"
+            f"{names.target} has no checkpoint of {counted(len(left), 'partition')} of these groups'"
+            f" topics ({few(sorted(map(str, left)), 3)}): the groups get no offset there, or see --unknown"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:
-        yield f"nobody on {names.target} has seen where {names.source} ended, so what is lost is not known: {few(at)}"
+        yield (
+            f"{names.target} has no record of where {names.source} ended, so the number of lost records"
+            f" is unknown: {few(at)}"
+        )
     elif costs.lost:
         are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
         skips = f" does not, or these groups skip {them}" if _skips(plan) else " does not"
         yield (
-            f"{counted(costs.lost, 'record')} at the most {are} lost: {names.source} was seen to hold {them}, and"
-            f" {names.target}{skips} ({few(at)})"
+            f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
+            f" {them}, and {names.target}{skips} ({few(at)})"
         )
     if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
         yield (
-            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: what came there since is lost"
-            " as well, and in no number here"
+            f"{names.target} last heard from {names.source} {silent_seconds:.0f} s ago: records written"
+            " there since are lost as well, and are not counted here"
         )
     if costs.oldest_seconds is not UNKNOWN:
-        yield f"positions are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
+        yield f"checkpoints are up to {costs.oldest_seconds:.0f} s old: {_read_again(costs, names)}"
 
 
 def _skips(plan: FailoverPlan) -> bool:
@@ -308,13 +310,14 @@ def _skips(plan: FailoverPlan) -> bool:
 def _read_again(costs: Costs, names: Names) -> str:
     if costs.reread == 0:
         return "nothing is read again"
-    most = f"{counted(costs.reread, 'record')} at the most"
+    most = f"at most {counted(costs.reread, 'record')}"
     if costs.expected is UNKNOWN:
-        since = f"what groups committed on {names.source} since is read again, {most}"
-        return f"{since}; how much is expected is not known, as some group's commit rate is not"
+        since = f"the records that groups have committed on {names.source} since are read again, {most}"
+        return f"{since}; the expected number is unknown, because the commit rate of a group is unknown"
     if costs.expected == 0:
         return (
-            f"no record is expected to be read again, as no group was committing on {names.source} ({most})"
+            f"no record is expected to be read again, because no group was committing on {names.source}"
+            f" ({most})"
         )
     by = f"by the rates at which groups were committing on {names.source}"
     return f"{counted(costs.expected, 'record')} are expected to be read again {by} ({most})"

@@ -190,7 +190,7 @@ def moved_meanwhile(
     return tuple(
         Guard(
             "source_commits_moved",
-            f"group {group.group} has no members on {cluster} and commits all the same",
+            f"group {group.group} has no members on {cluster}, and its commits still move",
         )
         for group in now
         if group.commits != earlier[group.group]

@@ -60,16 +60,17 @@ class Fence:
     def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
         """What its three steps do: raise it, wait for transactions, watch the ends."""
         topics, seconds = few(self.topics) or "no topic", f"{self.watch_seconds:g} s"
-        why = f"what {groups} commits for in {flow}"
+        why = f"where {groups} commits in {flow}"
         raising = {
             FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",
             FenceKind.HOOK: f"let your hook keep producers off {topics} on {source} ({why})",
-            FenceKind.WATCH: f"deny nobody anything: the producers of {topics} on {source} are stopped already ({why})",
+            FenceKind.WATCH: f"deny no principal: the producers of {topics} on {source} are already"
+            f" stopped ({why})",
         }
         return (
             raising.get(self.kind, ""),
             f"wait until no transaction is open in {topics} on {source}",
-            f"watch that the ends of {topics} on {source} stand still for {seconds}: that is all there will be",
+            f"check that the log ends of {topics} on {source} do not move for {seconds}",
         )
 
 

@@ -185,7 +185,7 @@ class FencePlan:
         """What is done, as a step says it."""
         principals = sorted({deny.principal for deny in self.denies})
         if not principals:
-            return f"deny nobody: no rule lets anybody but mmtool write {few(self.topics)}"
+            return f"deny no principal: no ACL lets a principal other than mmtool's write {few(self.topics)}"
         return f"deny {few(principals)} WRITE on {few(sorted({deny.name for deny in self.denies}))}"
 
 
@@ -231,7 +231,7 @@ def _deny(principal: str, topic: str) -> Binding:
 
 _NO_AUTHORIZER = FenceGuard(
     "no_authorizer",
-    "the cluster has no authorizer (authorizer.class.name is not set): it denies nobody anything",
+    "the cluster has no authorizer (authorizer.class.name is not set): ACLs have no effect",
     "stop the producers and use --fence watch, or let --fence hook stop them",
 )
 
@@ -246,21 +246,21 @@ def _guards(
     if facts.may_alter is False:
         yield FenceGuard(
             "may_not_alter_acls",
-            "mmtool may not make rules: it lacks ALTER on the cluster",
+            "mmtool cannot create ACLs: it lacks ALTER on the cluster",
             f"grant ALTER on the cluster to mmtool's principal, {_ELSE}",
         )
     if isinstance(facts.writers, CannotTell):
         yield FenceGuard(
             "producers_unknown",
-            f"who produces cannot be told: {facts.writers.why}",
+            f"the producers are unknown: {facts.writers.why}",
             f"grant READ on the topics to mmtool's principal; with brokers before 2.8 {_ELSE.removeprefix('or ')}",
         )
     if EVERYBODY in of:
         yield FenceGuard(
             "everybody_may_write",
-            f"a rule for {EVERYBODY} lets everybody write {few(of[EVERYBODY])}; denied to all, mmtool's own"
-            " writing and the way back would be denied as well",
-            f"put rules for the producers' own principals in its place, {_ELSE}",
+            f"an ACL for {EVERYBODY} lets every principal write {few(of[EVERYBODY])}; a DENY for"
+            f" {EVERYBODY} would stop mmtool and the reverse flow as well",
+            f"replace it with ACLs for the producers' own principals, {_ELSE}",
         )
     unruled = [topic for topic in topics if not any(binding.matches(topic) for binding in bindings)]
     if unruled and facts.allows_unruled is not False:
@@ -269,7 +269,8 @@ def _guards(
         for principal in sorted(of.keys() & facts.super_users - facts.own):
             yield FenceGuard(
                 "super_user_writes",
-                f"{principal} may write {few(of[principal])} and is a super user, whom no rule holds",
+                f"{principal} may write {few(of[principal])} and is a super user, and ACLs do not apply to"
+                " super users",
                 f"let its producers connect as another principal, {_ELSE}",
             )
 
@@ -278,9 +279,9 @@ def _unruled(topics: list[str], *, certain: bool) -> FenceGuard:
     may = "may" if certain else "may perhaps"
     return FenceGuard(
         "everybody_may_write",
-        f"no rule is about {few(topics)}, so everybody {may} write there (allow.everyone.if.no.acl.found); a"
-        " first rule would take that from all, readers included",
-        f"make rules for those topics' producers and consumers, {_ELSE}",
+        f"no ACL names {few(topics)}, so every principal {may} write there"
+        " (allow.everyone.if.no.acl.found); a first ACL would end that for all clients, readers included",
+        f"create ACLs for those topics' producers and consumers, {_ELSE}",
     )
 
 
@@ -289,21 +290,21 @@ def _warnings(facts: FenceFacts, writers: Iterable[tuple[str, str]]) -> Iterable
     for principal in sorted(of.keys() & facts.own):
         yield FenceGuard(
             "own_principal_writes",
-            f"{principal} is mmtool's own and may write {few(of[principal])}: it stays so",
+            f"{principal} is mmtool's own principal and keeps WRITE on {few(of[principal])}",
             "no application should connect as mmtool",
         )
     if not facts.own_complete:
         yield FenceGuard(
             "own_principal_unknown",
-            "mmtool connects by a certificate, whose principal the brokers make: its own rights are looked at"
-            " again when the fence stands",
+            "mmtool connects with a certificate, and the brokers derive its principal: mmtool checks its"
+            " own rights again when the fence is in place",
             "",
         )
     if facts.super_users is UNKNOWN:
         yield FenceGuard(
             "super_users_unknown",
-            "the brokers have super users and do not show them: no fence holds those",
-            "let no producer connect as one of super.users",
+            "the brokers have super users and do not list them: the fence does not stop super users",
+            "no producer should connect as one of super.users",
         )
 
 

@@ -148,7 +148,7 @@ def _groups(saved: Mapping[str, GroupSeen], now: Mapping[str, GroupSeen], names:
     for group in sorted({*saved, *now}):
         was, stands = saved.get(group), now.get(group)
         if was is None or stands is None:
-            yield f"group {group} {'was not there and is now' if was is None else 'was there and is not now'}"
+            yield f"group {group} {'is new' if was is None else 'no longer exists'}"
             continue
         yield from _commits(group, was.commits, stands.commits, names.source)
         yield from _commits(group, was.before, stands.before, names.target)
@@ -177,7 +177,7 @@ def _members(group: str, was: tuple[Member, ...], now: tuple[Member, ...], alias
 
 
 def _who(members: tuple[Member, ...]) -> str:
-    return ", ".join(map(str, members)) or "nobody"
+    return ", ".join(map(str, members)) or "none"
 
 
 def as_values(seen: Fingerprint) -> dict[str, Any]:

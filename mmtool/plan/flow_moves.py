@@ -203,32 +203,32 @@ def _whose(partitions: int) -> str:
 
 def _begin(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated, target
-    said = f"{whose} not mirrored yet, and the next `mmtool replicate` begins there"
+    said = f"{whose} not mirrored yet, and the next `mmtool replicate` starts there"
     return f"{said}; {_at_most(skipped)} before it are never mirrored" if skipped else said
 
 
 def _skip(whose: str, skipped: int, repeated: int, target: str) -> str:
     del repeated
     return (
-        f"{whose} moved forward: {_at_most(skipped)} are never mirrored;"
-        f" commits of groups in that gap are not translated to {target} any more (not_mirrored)"
+        f"{whose} moved forward: {_at_most(skipped)} are never mirrored; commits of groups in that gap are"
+        f" no longer translated to {target} (not_mirrored)"
     )
 
 
 def _repeat(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} begun anew: {counted(repeated, 'record')} will be on {target} a second time, behind the first ones;"
-        " commits before the new position are not translated any more (not_mirrored),"
-        " later ones once they are mirrored again (beyond_mirror)"
+        f"{whose} restarted: {counted(repeated, 'record')} will be on {target} a second time, after the"
+        " first copies; commits before the new position are no longer translated (not_mirrored), later"
+        " ones when they are mirrored again (beyond_mirror)"
     )
     return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
 
 
 def _forget(whose: str, skipped: int, repeated: int, target: str) -> str:
     said = (
-        f"{whose} forgotten: records on {target} stay, and no commit is translated any more (never_ran)"
-        f" until the next `mmtool replicate` mirrors them from mmtool.start on,"
-        f" {counted(repeated, 'record')} a second time"
+        f"{whose} forgotten: records on {target} stay, and no commit is translated (never_ran) until the"
+        f" next `mmtool replicate` mirrors them from mmtool.start on, {counted(repeated, 'record')} a"
+        " second time"
     )
     return f"{said}; {_at_most(skipped)} are never mirrored" if skipped else said
 

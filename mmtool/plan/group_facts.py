@@ -75,7 +75,7 @@ class GroupStanding:
     def sentence(self) -> str:
         """Who is in it, by name: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
         if self.kind:
-            return f"a {self.kind} group, which takes no offsets of consumers"
+            return f"a {self.kind} group, which has no consumer offsets"
         who = few(self.members, _NAMED)
         stay = f"; {_STREAMS_STAY}" if any(member.is_of_streams for member in self.members) else ""
         return f"{self.state}: {who}{stay}" if who else self.state
@@ -164,7 +164,7 @@ class SelectedGroups:
 
 _NO_CONSUMERS = {
     "share": "share groups (KIP-932): mmtool does not translate their share-partition start offsets",
-    "streams": "streams groups (KIP-1071): their offsets belong to state stores, not moved with them",
+    "streams": "streams groups (KIP-1071): their offsets belong to state stores, which mmtool does not move",
 }
 
 

@@ -9,7 +9,7 @@ from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN, Unknown
 
 FAILED_OVER_REMEDY = (
-    "bring it home with `mmtool failover failback`, or mirror again what comes with `mmtool failover release`"
+    "move its groups back with `mmtool failover failback`, or mirror it again with `mmtool failover release`"
 )
 
 
@@ -71,7 +71,7 @@ class MovedGroupRecord(Document):
     @property
     def sentence(self) -> str:
         """By whom, when, by which operation."""
-        return f"moved here by {self.by} at {moment(self.since_ms)} (operation {self.operation_id})"
+        return f"moved by {self.by} at {moment(self.since_ms)} (operation {self.operation_id})"
 
 
 def note_move(moved: dict[str, MovedGroupRecord], word: MovedGroupRecord) -> None:

@@ -294,7 +294,10 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
         return ""
     if commit.offset > log.log_end:
         return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
-    return f"the commit on {read} leads past the end of {written}'s log, which was cut or recreated: reset the group"
+    return (
+        f"the commit on {read} is past the end of {written}'s log, which was truncated or recreated:"
+        " reset the group"
+    )
 
 
 def _gone(direction: Direction) -> Reason:

@@ -11,7 +11,7 @@ from mmtool.plan.words import moment
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-RESUME_REMEDY = "`mmtool flow resume` lets it go on"
+RESUME_REMEDY = "`mmtool flow resume` continues it"
 
 
 @dataclass(frozen=True, slots=True)

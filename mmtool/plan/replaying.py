@@ -33,7 +33,10 @@ def replay_guards(names: Names, facts: HomeFacts, topics: Container[str]) -> tup
         topics: At home, whose tail is as it will be: nothing more of them is mirrored.
     """
     if not facts.one_name:
-        sentence = f"--diverged replay: a record in a mirrored topic of {names.target} has no way home"
+        sentence = (
+            f"--diverged replay: records in a mirrored topic of {names.target} are not mirrored"
+            f" back to {names.source}"
+        )
         return (Guard("no_way_home", sentence, _INSTEAD),)
     tails = [(known, tail) for known, tail in _tails(facts) if known.source.topic in topics]
     return (
@@ -54,16 +57,16 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
     place = known.source
     if known.map is None:
         sentence = (
-            f"--diverged replay: {names.flow} is MirrorMaker 2's, which cannot be told to pass over {place}"
+            f"--diverged replay: MirrorMaker 2 runs {names.flow}, and it cannot skip records of {place}"
         )
         yield Guard("run_by_mm2", sentence, _INSTEAD)
     elif known.target not in facts.born:
         sentence = (
-            f"--diverged replay: {names.target}->{names.source} does not bring {known.target.topic} home"
+            f"--diverged replay: flow {names.target}->{names.source} does not mirror {known.target.topic}"
         )
         yield Guard("no_way_home", sentence, f"add it to the topics of that flow, or {_INSTEAD}")
     elif not tail.is_final:
-        sentence = f"--diverged replay: {known.target} on {names.target} may hold records that are in no book"
+        sentence = f"--diverged replay: {known.target} on {names.target} may hold unrecorded records"
         yield Guard("ambiguous", sentence, f"`mmtool flow rebuild` finds out, or {_INSTEAD}")
 
 
@@ -75,8 +78,9 @@ def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[G
             continue
         if known.map.runs.find_reverse(DownstreamOffset(commit.offset)) is not None:
             sentence = (
-                f"--diverged replay: group {group.group} has not read all of {known.target} on {names.target} that"
-                f" {names.source} had sent, and would read the diverged records twice at home"
+                f"--diverged replay: group {group.group} has not read every record of {known.target} on"
+                f" {names.target} that came from {names.source}, and would read the diverged records twice"
+                f" on {names.source}"
             )
             yield Guard(
                 "would_read_twice", sentence, f"let it catch up on {names.target} first, or {_INSTEAD}"

@@ -38,9 +38,9 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     found: dict[TopicPartition, UpstreamOffset] = {}
     for number, (group, place, offset) in _rows(lines):
         if group is not None:
-            raise ValueError(f"line {number}: topic,partition,offset is wanted, without a group")
+            raise ValueError(f"line {number}: expected topic,partition,offset without a group")
         if found.setdefault(place, UpstreamOffset(offset)) != offset:
-            raise ValueError(f"line {number}: {place} is to go to {found[place]} and to {offset}")
+            raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
     return found
 
 
@@ -54,9 +54,12 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
     for number, (group, place, offset) in _rows(lines):
         of_group = found.setdefault(group, {})
         if len(found) > 1 and None in found:
-            raise ValueError(f"line {number}: three columns here and four there: which groups are meant?")
+            raise ValueError(
+                f"line {number}: three columns, where earlier lines have four or the reverse:"
+                " the group is not clear"
+            )
         if of_group.setdefault(place, offset) != offset:
-            raise ValueError(f"line {number}: {place} is to go to {of_group[place]} and to {offset}")
+            raise ValueError(f"line {number}: {place} has two offsets, {of_group[place]} and {offset}")
     return found
 
 
@@ -69,8 +72,8 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
         if not (topic.strip() and _is_partition(partition) and _is_number(offset)):
             raise ValueError(
-                f"line {number}: topic,partition,offset is wanted, with a group before them or not,"
-                f" and not {','.join(row)[:60]!r}"
+                f"line {number}: expected topic,partition,offset or group,topic,partition,offset, not"
+                f" {','.join(row)[:60]!r}"
             )
         if group == [""]:
             raise ValueError(f"line {number}: the group is empty")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _NAMED = 10
-_HEADINGS = ("group", "partition", "committed", "goes to", "there now", "goes on at", "how")
+_HEADINGS = ("group", "partition", "committed", "moves to", "current offset", "continues at", "how")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,39 +89,39 @@ def _preconditions(runbook: Runbook) -> Iterator[str]:
     yield "## Before you begin"
     yield ""
     for guard in saved.plan.guards:
-        yield f"- [ ] **It cannot be executed as things are**: {_cell(guard.sentence)}"
+        yield f"- [ ] **Not executable until this is fixed**: {_cell(guard.sentence)}"
     if saved.plan.mode is Mode.EMERGENCY:
-        yield f"- [ ] Somebody has decided that {here} is given up: nothing here asks it."
+        yield f"- [ ] An operator has decided that {here} is lost: no step contacts it."
         yield f"- [ ] The consumers of every group are kept from starting on {here} when it returns."
     else:
         yield f"- [ ] The consumers of every group are stopped on {here}, those with `assign()` as well."
     yield f"- [ ] No consumer of these groups runs on {there}."
     logins = " and ".join(f"`{place.login_file}`" for place in (runbook.hands.here, runbook.hands.there))
-    yield f"- [ ] For steps by hand: {logins} with what Kafka's tools log in by."
+    yield f"- [ ] For steps by hand: {logins} with the login properties of Kafka's tools."
 
 
 def _costs(runbook: Runbook) -> Iterator[str]:
     saved = runbook.saved
-    yield "## What may be lost, and what is read again"
+    yield "## Records lost and read again"
     yield ""
     here, there = runbook.hands.here.alias, runbook.hands.there.alias
     if saved.plan.mode is Mode.EMERGENCY:
         costs = costs_of(saved.plan)
-        lost = "not known" if costs.lost is UNKNOWN else f"{costs.lost:,} at the most"
-        age = "not known" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
+        lost = "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,}"
+        age = "unknown" if costs.oldest_seconds is UNKNOWN else f"{costs.oldest_seconds:.0f} s"
         yield f"- Records lost: {lost}"
         expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
-        yield f"- Records read again: {expected}{costs.reread:,} at the most"
-        yield f"- Age of the oldest known position: {age}"
+        yield f"- Records read again: {expected}at most {costs.reread:,}"
+        yield f"- Age of the oldest checkpoint: {age}"
     else:
-        yield f"- Records lost: none. Nothing is written before all that {here} held then is on {there}."
-        yield "- Records read again: none where it says `exact`; else what stands there, at the most."
+        yield f"- Records lost: none. Offsets are written after {there} holds every record of {here}."
+        yield "- Records read again: none for `exact`; at most the given number for `bounded`."
     for warning in saved.warnings:
         yield f"- {_cell(warning)}"
 
 
 def _table(runbook: Runbook) -> Iterator[str]:
-    yield "## Where each group goes on"
+    yield "## Offsets of each group"
     yield ""
     yield _row(_HEADINGS)
     yield _row(["---"] * len(_HEADINGS))
@@ -156,9 +156,9 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
         case Exact(offset):
             return str(offset), "exact"
         case Bounded(offset, most):
-            return str(offset), f"bounded: reads {most:,} again at most"
+            return str(offset), f"bounded: reads at most {most:,} again"
         case Skipping(offset, most):
-            return str(offset), f"skips {most:,} at most"
+            return str(offset), f"skips at most {most:,}"
         case Refused() | None:
             return "", ""
 
@@ -169,9 +169,9 @@ def _execution(runbook: Runbook) -> Iterator[str]:
     yield "## Execute"
     yield ""
     if "--plan" in runbook.meant:
-        yield "It is refused as stale when something that the plan rests on has changed."
+        yield "mmtool refuses the plan as stale when the clusters or groups have changed."
     else:
-        yield "It is planned anew by then: keep the plan with `--out` where it has to be this one."
+        yield "mmtool plans again when it executes: use `--out` to execute exactly this plan."
     yield from _block([runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute")])
 
 
@@ -185,7 +185,10 @@ def _steps(runbook: Runbook) -> Iterator[str]:
     for number, step in enumerate(runbook.saved.plan.steps, 1):
         yield ""
         if step.name is POINT_OF_NO_RETURN:
-            yield "> **Point of no return.** Up to here a failure leaves the groups of both clusters as they were."
+            yield (
+                "> **Point of no return.** Before this step, a failure leaves the groups on both"
+                " clusters unchanged."
+            )
             yield ""
         yield from _step(number, step, runbook)
 
@@ -203,7 +206,7 @@ def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
     yield f"- **Does**: {_cell(step.sentence)}"
     yield f"- **Done when**: {guide.done_when.format_map(names)}"
     yield f"- **Stop when**: {guide.stop_when.format_map(names)}"
-    yield f"- **Way back**: {guide.way_back.format_map(names)}"
+    yield f"- **Undo**: {guide.way_back.format_map(names)}"
     yield f"- **By hand**: {guide.by_hand.format_map(names)}"
     yield from _block(runbook.hands.commands(step.name))
 
@@ -216,17 +219,19 @@ def _block(commands: Iterable[str]) -> Iterator[str]:
 
 def _ways_on(runbook: Runbook) -> Iterator[str]:
     name = runbook.saved.plan.operation_id
-    yield "## Ways on"
+    yield "## Show, resume, cancel or roll back"
     yield ""
-    yield "The journal on the target knows the operation once it has begun:"
+    yield "After the start, the journal on the target has the operation:"
     yield ""
     yield "```sh"
-    yield runbook.command("failover", "show", name) + "  # where it stands, and what is possible"
-    yield runbook.command("failover", "resume", name, "--execute") + "  # go on after a crash, from any host"
+    yield runbook.command("failover", "show", name) + "  # its state, and the possible next commands"
+    yield runbook.command("failover", "resume", name, "--execute") + (
+        "  # continue after a crash, from any host"
+    )
     yield (
         runbook.command("failover", "cancel", name, "--execute") + "  # end it before the point of no return"
     )
-    yield runbook.command("failover", "rollback", name, "--execute") + "  # put back what it replaced"
+    yield runbook.command("failover", "rollback", name, "--execute") + "  # restore the previous offsets"
     yield "```"
 
 
@@ -236,9 +241,12 @@ def _notes(runbook: Runbook) -> Iterator[str]:
     yield ""
     yield f"- Start the consumers with `bootstrap.servers={there.bootstrap}`{_renamed(runbook)}."
     if runbook.saved.plan.mode is Mode.EMERGENCY:
-        yield f"- Let producers write to {there.alias}; what {here.alias} still holds stays there when it returns."
+        yield (
+            f"- Let producers write to {there.alias}; records that are only on {here.alias} stay there"
+            " when it returns."
+        )
     else:
-        yield f"- Keep `mmtool replicate` running while anything still produces on {here.alias}."
+        yield f"- Keep `mmtool replicate` running while producers still write to {here.alias}."
 
 
 def _renamed(runbook: Runbook) -> str:

@@ -36,7 +36,7 @@ def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
     version, *rest = [line.rstrip("\n") for line in lines] or [""]
     if version not in {_IN_ORDER, _BY_SOURCE}:
         raise ValueError(
-            f"it begins with {version[:20]!r}: offsets of version {_IN_ORDER} or {_BY_SOURCE} are wanted"
+            f"it begins with {version[:20]!r}: expected offsets of version {_IN_ORDER} or {_BY_SOURCE}"
         )
     found: dict[TopicPartition, int] = {}
     for line in rest[1:]:

@@ -39,13 +39,16 @@ class StateLag:
         """For an operator who has to agree."""
         name, group = self.topic.name, self.topic.group
         if self.behind is UNKNOWN:
-            return f"state of {group}: how far {name} is behind {names.source} is not known"
+            return f"state of {group}: the lag of {name} behind {names.source} is unknown"
         if self.behind:
             return (
-                f"state of {group}: {name} is up to {counted(self.behind, 'record')} behind what {names.source} was"
-                " seen to hold: it starts with older state than its offsets"
+                f"state of {group}: {name} is up to {counted(self.behind, 'record')} behind the last known"
+                f" end of {names.source}: the group starts with older state than its offsets"
             )
-        return f"state of {group}: {name} holds all that {names.source} was seen to hold{self._since}"
+        return (
+            f"state of {group}: {name} holds every record up to the last known end of"
+            f" {names.source}{self._since}"
+        )
 
     @property
     def _since(self) -> str:
@@ -53,7 +56,10 @@ class StateLag:
             return ""
         if self.ahead_seconds < 0:
             return f", up to {-self.ahead_seconds:.1f} s behind the offsets"
-        return f", up to {self.ahead_seconds:.1f} s ahead of the offsets: what is read again changes it once more"
+        return (
+            f", up to {self.ahead_seconds:.1f} s ahead of the offsets: records that are read again"
+            " change it a second time"
+        )
 
 
 def state_lags(

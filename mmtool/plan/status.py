@@ -40,12 +40,12 @@ SILENT_MS = 20_000
 _NEEDS_SLOT = frozenset({State.NEVER_RAN, State.STARTING, State.RUNNING, State.CAUGHT_UP, State.WAITING})
 
 NEVER = "replicate never ran this flow"
-NOT_YET = "not mirrored yet: whoever runs the flow takes it up at its next look for topics"
-NOBODY = "nobody runs the flow"
-NOT_YET_NOBODY = "not mirrored yet, and nobody runs the flow"
+NOT_YET = "not mirrored yet: the owner starts it when it next lists topics"
+NOBODY = "replicate is not running"
+NOT_YET_NOBODY = "not mirrored yet, and replicate is not running"
 BY_MIRROR_MAKER = "mirrored by MirrorMaker 2"
 NOT_BY_MIRROR_MAKER = "MirrorMaker 2, which runs the flow, has stored no position of it"
-CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` begins it anew"
+CONTROL_LOST = "the flow's control topic was deleted, or emptied: `mmtool flow rebuild` writes it again"
 RUNS_LOST = "its offset runs are lost: `mmtool flow rebuild` derives them from both logs"
 
 
@@ -243,7 +243,7 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
         return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=CONTROL_LOST)
     if facts.holder is None:
         return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
-    reason = f"{client_words(facts.holder)} is taking the flow for the first time"
+    reason = f"{client_words(facts.holder)} is starting the flow for the first time"
     return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
 
 
@@ -408,8 +408,8 @@ def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tup
     if not facts.announced:
         return State.STARTING, f"{client_words(facts.holder)} is taking the flow over"
     if mine is None:
-        return State.STARTING, "its pump has not spoken yet"
-    return State.WAITING, f"no word from its pump since {moment(mine.observed_ms)}"
+        return State.STARTING, "its worker has not reported yet"
+    return State.WAITING, f"no report from its worker since {moment(mine.observed_ms)}"
 
 
 def _gone(facts: FlowFacts, block: Block) -> str:
@@ -451,7 +451,7 @@ def nobody(facts: FlowFacts) -> str:
     if facts.owner is None or facts.heard_ms is None:
         return NOBODY
     was = f"{facts.owner.host}, pid {facts.owner.pid}"
-    return f"{NOBODY}; {was} did until {moment(facts.heard_ms)}"
+    return f"{NOBODY} (last owner: {was}, until {moment(facts.heard_ms)})"
 
 
 def client_words(member: FlowMember) -> str:

@@ -180,21 +180,24 @@ def _going_home(
     topics = few(held) or "no topic"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
-        StepName.DRAIN: f"mirror to {away} what {home} holds of those of {topics} that have not failed over",
-        StepName.MARK: f"hold {topics}: nothing more of them is mirrored to {away} until groups are at home",
-        StepName.FIND: f"find what {home} holds of {topics} that was never mirrored to {away}: the diverged tail",
+        StepName.DRAIN: f"mirror from {home} to {away} the rest of those of {topics} that have not failed"
+        " over",
+        StepName.MARK: f"hold {topics}: they are not mirrored to {away} until the groups are back on {home}",
+        StepName.FIND: f"find the diverged tail: records of {topics} on {home} that were never mirrored to"
+        f" {away}",
         StepName.DRAIN_BACK: (
-            f"bring home to {home} what was born on {away} and these groups read"
+            f"mirror to {home} the records that were produced on {away} and that these groups read"
             + (f", and the state in {few(state)}" if state else "")
         ),
         StepName.TRANSLATE: (
-            f"translate {committed} committed offsets of {away} back, and place them after the diverged tail"
+            f"translate {committed} committed offsets of {away} to {home}, after the diverged tail"
         ),
-        StepName.VALIDATE: f"check every offset against the logs of {home}, and that nobody committed meanwhile",
+        StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
+        " meanwhile",
         StepName.WRITE: f"commit the offsets of {groups} on {home}",
-        StepName.READ_BACK: f"read them back from {home} with another client",
-        StepName.HAND_OVER: f"put on record that {groups} {are} at home on {home} again",
-        StepName.REPORT: "measure what it took, and say what to do next",
+        StepName.READ_BACK: f"read the offsets back from {home} with another client",
+        StepName.HAND_OVER: f"record that {groups} {are} on {home} again",
+        StepName.REPORT: "measure the operation, and list the next steps",
     }
 
 
@@ -204,47 +207,48 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
     again = f"let {names.flow} mirror {topics} again"
     match diverged:
         case ToFile():
-            export = "write the diverged records into a file, before anything else is written"
+            export = "write the diverged records to a file, before any other write"
         case ToTopic(topic):
-            export = f"write the diverged records into topic {topic} of {names.source}, before anything else is written"
+            export = f"write the diverged records to topic {topic} of {names.source}, before any other write"
         case Replay():
             return {
                 StepName.EXPORT: (
-                    f"write the diverged records into {topics} of {names.target} as new ones, and let {names.flow}"
-                    " pass over the old ones"
+                    f"produce the diverged records again to {topics} of {names.target}, and make"
+                    f" {names.flow} skip the old ones"
                 ),
-                StepName.RELEASE: f"{again}, but for the diverged tail, which is on {names.target} already",
+                StepName.RELEASE: f"{again}, except for the diverged tail, which is already on"
+                f" {names.target}",
             }
-    return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, the diverged tail included"}
+    return {StepName.EXPORT: export, StepName.RELEASE: f"{again}, including the diverged tail"}
 
 
 def _going_away(
     mode: Mode, names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
 ) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
-    stand, are = ("stands", "is") if len(plans) == 1 else ("stand", "are")
+    belong, are = ("belongs", "is") if len(plans) == 1 else ("belong", "are")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
     topics = few(sorted({*topics_of(plans), *state})) or "no topic"
     planned = mode is Mode.PLANNED
     return {
         StepName.CHECK: (
-            f"check that {groups} {stand} still on {names.source} and {are} idle on {names.target}"
+            f"check that {groups} {are} stopped on {names.source} and idle on {names.target}"
             if planned
             else f"check that {groups} {are} idle on {names.target}; {names.source} is not asked"
         ),
         StepName.MARK: (
-            f"mark {topics} as failed over: nothing more of them is mirrored to {names.target} until"
-            " `mmtool failover failback` or `release`"
+            f"mark {topics} as failed over: they are not mirrored to {names.target} until `mmtool failover"
+            " failback` or `release`"
         ),
-        StepName.DRAIN: f"mirror until {names.target} holds every record that {names.source} holds of {topics}",
+        StepName.DRAIN: f"mirror until {names.target} holds every record of {topics} on {names.source}",
         StepName.TRANSLATE: (
             f"translate {counted(committed, 'committed offset')} of {names.source}"
             if planned
-            else f"translate the last {counted(committed, 'offset')} that {names.target} knows {names.source} to have"
-            " committed"
+            else f"translate the last {counted(committed, 'offset')} of {names.source} that {names.target}"
+            " has checkpoints of"
         ),
         StepName.VALIDATE: (
-            f"check every offset against the logs of {names.target}, and that nobody committed meanwhile"
+            f"check every offset against the logs of {names.target}, and that no client committed meanwhile"
         ),
         StepName.PROVE: (
             "compare the last record before each offset, and the first one after it:"
@@ -252,9 +256,9 @@ def _going_away(
             + (f"; and the last record of {few(state)}" if state else "")
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
-        StepName.READ_BACK: f"read them back from {names.target} with another client",
-        StepName.HAND_OVER: f"put on record that {groups} {are} at home on {names.target}: no sync moves them any more",
-        StepName.REPORT: "measure what it took, and say what to do next",
+        StepName.READ_BACK: f"read the offsets back from {names.target} with another client",
+        StepName.HAND_OVER: f"record that {groups} now {belong} to {names.target}: offset sync stops",
+        StepName.REPORT: "measure the operation, and list the next steps",
     }
 
 
@@ -263,13 +267,14 @@ def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
     shadows = few([plan.group for plan in plans]) or "no group"
     return {
         **_going_away(Mode.PLANNED, names, plans, state),
-        StepName.CHECK: f"look what the groups have committed on {names.source}, whether they are at work or not",
-        StepName.WRITE: f"commit the offsets on {names.target} for shadows: {shadows}",
+        StepName.CHECK: f"read the groups' committed offsets on {names.source}; the groups may be active",
+        StepName.WRITE: f"commit the offsets on {names.target} for the shadow groups {shadows}",
         StepName.READ: (
-            f"read the first records behind each offset on {names.target}, and compare them with {names.source}'s"
+            f"read the first records after each offset on {names.target}, and compare them with"
+            f" {names.source}'s"
         ),
-        StepName.CLEAN_UP: f"delete the shadows on {names.target}",
-        StepName.REPORT: "measure what a failover would take, planned now or in an emergency now",
+        StepName.CLEAN_UP: f"delete the shadow groups on {names.target}",
+        StepName.REPORT: "measure what a planned failover and an emergency failover would cost now",
     }
 
 

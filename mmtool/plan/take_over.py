@@ -43,8 +43,8 @@ class Traces:
         known = [offset for offset in (self.last, self.sync_upstream) if offset is not UNKNOWN]
         if any(offset >= self.source.log_end for offset in known):
             return (
-                f"MirrorMaker 2 has mirrored offset {max(known)}, but the source ends at {self.source.log_end}: it was"
-                " truncated or recreated"
+                f"MirrorMaker 2 mirrored offset {max(known)}, but the source ends at"
+                f" {self.source.log_end}: it was truncated or recreated"
             )
         if self.sync is not UNKNOWN and self.sync.downstream >= self.target.log_end:
             return (

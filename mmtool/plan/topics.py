@@ -48,8 +48,9 @@ def not_the_same(
         return ""
     if set(mirrored) == {name}:  # it has no second try: one that was mirrored whole would come a second time
         return (
-            f"source topic {name} was mirrored when it had no topic id, and has one now, as after an upgrade of its"
-            " cluster: `mmtool flow rebuild` compares both logs, and lets it go on where they agree"
+            f"source topic {name} had no topic id when it was mirrored and has one now, as after an"
+            " upgrade of its cluster: `mmtool flow rebuild` compares both logs, and continues where they"
+            " agree"
         )
     return "" if begins_again else source_made_again(name)
 
@@ -57,8 +58,8 @@ def not_the_same(
 def source_made_again(name: str) -> str:
     """That another topic is there under the name of one that was mirrored, and what helps."""
     return (
-        f"source topic {name} was deleted and created again:"
-        " `mmtool.on.topic.recreated = restart` mirrors the new one behind the old one's records"
+        f"source topic {name} was deleted and created again: `mmtool.on.topic.recreated = restart` mirrors"
+        " the new topic after the old topic's records"
     )
 
 
@@ -69,10 +70,12 @@ def source_deleted(name: str, missing: int) -> str:
         name: Of the topic.
         missing: Offsets below the source's end, as it was seen last, that were not mirrored.
     """
-    said = "; all that was seen of it is on the target"
+    said = "; all its known records are on the target"
     if missing:
         said = f", with {counted(missing, 'offset')} or more that were not mirrored"
-    return f"source topic {name} was deleted{said}: `mmtool flow forget --topic {name}` drops what is stored of it"
+    return (
+        f"source topic {name} was deleted{said}: `mmtool flow forget --topic {name}` deletes its stored state"
+    )
 
 
 def source_denied(name: str) -> str:
@@ -127,8 +130,11 @@ def what_helps(reason: str, source_topic: str, partitions: int) -> str:
     if code.endswith("AUTHORIZATION_FAILED"):
         return "grant CREATE and ALTER on it"
     if code in _PASSES:
-        return "mmtool tries again at the next look for topics"
-    return f"give it {counted(partitions, 'partition')} on the target by hand, or add {source_topic} to topics.exclude"
+        return "mmtool tries again when it next lists topics"
+    return (
+        f"create it with {counted(partitions, 'partition')} on the target by hand, or add"
+        f" {source_topic} to topics.exclude"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def test_a_flow_that_is_throttled_by_a_broker_goes_on_and_catches_up_afterwards(
             time.sleep(HELD_SECONDS)
             rate = (mirrored(own, stage) - before) / (time.monotonic() - began)
             assert process.alive, process.wait(5).stderr
-            assert f"held back by a quota of {side}" in process.stderr
+            assert f"throttled by a quota of {side}" in process.stderr
         seconds = stage.wait_until_every_partition_moves(RECOVERY_SECONDS)
         asked = stage.prove_exact(process)
     assert "no longer throttled by a quota" in process.stderr

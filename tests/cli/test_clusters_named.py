@@ -73,7 +73,7 @@ def test_a_commit_past_the_source_s_end_is_said_to_be_so_on_the_source(run, scen
     reason, said = detail(run("translate-offsets", "-g", "app"))
     assert reason == "beyond_source_end"
     assert said.startswith("the commit on east is past the end of east's log")
-    assert "leads nowhere on west" in said
+    assert "has no offset on west" in said
 
 
 def test_read_in_reverse_a_commit_past_the_target_s_end_is_said_to_be_so_on_the_target(run, scene):
@@ -81,7 +81,7 @@ def test_read_in_reverse_a_commit_past_the_target_s_end_is_said_to_be_so_on_the_
     reason, said = detail(run("translate-offsets", "--reverse", "-g", "app"))
     assert reason == "beyond_source_end"
     assert said.startswith("the commit on west is past the end of west's log")
-    assert "leads nowhere on east" in said
+    assert "has no offset on east" in said
 
 
 def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scene):
@@ -89,7 +89,7 @@ def test_read_in_reverse_an_answer_past_the_source_s_end_is_told_apart(run, scen
     scene.source.add_topic("orders", "id-orders", 12)  # its log was cut
     reason, said = detail(run("translate-offsets", "--reverse", "-g", "app"))
     assert reason == "beyond_source_end"
-    assert said.startswith("the commit on west leads past the end of east's log")
+    assert said.startswith("the commit on west is past the end of east's log")
 
 
 @pytest.mark.parametrize(("words", "written"), [((), "west"), (("--reverse",), "east")])
@@ -111,7 +111,7 @@ def test_a_rewind_names_both(run, scene, words, read, written):
     scene.commits("app", "east.orders", 15 if written == "west" else 7, cluster=scene.target)
     reason, said = detail(run("translate-offsets", *words, "-g", "app"))
     assert reason == "would_rewind"
-    assert said.startswith(f"the commit on {written} is further on than the one on {read} leads")
+    assert said.startswith(f"the commit on {written} is ahead of the one translated from {read}")
 
 
 def test_an_audit_names_the_target(run, scene):

@@ -59,7 +59,7 @@ def test_a_rehearsal_is_zero_and_shows_the_fence_and_what_it_leaves_open(fenced,
     steps = {step["name"]: step["sentence"] for step in row_of(ended)["steps"]}
     assert (ended.code, list(steps)[1:4]) == (0, ["fence", "await_transactions", "watch_ends"])
     assert "deny User:alice WRITE on orders" in steps["fence"]
-    assert "stand still for 0.25 s" in steps["watch_ends"]
+    assert "do not move for 0.25 s" in steps["watch_ends"]
     assert (scene.fences.rules, scene.journal.stored) == ({MAY}, {})
 
 
@@ -94,7 +94,9 @@ def test_a_fence_that_cannot_be_raised_is_three_with_every_reason(fenced, scene)
 def test_what_a_fence_leaves_open_is_a_warning(fenced, scene):
     scene.may_write("mm", "orders")
     warnings = json.loads(fenced().stdout)["warnings"]
-    assert any("User:mm is mmtool's own and may write orders" in sentence for sentence in warnings)
+    assert any(
+        "User:mm is mmtool's own principal and keeps WRITE on orders" in sentence for sentence in warnings
+    )
 
 
 def test_a_stray_producer_is_four_and_the_fence_is_gone(fenced, scene, monkeypatch):
@@ -111,7 +113,7 @@ def test_a_stray_producer_is_four_and_the_fence_is_gone(fenced, scene, monkeypat
     assert (ended.code, scene.fences.rules) == (4, {MAY})
     assert {step["name"]: step["state"] for step in row_of(ended)["steps"]}["fence"] == "undone"
     assert "by producer id 7" in ended.stderr
-    assert "fence: taken back" in ended.stderr
+    assert "fence: undone" in ended.stderr
 
 
 def test_a_rollback_lowers_the_fence(fenced, failover, scene):
@@ -146,7 +148,7 @@ def test_resumed_the_same_fence_is_raised_again(killed, failover, scene):
     assert scene.fences.rules == {MAY, FENCE}
     ended = failover("resume", killed, *EXECUTE)
     assert (ended.code, row_of(ended)["state"], scene.fences.rules) == (0, "completed", {MAY, FENCE})
-    assert "stand still for 0.25 s" in ended.stdout
+    assert "do not move for 0.25 s" in ended.stdout
 
 
 def out_of_time(scene, monkeypatch, waited):
@@ -192,7 +194,7 @@ def test_a_saved_plan_is_executed_with_its_fence(fenced, failover, scene, tmp_pa
     assert fenced("--out", tmp_path / "plan.json").code == 0
     ended = failover("planned", "--plan", tmp_path / "plan.json", *EXECUTE)
     assert (ended.code, row_of(ended)["state"], scene.fences.rules) == (0, "completed", {MAY, FENCE})
-    assert "stand still for 0.25 s" in ended.stdout
+    assert "do not move for 0.25 s" in ended.stdout
 
 
 def test_a_saved_plan_is_stale_when_somebody_else_may_write_by_now(fenced, failover, scene, tmp_path):

@@ -130,7 +130,7 @@ def test_executed_it_says_in_one_line_what_it_came_to(planned):
 
 def test_each_steps_sentence_is_said_once(planned):
     err = planned("-g", "app", "--execute", "--yes").stderr
-    assert err.count("read them back from west with another client") == 1
+    assert err.count("read the offsets back from west with another client") == 1
     assert err.count("read_back: done") == 1
 
 
@@ -138,7 +138,7 @@ def test_several_groups_are_all_named_in_what_is_next_and_in_the_plural(planned,
     scene.commits("my app", "orders", 10)
     err = planned("-g", "app", "-g", "my app", "--execute", "--yes").stderr
     assert "--describe --group app --group 'my app'\n" in err
-    assert "check that app, my app stand still on east and are idle on west" in err
+    assert "check that app, my app are stopped on east and idle on west" in err
 
 
 def test_the_offsets_are_seen_before_the_question(planned, monkeypatch):

@@ -74,7 +74,7 @@ def test_a_saved_plan_says_whether_it_still_holds_and_changes_nothing(failover, 
     mode, _ = saved
     ended = failover(mode, "--plan", path)
     assert (ended.code, scene.target.groups.committed, scene.journal.stored) == (0, {}, {})
-    assert "still holds" in ended.stderr
+    assert "is still valid" in ended.stderr
 
 
 def test_what_is_executed_is_what_was_saved_under_the_same_name(failover, saved, path, scene):
@@ -348,7 +348,7 @@ def test_what_becomes_of_diverged_records_is_kept_in_the_plan(failback, one_name
     kept = failback("-g", "app", "-g", "late", "--diverged", *words, "--out", path)
     assert (kept.code, json.loads(path.read_text())["options"]) == (0, {"diverged": " ".join(words)})
     beside = failback("--plan", path, "--diverged", *words)
-    assert (beside.code, "cannot be given beside it" in error_of(beside)["message"]) == (2, True)
+    assert (beside.code, "cannot be added" in error_of(beside)["message"]) == (2, True)
     ended = failback("--plan", path, *EXECUTE)
     assert (ended.code, one_name.source.groups.committed) == (0, ONE_NAME_AT_HOME)
     assert sum(map(len, one_name.writers[words[0]].ours.values())) == 5
@@ -360,7 +360,7 @@ def test_while_somebody_runs_the_flow_a_replay_is_rehearsed_with_a_warning_and_n
     rehearsed = failback(*words)
     assert (rehearsed.code, json.loads(rehearsed.stdout)["warnings"][-1]) == (
         0,
-        "flow east->west is run by host-2: stop it before this is executed",
+        "flow east->west is run by host-2: stop it before you execute this",
     )
     ended = failback(*words, *EXECUTE)
     assert (ended.code, one_name.writers["replay"].ours) == (10, {})

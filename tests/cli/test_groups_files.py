@@ -116,11 +116,11 @@ def test_where_two_sources_of_a_query_read_a_partition_the_one_behind_counts(gro
     ("arguments", "said"),
     [
         (["--in", "spark-checkpoint", "none", "--format", "spark"], "none has no finished batch"),
-        (["--in", "spark-checkpoint", "none"], "a Spark checkpoint is no consumer group"),
+        (["--in", "spark-checkpoint", "none"], "a Spark checkpoint is not a consumer group"),
         (["--in", "flink", "none", "--format", "spark"], "--in flink: not known"),
         (
             ["--in", "spark-checkpoint", "none", "--format", "spark", "-g", "app"],
-            "--in stands instead of a group",
+            "--in replaces the choice of groups",
         ),
     ],
 )
@@ -232,16 +232,16 @@ def test_a_group_with_members_is_left_alone(groups, file, scene):
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     ended = groups("import", file, "-g", "app", "--execute", "--yes", "-o", "json")
     assert (ended.code, ended.rows[0]["reason"]) == (3, "active_on_target")
-    assert "group app is at work on west: Stable: app-1 on 10.0.0.7" in ended.stderr
+    assert "group app is active on west: Stable: app-1 on 10.0.0.7" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
         ("a,0,1\n", [], "names no group: it has three columns"),
-        ("a,0\n", ["-g", "app"], "line 1: topic,partition,offset is wanted"),
-        ("mmtool.x,a,0,1\n", [], "mmtool.x is a group of mmtool's own"),
-        ("a,0,1\n", ["-g", "mmtool.x"], "mmtool.x is a group of mmtool's own"),
+        ("a,0\n", ["-g", "app"], "line 1: expected topic,partition,offset"),
+        ("mmtool.x,a,0,1\n", [], "mmtool.x is an internal group of mmtool"),
+        ("a,0,1\n", ["-g", "mmtool.x"], "mmtool.x is an internal group of mmtool"),
         ("app,a,0,1\n", ["-g", "other"], "names no group other"),
     ],
 )

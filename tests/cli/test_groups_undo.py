@@ -42,8 +42,8 @@ def undo(mmtool, move):
     """Runs the command that moving has printed, with other options in place of ``--execute``."""
 
     def run(*arguments, groups=()):
-        (said,) = [line for line in move(*groups).stderr.splitlines() if "to put it back" in line]
-        return lambda: mmtool(*shlex.split(said.split(": mmtool ")[1])[:-1], *arguments)
+        (said,) = [line for line in move(*groups).stderr.splitlines() if "   mmtool groups import " in line]
+        return lambda: mmtool(*shlex.split(said.split("mmtool ")[1])[:-1], *arguments)
 
     return run
 
@@ -87,7 +87,7 @@ def test_who_goes_on_while_putting_back_is_frozen_is_not_moved_back(undo, scene,
     ended = put_back()
     assert (ended.code, [row["written"] for row in ended.rows]) == (3, [False, False])
     assert committed(scene) == {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)}
-    assert "east.orders-0 was moved by somebody else just now" in ended.stdout
+    assert "east.orders-0 was committed by another client just now" in ended.stdout
 
 
 def test_nor_is_who_goes_on_while_the_look_itself_is_slow(undo, scene, monkeypatch):
@@ -114,7 +114,7 @@ def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
 def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
     ended = undo()()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (0, Commit(11))
-    assert "add --execute to put back 1 offset and delete 1 of 1 group on west" in ended.stderr
+    assert "add --execute to restore 1 offset and delete 1 of 1 group on west" in ended.stderr
 
 
 def test_a_group_that_has_gone_on_since_is_not_put_back(undo, scene):
@@ -136,7 +136,7 @@ def test_what_is_back_already_is_no_work(undo, scene):
     assert put_back().code == 0
     ended = put_back()
     assert (ended.code, ended.stdout) == (0, "")
-    assert "nothing to put back" in ended.stderr
+    assert "nothing to restore" in ended.stderr
 
 
 def test_of_another_cluster_nothing_is_put_back(undo, scene):
@@ -144,7 +144,7 @@ def test_of_another_cluster_nothing_is_put_back(undo, scene):
     scene.target.cluster_id = ClusterId("somebody-else")
     ended = put_back()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
-    assert "the file is about cluster west-id, which is none of the flow's" in ended.stderr
+    assert "the file is for cluster west-id, which is not a cluster of the flow" in ended.stderr
 
 
 def test_of_the_file_one_group_alone_can_be_put_back(undo, scene):
@@ -181,13 +181,13 @@ def test_nothing_is_written_where_what_is_replaced_cannot_be_kept(move, scene, t
 def test_where_nothing_is_replaced_nothing_is_kept(move, scene):
     committed(scene).update({REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
     ended = move()
-    assert (ended.code, "put it back" in ended.stderr) == (0, False)
+    assert (ended.code, "restore the previous offsets" in ended.stderr) == (0, False)
 
 
 def test_where_nothing_was_written_after_all_nothing_is_kept(move, scene, tmp_path):
     scene.target.groups.denied = set(REMOTE)
     ended = move()
-    assert (ended.code, "put it back" in ended.stderr) == (3, False)
+    assert (ended.code, "restore the previous offsets" in ended.stderr) == (3, False)
     assert list((tmp_path / "state" / "mmtool" / "undo").iterdir()) == []
 
 
@@ -267,7 +267,7 @@ def test_metadata_that_the_target_would_not_take_is_refused_before_anything_is_w
     ended = move("-o", "json")
     assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(4)})
     assert (
-        "group app has committed 4097 characters of metadata for east.orders-1, and west takes 4096"
+        "group app committed 4097 characters of metadata for east.orders-1, and west accepts 4096 at most"
         in ended.stderr
     )
 
@@ -311,7 +311,7 @@ def test_who_goes_on_while_the_command_is_frozen_before_its_commits_is_not_moved
     monkeypatch.setattr("mmtool.failover.applying.keep", frozen)
     ended = move()
     assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)})
-    assert "east.orders-0 was moved by somebody else just now" in ended.stderr
+    assert "east.orders-0 was committed by another client just now" in ended.stderr
 
 
 SYNCED = "east->west.sync.group.offsets.enabled = true\n"
@@ -355,7 +355,5 @@ def test_whoever_is_at_work_on_the_target_by_then_is_left_alone(move, scene, mon
     monkeypatch.setattr(scene.target.groups, "missing_rights", meanwhile)
     ended = move()
     assert (ended.code, REMOTE[1] in committed(scene)) == (3, False)
-    said = (
-        "although nobody is in it" if somebody == "commits" else "has members on west by now: Stable: app-1"
-    )
+    said = "commits for it" if somebody == "commits" else "now has members on west: Stable: app-1"
     assert said in ended.stderr

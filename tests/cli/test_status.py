@@ -207,7 +207,7 @@ def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it
     scene.watch.keeps["orders"] = Retention(ms=3_600_000)
     waiting, at_end = rows()
     assert waiting["reason"].endswith(
-        " in 9 minutes, the source may delete what is not mirrored yet (retention.ms)"
+        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms)"
     )
     assert "may delete" not in at_end["reason"]
 
@@ -221,7 +221,7 @@ def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows
     scene.watch.keeps["orders"] = Retention(bytes=1 << 30)
     waiting, _ = rows()
     assert waiting["reason"].endswith(
-        "in 33 minutes, the source may delete what is not mirrored yet (retention.bytes)"
+        "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes)"
     )
 
 
@@ -233,10 +233,10 @@ def test_what_the_source_has_deleted_unmirrored_is_told_with_the_lag_of_what_is_
     scene.source.logs[TopicPartition("orders", 1)] = Bounds(10, 10)
     lost, level = rows()
     assert lost["reason"] == (
-        "nobody runs the flow; the source deleted offsets 5 to 14 before they were mirrored"
+        "replicate is not running; the source deleted offsets 5 to 14 before they were mirrored"
     )
     assert (lost["state"], lost["lag_records"], round(lost["lag_seconds"])) == ("idle", 16, 60)
-    assert level["reason"] == "nobody runs the flow"
+    assert level["reason"] == "replicate is not running"
 
 
 def test_a_halt_that_names_what_the_source_deleted_is_not_said_twice(rows, scene):
@@ -251,7 +251,7 @@ def test_a_mirror_that_has_not_begun_has_lost_nothing(rows, scene):
     """It begins where the source's log does by then, as its pump will have it."""
     scene.ran(0, 10)
     scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
-    assert rows()[0]["reason"] == "nobody runs the flow"
+    assert rows()[0]["reason"] == "replicate is not running"
 
 
 def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_what_was_mirrored_waits(
@@ -271,12 +271,12 @@ def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_w
     )
     assert short["reason"] == (
         "source topic orders was deleted, with 6 offsets or more that were not mirrored:"
-        " `mmtool flow forget --topic orders` drops what is stored of it"
+        " `mmtool flow forget --topic orders` deletes its stored state"
     )
     assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("idle", 0, 0.0)
     assert whole["reason"] == (
-        "source topic orders was deleted; all that was seen of it is on the target:"
-        " `mmtool flow forget --topic orders` drops what is stored of it"
+        "source topic orders was deleted; all its known records are on the target:"
+        " `mmtool flow forget --topic orders` deletes its stored state"
     )
 
 
@@ -340,7 +340,7 @@ def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason
         ("halted", "target topic east.orders has 1 partition"),
         ("halted", "target topic east.orders has 1 partition"),
         ("halted", "target topic east.orders-new cannot be c"),
-        ("never_ran", "not mirrored yet: whoever runs the flow "),
+        ("never_ran", "not mirrored yet: the owner starts it wh"),
     ]
 
 

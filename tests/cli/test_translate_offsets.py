@@ -117,7 +117,7 @@ def test_who_is_at_work_on_the_target_is_named_with_the_host(translate, scene):
     scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"), Member("app-2", "/10.0.0.8"))
     ended = translate("-g", "app", "--execute", "--yes")
     assert (ended.code, scene.target.groups.committed) == (3, {})
-    assert "group app is at work on west: Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8" in ended.stderr
+    assert "group app is active on west: Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8" in ended.stderr
 
 
 def test_a_halt_that_a_commit_waits_behind_is_named(translate, scene):
@@ -177,8 +177,9 @@ def test_a_look_up_that_could_write_nothing_does_not_offer_to(translate, scene):
 
 
 def test_executed_it_says_what_was_written_and_no_rehearsal(translate):
-    kept, said = translate("-g", "app", "--execute", "--yes").stderr.splitlines()
-    assert (kept.startswith("what was replaced is kept"), said) == (True, "2 exact, 2 written")
+    kept, command, said = translate("-g", "app", "--execute", "--yes").stderr.splitlines()
+    assert (kept, said) == ("to restore the previous offsets:", "2 exact, 2 written")
+    assert command.startswith("   mmtool groups import ")
 
 
 def test_refused_rows_are_counted(translate, scene):
@@ -325,7 +326,7 @@ def test_the_reverse_of_a_one_way_flow_leads_to_the_option_for_it(mmtool, scene,
         2,
         [
             "error: west->east matches no topic of west: its topics came from east by mirroring",
-            "remedy: for the way back of east->west: mmtool translate-offsets -s east -t west --reverse",
+            "remedy: to translate back along east->west: mmtool translate-offsets -s east -t west --reverse",
         ],
     )
 

@@ -290,7 +290,7 @@ def test_a_stray_super_user_is_named_by_the_watch(side, topic, idempotent):
     def pause(seconds):
         stray.send(topic, 2)
 
-    with pytest.raises(StrayProducersError, match="do not stand still") as caught:
+    with pytest.raises(StrayProducersError, match="still move") as caught:
         watch_ends(side.cluster, side.fences, places(topic), 2.0, pause)
     (seen,) = caught.value.strays
     assert (seen.place, seen.came, len(seen.producers)) == (places(topic)[0], 2, int(idempotent))

@@ -306,7 +306,9 @@ async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_re
         await owner.catch_up()
         stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
         said = {position.topic: position.foreign_said for position in stored.positions.values()}
-        assert said[scene.topic] == f"somebody else wrote into {scene.mirrored}-0: 1 offset, the last one 3"
+        assert said[scene.topic] == (
+            f"another producer wrote into {scene.mirrored}-0: 1 offset, the last one 3"
+        )
         assert said[scene.other] == ""
         await owner.close()
     await wire.close()
@@ -328,7 +330,9 @@ async def test_who_wrote_into_a_mirror_while_it_had_no_owner_is_told_of_by_the_n
         await owner.kill()
         stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
         told = {position.topic: position.foreign_said for position in stored.positions.values()}
-        assert told[scene.topic] == f"somebody else wrote into {scene.mirrored}-0: 2 offsets, the last one 4"
+        assert told[scene.topic] == (
+            f"another producer wrote into {scene.mirrored}-0: 2 offsets, the last one 4"
+        )
         assert (told[scene.other], said[scene.topic]) == ("", told[scene.topic])
 
 

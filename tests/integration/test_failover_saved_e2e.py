@@ -99,7 +99,7 @@ def test_what_the_page_says_to_do_by_hand_before_anything_is_written_can_be_done
 
 
 def test_by_hand_the_same_offsets_are_written_and_taken_back_and_the_plan_knows_of_both(kept, by_hand, bench):
-    write, _, back = kept.blocks["write"].partition("# the way back:\n")
+    write, _, back = kept.blocks["write"].partition("# to undo:\n")
     by_hand(write)
     assert committed(bench, kept) == WRITTEN
     stale = kept.planned("--plan", kept.plan)

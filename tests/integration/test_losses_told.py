@@ -35,11 +35,11 @@ SAID = {
     "deleted": rf"deleted-0 is halted: the source deleted offsets {FIRST} to {FIRST + MORE - 6} before they were",
     "again": r"source topic .*again was deleted and created again",
     "gone": r"gone.* was deleted",
-    "lost": r"source topic .*lost was deleted; all that was seen of it is on the target",
+    "lost": r"source topic .*lost was deleted; all its known records are on the target",
     "large": rf"large-0 is halted: .*offset {FIRST}\b",
     "late": rf"late-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_TIMESTAMP",
     "keyless": rf"keyless-0 is halted: the target refuses the batch at upstream offset {FIRST}: INVALID_RECORD",
-    "theirs": rf"theirs-0: somebody else wrote into .*theirs-0: {MORE} offsets, the last one {FIRST + MORE - 1}",
+    "theirs": rf"theirs-0: another producer wrote into .*theirs-0: {MORE} offsets, the last one {FIRST + MORE - 1}",
 }
 """What is said of each topic, by the end of its name."""
 

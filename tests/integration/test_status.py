@@ -98,7 +98,7 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, look, measured):
         killed_at = time.monotonic()
     wait_until(lambda: not owned(look(properties)), "the dead owner's session to end", PATIENCE_SECONDS)
     seconds = time.monotonic() - killed_at
-    measured(f"status knew {seconds:.1f} s after a kill -9 that nobody runs the flow")
+    measured(f"status knew {seconds:.1f} s after a kill -9 that replicate is not running")
     assert seconds < patience(SESSION_SECONDS + 2 * ended.seconds + 5)
     assert states(look(properties))[f"{stem}-a", 0] == "idle"
 
@@ -113,7 +113,7 @@ def test_what_a_full_log_is_about_to_delete_unmirrored_is_told(bench, look):
     properties = bench.properties(topic)
     assert bench.catch_up(properties).code == 0
     produce(source, Load(topic, 70, 1, 100, first_timestamp_ms=start_ms + 30 * step, timestamp_step_ms=step))
-    assert look(properties).rows[0]["reason"] == "nobody runs the flow"
+    assert look(properties).rows[0]["reason"] == "replicate is not running"
     delete_records(source, topic, 10)
     (row,) = look(properties).rows
     assert re.search(

@@ -151,4 +151,7 @@ def test_an_emergency_says_how_far_the_changelog_is_from_the_offsets(mmtool, wor
     assert answer.code == 0, answer.stderr
     (state,) = answer.rows[0]["state_topics"]
     assert (state["topic"], state["records_behind"]) == (words.changelog, 0)
-    assert f"state of {words.name}: {words.changelog} holds all that source was seen to hold" in answer.stderr
+    assert (
+        f"state of {words.name}: {words.changelog} holds every record up to the last known end of source"
+        in answer.stderr
+    )

@@ -147,8 +147,8 @@ def test_what_was_written_is_taken_back_by_the_command_that_it_printed(run, stem
     commit(target, group, f"source.{stem}", 7)
     moved = run("translate-offsets", "-g", group, "--execute", "--yes")
     assert (moved.code, committed(target, group)) == (0, {0: 300, 1: 400}), moved.stderr
-    (line,) = [said for said in moved.said if "to put it back: mmtool " in said]
-    words = shlex.split(line.split(": mmtool ")[1])
+    (line,) = [said for said in moved.said if "   mmtool groups import " in said]
+    words = shlex.split(line.split("mmtool ")[1])
     words.remove("-c")
     back = run(*[word for word in words if not word.endswith(".properties")], "--yes")
     assert (back.code, committed(target, group)) == (0, {0: 7}), back.stderr

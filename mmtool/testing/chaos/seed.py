@@ -216,7 +216,7 @@ class SeedRun:
         ]
         if any("diverged" in one for one in said):
             failures.append("a partition was taken for diverged")
-        if any("somebody else wrote" in one for one in said):
+        if any("another producer wrote" in one for one in said):
             failures.append("records of the mirror were taken for somebody else's")
         return failures
 

@@ -167,8 +167,8 @@ def copy_cut(scene):
 
 
 LOSSES = {
-    copy_deleted: "was deleted or made again",
-    copy_made_again: "was deleted or made again",
+    copy_deleted: "was deleted or recreated",
+    copy_made_again: "was deleted or recreated",
     copy_cut: "ends at 3, and was mirrored to 9",
 }
 
@@ -240,7 +240,7 @@ def test_an_emergency_says_how_far_the_changelog_is_behind_and_asks_to_accept_th
     assert rehearsal.refusal is None
     assert rehearsal.at_risk
     (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
-    assert f"{CHANGELOG} is up to 3 records behind what east was seen to hold" in told
+    assert f"{CHANGELOG} is up to 3 records behind the last known end of east" in told
     ((name, behind, _),) = [tuple(row.values()) for row in rehearsed_row(rehearsal)["state_topics"]]
     assert (name, behind) == (CHANGELOG, 3)
 
@@ -250,7 +250,7 @@ def test_an_emergency_says_by_how_much_a_whole_changelog_is_ahead_of_the_offsets
     rehearsal = emergency.rehearse(lost.side, APP)
     assert not rehearsal.at_risk
     (told,) = [told for told in rehearsal.warnings if told.startswith("state of app")]
-    assert "holds all that east was seen to hold" in told
+    assert "holds every record up to the last known end of east" in told
     assert "the offsets" in told
 
 

@@ -101,7 +101,7 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     assert drilled.operation.error is not None
     assert "could not be deleted" not in drilled.operation.error.message
     said = capsys.readouterr().err
-    assert "1 shadow could not be deleted" in said
+    assert "1 shadow group could not be deleted" in said
     assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} --execute" in said
 
 
@@ -110,7 +110,7 @@ def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, 
     scene.holds(scene.target, "east.orders", foreign)
     drilled = ran()
     found = find(scene.journal, drilled.rehearsal.plan.operation_id)
-    with pytest.raises(RefusedError, match="is a drill, which is not taken up again") as refused:
+    with pytest.raises(RefusedError, match="is a drill, and drills are not resumed") as refused:
         require(found, Event.RESUME)
     assert "failover rollback" in refused.value.remedy
     assert not any("resume" in way for way in ways_on(found.operation))
@@ -129,7 +129,7 @@ def test_the_report_is_a_page_with_the_figures(scene, ran, tmp_path):
     write_report(tmp_path / "drill.md", row)
     page = (tmp_path / "drill.md").read_text()
     assert page.startswith("# Failover drill of east->west\n")
-    assert "| records an emergency would have lost when it began, at the most | 5 |" in page
+    assert "| records that an emergency would have lost when the drill began, at most | 5 |" in page
     assert "| records lost (RPO), planned | 0 |" in page
     assert "8. **read_first_records** (done):" in page
 

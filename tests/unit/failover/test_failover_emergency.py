@@ -80,7 +80,7 @@ def commits_at(scene, *rates):
 def reading_again(scene):
     rehearsal = rehearse(scene.side, APP)
     row = rehearsed_row(rehearsal)
-    (told,) = [warning for warning in rehearsal.warnings if warning.startswith("positions are up to")]
+    (told,) = [warning for warning in rehearsal.warnings if warning.startswith("checkpoints are up to")]
     return [partition["reread_expected"] for partition in partitions(row)], row["reread_expected"], told
 
 
@@ -93,7 +93,7 @@ def test_what_is_expected_to_be_read_again_is_the_commit_rate_times_the_age(scen
     assert (
         f"{total} records are expected to be read again by the rates at which groups were committing" in told
     )
-    assert told.endswith("(40 records at the most)")
+    assert told.endswith("(at most 40 records)")
 
 
 def test_never_more_is_expected_than_is_possible(scene):
@@ -107,7 +107,7 @@ def test_an_idle_group_is_expected_to_read_nothing_again(scene):
     expected, total, told = reading_again(scene)
     assert (expected, total) == ([0, 0], 0)
     assert (
-        "no record is expected to be read again, as no group was committing on east (10 records at the most)"
+        "no record is expected to be read again, because no group was committing on east (at most 10 records)"
         in told
     )
 
@@ -116,7 +116,7 @@ def test_where_no_rate_was_measured_nothing_is_expected_and_that_is_said(scene):
     expected, total, told = reading_again(scene)
     assert (expected, total) == ([None, 0], None)
     assert told.endswith(
-        "10 records at the most; how much is expected is not known, as some group's commit rate is not"
+        "at most 10 records; the expected number is unknown, because the commit rate of a group is unknown"
     )
 
 
@@ -132,7 +132,7 @@ def test_what_was_expected_is_in_the_summary_and_stays_in_the_journal(scene, ran
     ended = ran()
     total = ended_row(ended)["reread_expected"]
     assert 6 <= total < 40
-    assert f"40 read again at the most ({total} expected)" in summary(ended)
+    assert f"at most 40 read again ({total} expected)" in summary(ended)
     (found,) = recorded(scene.journal.entries())
     assert recorded_row(found)["reread_expected"] == total
 
@@ -140,7 +140,7 @@ def test_what_was_expected_is_in_the_summary_and_stays_in_the_journal(scene, ran
 def test_what_may_be_lost_is_a_warning_that_names_the_partition(scene):
     rehearsal = rehearse(scene.side, APP)
     assert rehearsal.at_risk
-    assert any("40 records at the most are lost" in w and "orders-0" in w for w in rehearsal.warnings)
+    assert any("at most 40 records are lost" in w and "orders-0" in w for w in rehearsal.warnings)
 
 
 def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
@@ -155,7 +155,7 @@ def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_
     scene.state.marked(LookRecord(int(time.time() * 1000) - silent * 1000))
     told = [warning for warning in rehearse(scene.side, APP).warnings if "last heard from east" in warning]
     assert bool(told) == (silent > 10)
-    assert all("151 s ago: what came there since is lost" in warning for warning in told)
+    assert all("151 s ago: records written there since are lost" in warning for warning in told)
 
 
 def halted(scene):
@@ -185,7 +185,7 @@ def test_where_a_mirror_was_halted_or_paused_or_left_behind_nobody_saw_how_far_t
     how(scene)
     rehearsal = rehearse(scene.side, APP)
     assert (rehearsal.at_risk, partitions(rehearsed_row(rehearsal))[0]["lost_max"]) == (True, None)
-    assert any("what is lost is not known: orders-0" in warning for warning in rehearsal.warnings)
+    assert any("the number of lost records is unknown: orders-0" in warning for warning in rehearsal.warnings)
 
 
 def test_a_second_emergency_tells_what_the_first_one_told_while_the_source_is_silent(scene, ran):
@@ -268,7 +268,7 @@ def test_marks_that_cannot_be_taken_back_are_said(scene, ran):
 
     scene.target.groups.missing_rights = missing
     said = ran().operation.sentence
-    assert "mark_failed_over could not be taken back: gone as well" in said
+    assert "mark_failed_over could not be undone: gone as well" in said
 
 
 def test_a_group_that_is_active_on_the_target_is_refused_before_anything_is_marked(scene, ran):
@@ -405,7 +405,7 @@ def test_with_identical_names_both_ways_deleted_records_count_as_lost_wherever_t
     assert (row["downstream_offset"], row["exactness"], row["lost_max"]) == (20, "bounded", 15)
     assert rehearsal.at_risk
     assert (
-        "15 records at the most are lost: east was seen to hold them, and west does not, or these groups skip them"
+        "at most 15 records are lost: east was last seen to hold them, and west does not, or these groups skip them"
         " (orders-0)" in rehearsal.warnings
     )
 
@@ -436,7 +436,7 @@ def test_what_a_checkpoint_skips_is_in_the_sum_and_stays_in_the_journal(pair):
 def test_the_end_is_told_in_one_line_and_what_to_do_next(ran):
     ended = ran()
     assert summary(ended).startswith(
-        "moved 1 group, 2 offsets, exact; 40 records lost at the most, 10 read again at the most; "
+        "moved 1 group, 2 offsets, exact; at most 40 records lost, at most 10 read again; "
     )
     assert any("failover failback -s east -t west" in sentence for sentence in next_steps(ended))
 

@@ -89,7 +89,7 @@ def test_the_steps_of_a_fence_stand_before_the_drain_and_only_where_one_is_asked
 def test_a_rehearsal_says_who_is_denied_what_and_denies_nobody(scene):
     row = rehearsed_row(rehearse(scene.look(), APP, fence=scene.fence()))
     said = next(step["sentence"] for step in row["steps"] if step["name"] == "fence")
-    assert said == "on east, deny User:alice WRITE on orders (what app has commits for in east->west)"
+    assert said == "on east, deny User:alice WRITE on orders (where app has commits in east->west)"
     assert (scene.fences.rules, scene.drained) == ({MAY}, [])
 
 
@@ -246,7 +246,7 @@ def test_everything_that_forbids_a_fence_is_told(scene):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
     told = [rehearsal.refusal, *rehearsal.further_refusals]
     assert (rehearsal.refusal.exit_code, rehearsal.plan.executable) == (3, False)
-    assert "may not make rules" in told[0].message
+    assert "cannot create ACLs" in told[0].message
     assert [error.code for error in told[1:]] == ["everybody_may_write"]
     assert all("--fence" in error.remedy for error in told)
 
@@ -277,8 +277,10 @@ def test_the_next_steps_start_producers_and_say_how_the_fence_comes_down(ran):
         " --deny-host '*' --operation Write"
     ) in said
     assert (
-        f"mmtool failover rollback {operation_id} --execute puts the groups back and lowers the fence" in said
+        "to restore the groups' previous offsets and lower the fence, before clients continue on west:"
+        in said
     )
+    assert f"mmtool failover rollback {operation_id} --execute" in said
     assert "keep `mmtool replicate` running" not in said
 
 
@@ -453,7 +455,7 @@ def test_finished_forward_with_the_source_away_the_groups_arrive(scene, capsys):
     killed_at_the_hand_over(scene)
     scene.source.failure = UnreachableError("east is away")
     assert finished(scene)[0].error is None
-    assert "whether the fence has held cannot be told: east is away" in capsys.readouterr().err
+    assert "mmtool does not know whether the fence has held: east is away" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -475,7 +477,7 @@ def test_an_own_fence_is_run_and_told_the_topics(scene, ran, hooked):
     assert (ended.operation.error, hooked(), scene.fences.rules) == (None, ["fence do orders"], {MAY})
     said = next(step["sentence"] for step in ended_row(ended)["steps"] if step["name"] == "fence")
     assert "let your hook keep producers off orders on east" in said
-    assert "fence.sh did on east stays" in "\n".join(next_steps(ended))
+    assert "fence.sh on east stays" in "\n".join(next_steps(ended))
 
 
 def test_an_own_fence_is_told_to_undo_when_a_later_step_fails(scene, ran, hooked):

@@ -121,7 +121,7 @@ def test_a_step_without_a_hook_and_a_hook_of_another_modes_step_run_nothing(ran,
 def test_a_hook_that_fails_before_the_point_of_no_return_fails_its_step_and_undoes_all(ran, hook):
     done = ran(mode=emergency, translate=hook("exit 7"))
     error, row = done.ended.operation.error, ended_row(done.ended)
-    assert (error.exit_code, error.code, "ended with 7" in error.message) == (3, "hook_failed", True)
+    assert (error.exit_code, error.code, "exited with 7" in error.message) == (3, "hook_failed", True)
     assert (row["state"], row["point_of_no_return_passed"]) == ("failed", False)
     assert (states(done)["translate"], states(done)["mark_failed_over"]) == ("failed", "undone")
     assert (done.scene.target.groups.committed, done.scene.marks.failed_over) == ({}, set())
@@ -164,7 +164,7 @@ def test_too_long_behind_the_point_of_no_return_is_seven(ran, hook):
 
 def test_one_that_is_killed_is_named_by_the_signal(ran, hook):
     error = ran(drain=hook("kill -9 $$")).ended.operation.error
-    assert "was ended by SIGKILL" in error.message
+    assert "was killed by SIGKILL" in error.message
 
 
 def test_one_that_is_no_program_fails_like_any_other(ran, tmp_path):
@@ -204,7 +204,7 @@ def test_a_rehearsal_names_the_hook_in_the_steps_sentence_and_runs_it_not(tmp_pa
     assert (plan.executable, (tmp_path / "ran").exists()) == (True, False)
 
 
-@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "is not there")])
+@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "does not exist")])
 def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
     path = tmp_path / "missing" if mode is None else hook("exit 0", mode=mode)
     scene = Scene(tmp_path, f"mmtool.hook.hand_over = {path}\n")

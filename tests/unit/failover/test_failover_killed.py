@@ -199,7 +199,7 @@ def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behin
         journalist.clock = lambda: time.time() + 60.0
 
     case.writer.append = frozen
-    with pytest.raises(OwnedElsewhereError, match="was taken up or ended by another process"):
+    with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
         case.executed(rehearsal, ways, journalist)
     assert (case.there, case.scene.frontier) == (TAIL[:2], 12)
     assert found(case).state is OperationState.CANCELLED

@@ -30,7 +30,7 @@ def done(mode, names, *groups, seconds_ago, state=OperationState.COMPLETED):
 )
 def test_a_group_that_came_the_other_way_within_five_minutes_is_a_warning_that_names_who_did_it(before):
     (warning,) = check([before], THERE, ["app", "other"], NOW_MS, None)
-    assert "app came the other way" in warning
+    assert "moved app in the other direction" in warning
     assert "op-1 by ann@host-1" in warning
 
 

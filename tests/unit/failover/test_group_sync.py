@@ -123,7 +123,7 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
     row = turns.row()
     assert (row.state, row.reason) == (
         "behind",
-        "group app east.orders-0: was moved by somebody else just now",
+        "group app east.orders-0: was committed by another client just now",
     )
     assert turns.committed == [18, 10]
     assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])
@@ -211,7 +211,7 @@ def test_a_forced_turn_that_leaves_groups_behind_ends_with_3_or_6(once, turns):
 def test_a_group_that_nobody_knows_ends_with_3(once):
     ended = once("-g", "nobody", "-o", "json")
     assert (ended.code, [row["state"] for row in ended.rows]) == (3, ["unknown_group"])
-    assert "not (wholly) synced: nobody" in ended.stderr
+    assert "not completely synced: nobody" in ended.stderr
 
 
 def test_a_cluster_that_does_not_answer_is_9(once, turns):
@@ -249,7 +249,7 @@ def test_a_group_that_a_failover_has_moved_is_named_and_left_alone_until_it_come
     turns.scene.commits("app", "orders", 15, 10)
     row = turns.row(5)
     assert told(row) == ("active_on_target", 0, 2, None)
-    assert row.reason == "moved here by ann@east at 2026-05-28T20:26:40Z (operation fo-7)"
+    assert row.reason == "moved by ann@east at 2026-05-28T20:26:40Z (operation fo-7)"
     assert turns.committed == [11, 10]
     turns.scene.state.marked(replace(mark, moved=False))
     assert told(turns.row(5)) == ("synced", 1, 0, 0.0)

@@ -90,6 +90,6 @@ def test_a_group_sync_passes_such_a_group_over_and_says_why(scene):
     scene.target.groups.others["app"] = "share"
     turn = GroupSync(scene.clusters, GroupSelection()).turn()
     rows = {row.group: (str(row.state), row.reason) for row in turn.rows}
-    assert rows["app"] == ("active_on_target", "a share group, which takes no offsets of consumers")
+    assert rows["app"] == ("active_on_target", "a share group, which has no consumer offsets")
     assert rows["late"] == ("synced", "")
     assert "app" not in scene.target.groups.committed

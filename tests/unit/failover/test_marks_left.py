@@ -322,7 +322,7 @@ def cancelled(made, replay):
 
 
 def refused_to_release(made):
-    with pytest.raises(RefusedError, match="released now they would come a second time") as refused:
+    with pytest.raises(RefusedError, match="a release now would mirror them a second time") as refused:
         rehearse_release(made.side, made.journal, ())
     return refused.value.remedy
 

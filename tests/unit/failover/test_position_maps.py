@@ -38,7 +38,7 @@ def test_a_position_map_is_warned_of_once(tmp_path, command):
     scene.told("app", "orders", (50, 50), metadata=MAP)
     (told,) = maps_told(COMMANDS[command](scene))
     assert told.startswith("group app: ")
-    assert "by east's offsets" in told
+    assert "offsets of east" in told
 
 
 def test_a_failback_warns_of_a_position_map_by_the_target_s_offsets(tmp_path):
@@ -46,4 +46,4 @@ def test_a_failback_warns_of_a_position_map_by_the_target_s_offsets(tmp_path):
     at, commit = next(iter(scene.target.groups.committed["app"].items()))
     scene.target.groups.committed["app"][at] = Commit(commit.offset, MAP)
     (told,) = maps_told(failback.rehearse(scene.both, APP).warnings)
-    assert "by west's offsets" in told
+    assert "offsets of west" in told

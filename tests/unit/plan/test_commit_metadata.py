@@ -58,4 +58,4 @@ def test_a_group_is_warned_of_once():
     assert told.startswith(
         "group app: the commit metadata of orders-0, orders-1, orders-2 and 2 more looks like"
     )
-    assert "east's offsets" in told
+    assert "offsets of east" in told

@@ -156,7 +156,7 @@ def test_a_fence_says_whom_it_denies_what():
     assert plan(allow("User:alice"), allow("User:bob", "o", "PREFIXED")).sentence == (
         "deny User:alice, User:bob WRITE on orders"
     )
-    assert plan().sentence == "deny nobody: no rule lets anybody but mmtool write orders"
+    assert plan().sentence == "deny no principal: no ACL lets a principal other than mmtool's write orders"
 
 
 # --- guards and warnings ----------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ def test_a_fence_says_whom_it_denies_what():
         (
             {"bindings": frozenset({allow(EVERYBODY)})},
             "everybody_may_write",
-            "User:* lets everybody write orders",
+            "User:* lets every principal write orders",
         ),
         ({"bindings": frozenset({allow(SUPER_USER)})}, "super_user_writes", f"{SUPER_USER} may write orders"),
         (
             {"bindings": frozenset(), "allows_unruled": True},
             "everybody_may_write",
-            "everybody may write there",
+            "every principal may write there",
         ),
         ({"bindings": frozenset(), "allows_unruled": UNKNOWN}, "everybody_may_write", "may perhaps write"),
     ],

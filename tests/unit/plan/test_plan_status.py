@@ -143,18 +143,18 @@ def test_a_lag_that_nobody_can_date_is_unknown():
 def test_a_flow_that_no_process_runs_is_idle_and_its_lag_is_told_from_the_books():
     row = only(facts(position(), blocks=[block(frontier=8)], ends=[25], members=()), NOW_MS - 60_000)
     assert (row.state, row.upstream_position, row.lag_records) == (State.IDLE, 8, 17)
-    assert (row.reason, row.target_topic) == ("nobody runs the flow", "a.orders")
+    assert (row.reason, row.target_topic) == ("replicate is not running", "a.orders")
 
 
 def test_it_is_said_who_ran_it_and_until_when():
     assert nobody(facts(position(), members=())) == (
-        "nobody runs the flow; host-1, pid 4711 did until 1970-01-01T00:16:39Z"
+        "replicate is not running (last owner: host-1, pid 4711, until 1970-01-01T00:16:39Z)"
     )
 
 
 def test_what_an_earlier_owner_wrote_is_not_live():
     row = only(facts(position(owner="owner-1"), blocks=[block()]))
-    assert (row.state, row.records, row.reason) == (State.STARTING, 0, "its pump has not spoken yet")
+    assert (row.state, row.records, row.reason) == (State.STARTING, 0, "its worker has not reported yet")
 
 
 def test_an_owner_that_has_not_yet_written_itself_down_is_taking_the_flow_over():
@@ -164,7 +164,7 @@ def test_an_owner_that_has_not_yet_written_itself_down_is_taking_the_flow_over()
 
 def test_pumps_that_fell_silent_are_not_live():
     row = only(facts(position(age_ms=SILENT_MS), blocks=[block()]))
-    assert (row.state, row.reason) == (State.WAITING, "no word from its pump since 1970-01-01T00:16:20Z")
+    assert (row.state, row.reason) == (State.WAITING, "no report from its worker since 1970-01-01T00:16:20Z")
 
 
 def test_through_a_rebalance_the_owner_keeps_the_flow():
@@ -183,7 +183,7 @@ def test_a_halted_partition_stays_halted_when_its_pump_has_gone():
 
 @pytest.mark.parametrize(
     ("members", "before"),
-    [((HOLDER,), ""), ((), "nobody runs the flow; ")],
+    [((HOLDER,), ""), ((), "replicate is not running; ")],
 )
 def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, before):
     row = only(facts(position(dead_letters=2), blocks=[block()], members=members))
@@ -192,10 +192,12 @@ def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, b
 
 def test_who_wrote_into_a_mirror_is_told_with_the_place():
     row = only(facts(position(foreign=3, foreign_end=18)))
-    assert row.reason == "somebody else wrote into a.orders-0: 3 offsets, the last one 17"
+    assert row.reason == "another producer wrote into a.orders-0: 3 offsets, the last one 17"
 
 
-@pytest.mark.parametrize(("members", "reason"), [((), "nobody runs the flow"), ((HOLDER,), "takes it up")])
+@pytest.mark.parametrize(
+    ("members", "reason"), [((), "replicate is not running"), ((HOLDER,), "the owner starts it")]
+)
 def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
     row = only(facts(members=members))
     assert (row.state, row.upstream_position, row.lag_records) == (State.NEVER_RAN, None, None)
@@ -347,7 +349,8 @@ def test_what_the_source_is_about_to_delete_unmirrored_is_told_before_it_happens
     (standing,) = standings(facts(position(at=5, end=10, since=1, reason="slow")))
     row = standing.with_age(NOW_MS - age_ms, NOW_MS, keeps, NOW_MS - SAME_LOG)
     found = re.fullmatch(
-        r"slow; (?:from (\S+) on, (in .*),|at (any moment)) the source may delete what is not mirrored yet \((.*)\)",
+        r"slow; (?:from (\S+) on, (in .*),|at (any moment)) the source may delete records that are not mirrored yet"
+        r" \((.*)\)",
         row.reason,
     )
     if found is None:

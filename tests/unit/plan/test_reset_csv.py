@@ -22,14 +22,14 @@ def test_a_heading_is_passed_over_where_headings_stand():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["app,orders,0,42"], "line 1: topic,partition,offset is wanted, without a group"),
-        (["orders,0"], "line 1: topic,partition,offset is wanted"),
+        (["app,orders,0,42"], "line 1: expected topic,partition,offset without a group"),
+        (["orders,0"], "line 1: expected topic,partition,offset"),
         (["orders,0,42", "topic,partition,offset"], "line 2"),
         (["orders,0,-1"], "line 1"),
-        (["orders,0,1", ",0,2"], "line 2: topic,partition,offset is wanted"),
-        (["orders,4200000000,1"], "line 1: topic,partition,offset is wanted"),
+        (["orders,0,1", ",0,2"], "line 2: expected topic,partition,offset"),
+        (["orders,4200000000,1"], "line 1: expected topic,partition,offset"),
         (["orders,0,1", "x" * 200_000], "line 2: field larger than field limit"),
-        (["orders,0,1", "orders,0,2"], "line 2: orders-0 is to go to 1 and to 2"),
+        (["orders,0,1", "orders,0,2"], "line 2: orders-0 has two offsets, 1 and 2"),
         ([""], "no line names a partition"),
     ],
 )
@@ -47,8 +47,8 @@ def test_four_columns_name_the_group():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (["app,a,0,1", "a,0,1"], "line 2: three columns here and four there"),
-        (["app,a,0,1", "app,a,0,2"], "line 2: a-0 is to go to 1 and to 2"),
+        (["app,a,0,1", "a,0,1"], "line 2: three columns, where earlier lines have four or the reverse"),
+        (["app,a,0,1", "app,a,0,2"], "line 2: a-0 has two offsets, 1 and 2"),
         (["app,a,zero,1"], "line 1"),
     ],
 )

@@ -75,10 +75,14 @@ def test_the_pages_steps_are_the_plans_steps(scene, mode):
 def test_what_becomes_of_diverged_records_is_on_the_page_as_it_is_typed_and_done(scene, diverged):
     saved = saved_by(scene, Mode.FAILBACK, diverged)
     page = render(runbook_of(saved, scene.settings, "my.properties", kept=None))
-    where = "orders of west as new ones" if diverged == Replay() else "topic salvage of east"
+    again, into = (
+        "produce the diverged records again to orders of west",
+        "write the diverged records to topic salvage of east",
+    )
+    does = again if diverged == Replay() else into
     assert f"-g app --diverged {diverged.words} --execute" in page
-    assert f"- **Does**: write the diverged records into {where}" in page
-    assert "The file with the diverged records" not in page
+    assert f"- **Does**: {does}" in page
+    assert "The file of diverged records" not in page
 
 
 @pytest.mark.parametrize("name", ORDER[Mode.FAILBACK])
@@ -139,7 +143,7 @@ def test_in_an_emergency_no_command_goes_to_the_source(scene):
 def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
     scene.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21, source_end=1_021)
     page = page_of(scene, Mode.EMERGENCY)
-    assert "- Records lost: 1,000 at the most\n" in page
+    assert "- Records lost: at most 1,000\n" in page
     assert "--unknown leave --accept-data-loss --execute -c 'my file.properties'\n" in page
 
 
@@ -151,13 +155,13 @@ def test_a_kept_plan_is_what_the_page_executes(scene, tmp_path):
 def test_what_forbids_the_plan_stands_at_the_top(scene):
     scene.commits("app", "orders", 12, 99)
     scene.source.add_topic("orders", "id-orders", 21, 10)
-    assert "- [ ] **It cannot be executed as things are**: group app, orders-1" in page_of(scene)
+    assert "- [ ] **Not executable until this is fixed**: group app, orders-1" in page_of(scene)
 
 
 @given(saved_plans())
 def test_any_plan_can_be_a_page_with_straight_columns(saved):
     page = render(Runbook(saved, *PLACES, "mm2.properties", ("--plan", "plan.json")))
-    table = page.partition("## Where each group goes on")[2].partition("## Execute")[0]
+    table = page.partition("## Offsets of each group")[2].partition("## Execute")[0]
     rows = [line for line in table.splitlines() if line]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {8}
     assert len(rows) == 2 + sum(len(plan.verdicts) for plan in saved.plan.groups)

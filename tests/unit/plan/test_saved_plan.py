@@ -102,6 +102,6 @@ def test_a_group_is_told_by_its_commits_and_members():
     assert told(groups={"app": now}) == [
         "group app, orders-0 on east: committed was 50 and is 51",
         "group app, orders-0 on west: committed was nothing and is 1 (m)",
-        "group app on east: its members were nobody and are app-1 on 10.0.0.7",
+        "group app on east: its members were none and are app-1 on 10.0.0.7",
     ]
-    assert told(groups={}) == ["group app was there and is not now"]
+    assert told(groups={}) == ["group app no longer exists"]

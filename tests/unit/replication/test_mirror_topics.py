@@ -245,7 +245,7 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
         ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on it"),
         (
             "POLICY_VIOLATION: no",
-            "give it 1 partition on the target by hand, or add orders to topics.exclude",
+            "create it with 1 partition on the target by hand, or add orders to topics.exclude",
         ),
         ("_TIMED_OUT: slow", "mmtool tries again"),
     ],

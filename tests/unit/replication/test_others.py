@@ -79,7 +79,7 @@ def test_of_a_partition_of_which_no_pump_told_anything_the_books_do(monkeypatch)
     control.find(range(2))
     assert (control.told.topic, control.told.foreign_said) == (
         "orders",
-        "somebody else wrote into source.orders-0: 2 offsets, the last one 1",
+        "another producer wrote into source.orders-0: 2 offsets, the last one 1",
     )
 
 

@@ -55,7 +55,7 @@ def test_it_is_said_of_the_flow_and_not_of_each_partition():
     watch = PositionsWatch(None, "pump-1", {})
     for place, position in (slowed(0, "east"), slowed(1, "east"), slowed(0, ""), slowed(0, "east")):
         watch._note(place, position)
-    assert watch.news == ["held back by a quota of east, whose brokers make it wait"]
+    assert watch.news == ["throttled by a quota of east"]
     for place, position in (slowed(0, ""), slowed(1, "")):
         watch._note(place, position)
     assert watch.news[1:] == ["no longer throttled by a quota"]
@@ -64,5 +64,5 @@ def test_it_is_said_of_the_flow_and_not_of_each_partition():
 def test_status_says_it_of_each_partition_that_waits_while_its_pump_runs():
     _, position = slowed(0, "east")
     row = PartitionRow.of("east", "west", position, 5)
-    assert row.reason == "held back by a quota of east, whose brokers make it wait"
+    assert row.reason == "throttled by a quota of east"
     assert position.notes == ""
