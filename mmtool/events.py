@@ -36,7 +36,7 @@ class Event(StrEnum):
     OWNERSHIP_LOST = "ownership_lost", "This process has lost the flow or a claim in it, and reacquires it."
     OWNERSHIP_REACQUIRED = (
         "ownership_reacquired",
-        "This process owns the flow again and has claimed its shards anew.",
+        "This process owns the flow again and has claimed its shards again.",
     )
     CLUSTER_AWAY = "cluster_away", "A flow waits for a cluster that does not answer."
     DUTY_FAILED = (
@@ -44,7 +44,7 @@ class Event(StrEnum):
         "Scheduled work, such as heartbeats or checkpoints, has failed; it is tried again.",
     )
     DUTY_RESUMED = "duty_resumed", "Scheduled work that had failed is done again."
-    STOPPING = "stopping", "`replicate` was told to stop."
+    STOPPING = "stopping", "`replicate` received a signal to stop."
 
     # --- rounds and workers ---
     ROUND_STARTED = "round_started", "A Spark job was planned and is submitted."

@@ -42,7 +42,7 @@ def judge_disks(alias: str, brokers: Mapping[int, tuple[LogDir, ...]]) -> Iterat
         yield ok(
             Check.DISK,
             alias,
-            "sizes of volumes are not told by brokers before 3.3; no log directory is offline",
+            "brokers before 3.3 do not report sizes of volumes; no log directory is offline",
         )
         return
     fullest = min(told, key=_share)
@@ -100,7 +100,7 @@ def judge_copy(facts: CopyFacts, flow: str) -> Iterator[Finding]:
     """Whether the target has room for what is still to be mirrored; brokers before 3.3 do not tell."""
     told = [one for one in facts.dirs if one.usable is not UNKNOWN and not one.failure]
     if not told:
-        yield ok(Check.DISK, "", "room on the target is not told by brokers before 3.3", flow)
+        yield ok(Check.DISK, "", "brokers before 3.3 do not report the space on the target", flow)
         return
     room, wanted = sum(map(_free, told)), facts.to_come
     if wanted <= room:

@@ -283,7 +283,7 @@ def _old(alias: str, found: dict[Release, list[str]], floor: Floor) -> Iterator[
     elif oldest[:2] < _TOPIC_IDS:
         message = (
             f"{few(found[oldest])} of Kafka {oldest}, before topic ids (2.8): a topic that is deleted and created again"
-            " cannot be told from the one before"
+            " cannot be distinguished from the deleted one"
         )
         yield warning(Check.VERSIONS, alias, "", message, "upgrade the brokers to 2.8 or later")
 

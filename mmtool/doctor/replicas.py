@@ -107,7 +107,7 @@ def _too_few(side: ReplicaFacts) -> Iterator[Finding]:
         fails = "writes with acks=all fail" if have < made else _consequence(side, made)
         in_sync = f"{counted(have, 'replica')} in sync of {made}"
         message = f"{name} has {in_sync}, below min.insync.replicas = {wanted}: {fails}"
-        add, start = "add replicas with kafka-reassign-partitions.sh", "start the brokers that are away"
+        add, start = "add replicas with kafka-reassign-partitions.sh", "start the brokers that do not answer"
         remedy = f"{add}, or lower min.insync.replicas" if made < wanted else start
         yield problem(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
@@ -129,7 +129,7 @@ def _behind(side: ReplicaFacts) -> Iterator[Finding]:
         ]
         if behind:
             message = f"{_partitions(name, behind)} with replicas out of sync"
-            remedy = "check the brokers that hold them; another loss may leave nobody to lead"
+            remedy = "check the brokers that hold them; another loss may leave no leader"
             yield warning(Check.REPLICATION_FACTOR, side.alias, name, message, remedy)
 
 

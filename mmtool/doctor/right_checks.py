@@ -124,7 +124,7 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 def _undeletable(details: ClusterDetailsPort, groups: Collection[str]) -> Iterator[Lack]:
     """Told once where it is true of all groups."""
-    why = "a rollback takes back what was committed for a group that had no commit"
+    why = "a rollback deletes the offsets of a group that had none before"
     denied = sorted(details.undeletable_groups(groups))
     named = ["*"] if len(denied) == len(groups) > 1 else denied
     yield from (Lack("group", "DELETE", name, why, is_optional=True) for name in named)

@@ -128,7 +128,7 @@ def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Itera
     rests = min(known for known in (one.idle_ms, age_ms, limit_ms) if known is not None)
     if age_ms is not None and age_ms > ends_after + _GRACE_MS:
         severity = Severity.PROBLEM if settings.reads_committed else Severity.WARNING
-        why = f"longer than its coordinator allows ({span_words(ends_after)}): it hangs, and nobody ends it"
+        why = f"longer than its coordinator allows ({span_words(ends_after)}): it hangs, and no producer ends it"
         remedy = _abort(settings, found)
     elif (age_ms is not None or one.idle_ms is not None) and rests >= _IDLE_MS:
         severity = Severity.WARNING

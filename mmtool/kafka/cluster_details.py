@@ -53,7 +53,7 @@ _AT_ONCE = 500
 """Trials that are on their way together, on one connection."""
 _ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
 """Where a property's value comes from: set on the topic; ``server.properties`` and Kafka's own default."""
-_NO_TOPIC = "mmtool-nobody-has-rules-about-this"
+_NO_TOPIC = "mmtool-topic-without-acls"
 _DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
 

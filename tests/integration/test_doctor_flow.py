@@ -210,7 +210,7 @@ PLANTED = {
     ("connect_group", "connect-ill-sink"): ("source", "warning", "sink connector"),
     ("connect_group", "ill-connect"): ("source", "warning", "Kafka Connect workers"),
     ("schema_registry", "_schemas"): ("source", "warning", "_schemas is not mirrored to target"),
-    ("hanging_transaction", "ill-fine-0"): ("source", "problem", "it hangs, and nobody ends it"),
+    ("hanging_transaction", "ill-fine-0"): ("source", "problem", "it hangs, and no producer ends it"),
 }
 
 

@@ -100,7 +100,7 @@ def test_a_full_or_offline_log_directory_is_found(directory, severity):
 
 def test_brokers_that_do_not_tell_sizes_are_said_to_be_too_old_for_it():
     (finding,) = judge_disks("B", {1: (log_dir(UNKNOWN, UNKNOWN),)})
-    assert "not told by brokers before 3.3" in finding.message
+    assert "brokers before 3.3 do not report" in finding.message
 
 
 def copy_facts(source, target, usable, replicas=3):

@@ -1,0 +1,16 @@
+"""What people read has one word for each thing, and it is the field's."""
+
+from pathlib import Path
+from runpy import run_path
+
+WORDS = run_path(str(Path(__file__).with_name("plain_words.py")))
+READ = WORDS["files"]((*WORDS["SHIPPED"], *WORDS["PAGES"]))
+
+
+def test_no_string_and_no_page_has_a_banned_phrase():
+    assert WORDS["offences"](READ) == []
+
+
+def test_the_ban_is_not_empty_and_reads_pages_and_modules():
+    assert len(WORDS["BANNED"]) > 30
+    assert {file.suffix for file in READ} == {".md", ".py"}
