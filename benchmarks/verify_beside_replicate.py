@@ -66,9 +66,13 @@ class Bench:
         found: dict[str, list[Turn]] = {"replicate": [], "verify": []}
         for _ in range(repeat):
             found["replicate"].append(self._run("replicate", properties, "--until-caught-up"))
-            found["verify"].append(self._run("verify", properties, "-o", "json", compared=workload.records))
+            found["verify"].append(self._verified(properties, workload))
             self._target.remove_topics()
         return found
+
+    def _verified(self, properties: Path, workload: Workload) -> Turn:
+        options = ("-o", "json", "--topic", workload.topic)  # heartbeats are mirrored as well
+        return self._run("verify", properties, *options, compared=workload.records)
 
     def _run(self, command: str, properties: Path, *options: str, compared: int = 0) -> Turn:
         self._number += 1
