@@ -130,16 +130,9 @@ def planned(
         plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
         seconds = None if timeout is None else timeout.total_seconds()
         asked = operations.Asked(
-            "failover planned",
-            execute,
-            yes,
-            output,
-            patience,
-            reason,
-            is_named_before=is_saved,
-            seat=seat,
-            given=given(config, source, target),
-        )
+            "failover planned", execute, yes, output, patience, reason,
+            is_named_before=is_saved, seat=seat, given=given(config, source, target),
+        )  # fmt: skip
         operations.run(
             asked,
             rehearsal,
@@ -257,15 +250,9 @@ def failback(
     rehearsal = tails.told(both, rehearse(both, chosen))
     plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
     asked = operations.Asked(
-        "failover failback",
-        execute,
-        yes,
-        output,
-        patience,
-        reason,
-        is_named_before=saved is not None,
-        given=given(config, source, target),
-    )
+        "failover failback", execute, yes, output, patience, reason,
+        is_named_before=saved is not None, given=given(config, source, target),
+    )  # fmt: skip
     operations.run(
         asked,
         rehearsal,
