@@ -171,7 +171,7 @@ def test_duties_take_over_their_switches_and_what_must_wait_is_named(live):
         },
     )
     live.heard(
-        r"consumer\.isolation\.level, .*takes effect at the next start.*mmtool\.shards is fixed", before
+        r"consumer\.isolation\.level, .*takes effect at the next start.*mmtool\.shards cannot change", before
     )
     wait_until(lambda: live.moves("heartbeats"), "heartbeats again", PATIENCE_SECONDS)
 
@@ -180,7 +180,9 @@ def test_sighup_has_the_file_read_at_once_and_the_flow_is_exact_in_the_end(live,
     live.edited("reloaded: .*mmtool.round.seconds")
     before, started = len(live.process.stderr), time.monotonic()
     os.kill(live.process.pid, signal.SIGHUP)
-    measured(f"SIGHUP was answered after {live.heard('nothing changes', before) - started:.1f} s")
+    measured(
+        f"SIGHUP was answered after {live.heard('no change for the running flows', before) - started:.1f} s"
+    )
     assert live.stage.prove_exact(live.process) > 1000
     assert "lost its claim" not in live.process.stderr
     assert "round failed" not in live.process.stderr

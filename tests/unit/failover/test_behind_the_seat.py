@@ -134,7 +134,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
         undoing = SimpleNamespace(writable=True, refusal=None, write=lambda: (write(), frozen())[0])
         return replace(seen, undoing=undoing)
 
-    with pytest.raises(MmtoolError, match="by another process meanwhile") as refused:
+    with pytest.raises(MmtoolError, match="another process started, resumed or ended operation") as refused:
         take_back(rehearse, ways, log)
     assert (refused.value.exit_code, everything(scene)) == (10 if behind == "its look" else 6, there)
 

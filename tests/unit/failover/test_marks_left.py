@@ -470,4 +470,4 @@ def test_a_topic_that_an_emergency_has_moved_other_groups_of_meanwhile_is_not_re
         assert finished_forward(made, home).error is None
     assert (operations(made)[0].state, made.marks.moved) == (OperationState.COMPLETED, {"late"})
     assert marked_by(made) == {"orders": second.operation_id}
-    assert f"orders stays failed over: operation {second.operation_id}" in capsys.readouterr().err
+    assert f"orders stays failed over: the newer operation {second.operation_id}" in capsys.readouterr().err
