@@ -260,7 +260,7 @@ async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_tol
     for number, ahead in enumerate((-48, 0, 0, 48)):
         await scene.write(record(number, timestamp=NOW_MS + ahead * HOUR_MS))
     owner = await Owner.take(scene.settings)
-    said = owner.run.warnings
+    said = [line for line in owner.run.warnings if ": created " not in line]
     await owner.close()
     assert said == [
         f"{scene.settings.name}: {scene.topic}-0 holds records {what} on: {scene.mirrored} refuses them, and their"

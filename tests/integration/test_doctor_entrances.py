@@ -72,12 +72,13 @@ def ports():
 
 
 @pytest.fixture(scope="module")
-def doctor(stores, ports, fleet, tmp_path_factory):
+def doctor(stores, ports, tmp_path_factory):
     """``doctor(run, "TLS", ...)``: with the source behind that listener."""
     directory = tmp_path_factory.mktemp("entrances")
     with ExitStack() as ends:
         source = ends.enter_context(Cluster("source", directory / "source", shape(stores, ports)))
-        both = Fleet([source, fleet["target"]])
+        target = ends.enter_context(Cluster("target", directory / "target"))
+        both = Fleet([source, target])
 
         def run(mmtool, listener, **lines):
             path = directory / f"{listener}-{len(list(directory.glob('*.properties')))}.properties"

@@ -43,6 +43,15 @@ def states(url, topic):
     return {state for _, state in found}
 
 
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """Clusters of its own: other tests write positions with clocks of their own."""
+    clusters = Fleet.of(tmp_path_factory.mktemp("metrics"), "source", "target")
+    with clusters:
+        yield Bench(clusters, tmp_path_factory.mktemp("metrics-runs"))
+    clusters.remove_data()
+
+
 @pytest.fixture
 def exporter(bench):
     """``exporter(properties, ...)`` is a running ``mmtool metrics`` on a port of its own."""

@@ -112,7 +112,7 @@ def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(cluster
     assert (
         "topic east.meet of us and topic meet of us.east would both be us.east.meet on hub" in refused.stderr
     )
-    assert not [name for name in topics_of(clusters["hub"].bootstrap) if name.startswith("us")]
+    assert not [name for name in topics_of(clusters["hub"].bootstrap) if "meet" in name]
 
     path.write_text(path.read_text() + "us->hub.topics.exclude = .*meet\n")
     with MmtoolProcess(tmp_path / "later", "replicate", "-c", str(path)) as process:

@@ -264,9 +264,10 @@ def test_a_source_that_hides_who_mirrors_to_it_is_enough_for_one_way_and_not_for
         refused.stderr
     )
     answer = bench.catch_up(one)
-    assert (answer.code, "does not show mmtool-producers.internal" in answer.stderr) == (0, True), (
-        answer.stderr
-    )
+    assert (answer.code, "does not let mmtool read mmtool-producers.internal" in answer.stderr) == (
+        0,
+        True,
+    ), answer.stderr
     assert end_offsets(bench.fleet["source"].bootstrap, topic) == {0: 30}
 
 

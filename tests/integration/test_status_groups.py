@@ -144,7 +144,7 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     produce(source, Load(plain, RECORDS, 2, record_bytes=100))
     transactions = Transactions(f"{payments}-writer", 37, 5)
     produce(source, Load(payments, RECORDS, 2, record_bytes=100, transactions=transactions))
-    assert [row["state"] for row in look(properties).rows] == ["never_ran"]
+    assert {row["state"] for row in look(properties).rows} == {"never_ran"}
     ends = end_offsets(source, plain)
     committed(source, app, plain, ends[0], ends[1] - 100)
 

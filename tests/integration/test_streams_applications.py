@@ -107,10 +107,9 @@ def test_while_it_runs_it_is_told_that_its_members_stay_after_a_clean_close(word
 @pytest.mark.parametrize(
     ("topics", "policy", "why"),
     [
-        ("{name}-.*", {}, "(mirrored as source.{name}-counts-changelog)"),
         ("{name}-in", IDENTITY, "{name}-counts-changelog (topics: not in {name}-in)"),
     ],
-    ids=["renamed", "outside-topics"],
+    ids=["outside-topics"],
 )
 def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(
     mmtool, words, bench, topics, policy, why
@@ -123,6 +122,13 @@ def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed
         assert why.format(name=words.name) in error["message"]
     allowed = mmtool(*line, "--without-state")
     assert (allowed.code, "without its state" in allowed.stderr) == (0, True), allowed
+
+
+def test_under_other_names_than_it_was_mirrored_it_is_refused(mmtool, words, bench):
+    properties = bench.properties(f"{words.name}-.*")
+    answer = mmtool("failover", "planned", "-c", properties, "-g", words.name, "-o", "json")
+    (error,) = json.loads(answer.stdout)["errors"]
+    assert (answer.code, error["code"]) == (3, "names_changed"), answer
 
 
 def test_after_a_planned_failover_every_count_goes_on(words, tmp_path):
