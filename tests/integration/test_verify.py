@@ -21,7 +21,7 @@ from mmtool.testing.replicating import Bench
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600), pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
 COUNT = 400
 AT = 150
