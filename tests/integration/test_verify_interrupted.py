@@ -22,7 +22,7 @@ from mmtool.testing.exactness import flow_identity
 from mmtool.testing.processes import MmtoolProcess
 from mmtool.testing.replicating import Bench
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
 RECORDS, PARTITIONS = 6_000_000, 3
 SMALL = 2_000

@@ -12,7 +12,7 @@ from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.testing.beside_mm2 import Variant, beside_mm2
 from mmtool.testing.processes import run_mmtool
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
 MARK = f"verify-mm2-{os.getpid()}"
 DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")

@@ -30,7 +30,7 @@ from mmtool.testing.raw_producer import append_batches
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.runs import RunMap
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
 COUNT = 2_000
 STEM = f"shape-{os.getpid()}"
