@@ -9,6 +9,7 @@ from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.mirror_lag import partition_lags, source_retention
 from mmtool.kafka.flow_watch import retention_of
 from mmtool.plan.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
+from mmtool.plan.topic_configs import cleanup_policies
 from mmtool.plan.topics import configs_hidden
 from mmtool.plan.words import counted
 
@@ -211,7 +212,7 @@ def unasked_partitions(view: FlowView) -> Iterator[Finding]:
 def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
     """A mirror that keeps less than its source: after a failover the groups' positions may be gone."""
     here, there = retention_of(pair.source), retention_of(pair.target)
-    if "delete" not in policy_of(pair.target):
+    if "delete" not in cleanup_policies(pair.target):
         return
     shorter = [
         f"{name} = {_kept(name, mine)}, and {_kept(name, theirs)} on {pair.source_alias}"
@@ -219,7 +220,9 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
             ("retention.ms", here.ms, there.ms),
             ("retention.bytes", here.bytes, there.bytes),
         )
-        if mine is not None and (theirs is None or mine < theirs) and "delete" in policy_of(pair.source)
+        if mine is not None
+        and (theirs is None or mine < theirs)
+        and "delete" in cleanup_policies(pair.source)
     ]
     if shorter:
         yield warning(
@@ -276,7 +279,7 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
     for pair in pairs:
         yield from judge_policies(pair)
     configs = view.source_configs()
-    compacted = {name for name, of in configs.items() if "compact" in policy_of(of)}
+    compacted = {name for name, of in configs.items() if "compact" in cleanup_policies(of)}
     if compacted:
         at_ms, lags = now_ms(), by_topic(partition_lags(view, {}))
         for topic in sorted(compacted & lags.keys()):
@@ -284,15 +287,9 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
     yield from hidden_topics(Check.COMPACTION, view)
 
 
-def policy_of(entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
-    """``cleanup.policy`` as a set of words."""
-    entry = entries.get("cleanup.policy")
-    return frozenset(word.strip() for word in (entry.value or "" if entry else "").split(",") if word.strip())
-
-
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:
     """Compaction on one side only, or records that only one side deletes by age."""
-    here, there = policy_of(pair.source), policy_of(pair.target)
+    here, there = cleanup_policies(pair.source), cleanup_policies(pair.target)
     if "compact" in here and "compact" not in there:
         yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps superseded values")
     elif "compact" in there and "compact" not in here:
@@ -306,7 +303,7 @@ def judge_policies(pair: TopicPair) -> Iterator[Finding]:
 
 
 def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
-    here, there = (",".join(sorted(policy_of(of))) or "none" for of in (pair.source, pair.target))
+    here, there = (",".join(sorted(cleanup_policies(of))) or "none" for of in (pair.source, pair.target))
     return Finding(
         Check.COMPACTION,
         pair.target_alias,

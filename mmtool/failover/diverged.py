@@ -121,11 +121,11 @@ def find_tail(flow: FlowNow, *, source: BatchesPort, target: BatchesPort) -> Fou
     committed = settings.reads_committed
     readable = flow.clusters.source.bounds(flow.partitions, committed=committed)
     registered = source.producers().values()
-    came_back = settings.origins == "local"
+    local = settings.origins == "local"
     brought = frozenset(
         producer.producer_id
         for producer in registered
-        if came_back or producer.source_cluster_id == flow.identity.target_id
+        if producer.is_left_out(flow.identity.target_id, local_only=local)
     )
     facts = partition_facts(flow, Direction.REVERSE, complete=True)
     ends = {

@@ -111,6 +111,19 @@ def read_syncs(flow: FlowSettings) -> dict[TopicPartition, OffsetSync]:
     return {sync.topic_partition: sync for sync in syncs if isinstance(sync, OffsetSync)}
 
 
+def latest_positions(flow: FlowSettings) -> dict[TopicPartition, UpstreamOffset]:
+    """`read_positions` of all topics together: of several positions of a partition the furthest counts.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as `read_positions`.
+    """
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    for positions in read_positions(flow).values():
+        for place, last in positions.items():
+            found[place] = max(last, found.get(place, last))
+    return found
+
+
 class FollowedMirrorMaker:
     """What MM2 has told of a flow, for a reader that asks again and again.
 
@@ -143,7 +156,6 @@ class FollowedMirrorMaker:
         """The last copied record of each partition, by MM2's own account; none where it may not be read."""
         if self._clock() - self._read_at > _POSITIONS_SECONDS:
             with suppress(NotAuthorisedError):
-                found = read_positions(self._flow)
-                self._positions = {at: last for topic in reversed(found) for at, last in found[topic].items()}
+                self._positions = latest_positions(self._flow)
             self._read_at = self._clock()
         return self._positions

@@ -424,3 +424,7 @@ class ProducerRecord(Document):
     @property
     def key(self) -> bytes:
         return f"producer/{self.producer_id}".encode()
+
+    def is_left_out(self, target_id: str, *, local_only: bool) -> bool:
+        """Whether a flow to a cluster leaves its records out: they came from there, or only local ones are mirrored."""
+        return local_only or self.source_cluster_id == target_id

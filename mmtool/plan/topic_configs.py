@@ -43,6 +43,12 @@ class ConfigEntry:
     carried: bool = True
 
 
+def cleanup_policies(entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
+    """The words of ``cleanup.policy``: compact, delete; empty where the broker does not tell it."""
+    entry = entries.get("cleanup.policy")
+    return frozenset(word.strip() for word in (entry.value or "" if entry else "").split(",") if word.strip())
+
+
 @dataclass(frozen=True, slots=True)
 class SetConfig:
     """The property gets a value on the target's topic."""

@@ -233,13 +233,14 @@ def _positions(
                 remedy="name partitions that the source has",
             )
         return dict(to)
-    found = run_loop(_ask_starts(flow, places, to))
+    found = run_loop(ask_starts(flow, places, to))
     return {place: UpstreamOffset(found[place]) if place in found else UNKNOWN for place in places}
 
 
-async def _ask_starts(
-    flow: FlowNow, places: list[TopicPartition], start: RelativeStart
+async def ask_starts(
+    flow: FlowNow, places: Collection[TopicPartition], start: RelativeStart
 ) -> dict[TopicPartition, int]:
+    """As `starts_at`, for a caller without connections."""
     context = await connect(flow.clusters.settings)
     try:
         return await starts_at(context, places, start)

@@ -161,7 +161,7 @@ class Origins:
             producer = registration(record.value, record.offset)
             if producer is None:
                 continue
-            if self._local_only or producer.source_cluster_id == self._identity.target_id:
+            if producer.is_left_out(self._identity.target_id, local_only=self._local_only):
                 self.left_out.add(producer.producer_id)
             self._known.add(producer.producer_id)
 

@@ -19,13 +19,12 @@ from mmtool.insight.verify.job import ComparedFlow
 from mmtool.insight.verify.points import VerifiedPoints
 from mmtool.insight.verify.ranges import ComparedPartition
 from mmtool.kafka.admin import TopicAdmin
-from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.mirror_maker import read_positions
+from mmtool.kafka.mirror_maker import latest_positions
 from mmtool.kafka.state_log import read_producers
-from mmtool.kafka.wire.beside import WireBeside
-from mmtool.kafka.wire.offsets import LATEST
-from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.offsets import Direction
+from mmtool.plan.topic_configs import cleanup_policies
+from mmtool.replication.flow_moves import ask_starts
+from mmtool.threads import run_loop
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
@@ -34,14 +33,12 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.translation import FlowClusters, FlowNow
     from mmtool.insight.verify.ranges import Joint
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.types import TopicPartition
 
 Since = Literal["last"] | datetime
 
-_ASK_SECONDS = 30.0
 NEVER_RAN = "never_ran: nothing of this partition was mirrored"
 
 
@@ -137,23 +134,7 @@ def _beginnings(
     if since == "last":
         known = {place: points.point(place) for place in facts}
         return {place: point for place, point in known.items() if point is not None}
-    return _offsets_at(flow, list(facts), since)
-
-
-def _offsets_at(
-    flow: FlowNow, places: Collection[TopicPartition], instant: datetime
-) -> dict[TopicPartition, int | Joint]:
-    """The first record of each partition at or after a time; where there is none, the source's end."""
-    cluster = flow.clusters.settings.source
-    wire = WireBeside(wire_cluster(cluster, "verify", role="consumer"), _ASK_SECONDS)
-    at_ms = int(instant.timestamp() * 1000)
-
-    async def ask(there: WireCluster) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-        found = await list_offsets(there, dict.fromkeys(places, at_ms), read_committed=False)
-        return found, await list_offsets(there, dict.fromkeys(places, LATEST), read_committed=False)
-
-    found, ends = wire.ask(ask, "asking for offsets by time")
-    return {**ends, **found}
+    return dict(run_loop(ask_starts(flow, facts, since)))
 
 
 def _problem(facts: PartitionFacts) -> str:
@@ -186,14 +167,14 @@ def _left_out(flow: FlowNow, settings: FlowSettings) -> frozenset[int]:
     return frozenset(
         number
         for number, producer in read_producers(settings.source).items()
-        if local or producer.source_cluster_id == flow.identity.target_id
+        if producer.is_left_out(flow.identity.target_id, local_only=local)
     )
 
 
 def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartition, int]:
-    """The source offset behind the last one that MM2 says it has copied, of the topic that holds most."""
+    """The source offset behind the last one that MM2 says it has copied."""
     try:
-        found = max(read_positions(settings).values(), key=len, default={})
+        found = latest_positions(settings)
     except MmtoolError as error:
         warnings.append(f"where MirrorMaker 2 stands is not known: {error.message}")
         return {}
@@ -218,8 +199,4 @@ def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: l
     except MmtoolError as error:
         warnings.append(f"whether topics of {cluster.alias} are compacted is not known: {error.message}")
         return []
-    return [
-        topic
-        for topic, entries in found.items()
-        if "cleanup.policy" in entries and "compact" in (entries["cleanup.policy"].value or "")
-    ]
+    return [topic for topic, entries in found.items() if "compact" in cleanup_policies(entries)]

@@ -50,7 +50,7 @@ def test_a_forget_of_one_topic_is_rehearsed(mirrored, monkeypatch):
         asked.extend(places)
         return dict.fromkeys(places, 0)
 
-    monkeypatch.setattr(flow_moves, "_ask_starts", starts)
+    monkeypatch.setattr(flow_moves, "ask_starts", starts)
     monkeypatch.setattr(flow_moves, "read_control", lambda *_: SimpleNamespace(positions={}))
     rows = rehearse_forget(mirrored.look(), ("orders",)).rows
     assert ([row.topic for row in rows], asked) == (["orders"], [ORDERS])
