@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.mirror_maker import MirrorMakerProgress
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.insight.translation import FlowNow
     from mmtool.kafka.ports import FlowWatchPort
-    from mmtool.translation.types import TopicPartition
 
 _MOST_MARKERS = 1_000
 """Of a partition that is further behind, records are missing without looking."""
@@ -35,6 +35,9 @@ def mirror_maker_progress(
         found = watch.mirror_maker().of(set(flow.partitions))
     except MmtoolError:
         return MirrorMakerProgress()
+    found = found.with_mirrors(
+        _mirror_ends(flow, found), exactly_once=flow.clusters.settings.mm2_exactly_once
+    )
     near = {at: ends[at] for at, left in found.behind(ends).items() if 0 < left <= _MOST_MARKERS}
     parts = {
         LogPart(at, flow.topics[at.topic].topic_id, range(found.positions[at], end), 1): at
@@ -45,3 +48,15 @@ def mirror_maker_progress(
     committed = flow.clusters.settings.reads_committed
     records = flow.clusters.source.records_each(parts, committed=committed)
     return found.at_end({parts[part]: near[parts[part]] for part, seen in records.items() if not seen})
+
+
+def _mirror_ends(flow: FlowNow, found: MirrorMakerProgress) -> dict[TopicPartition, int]:
+    """Where the mirrors that MM2 has written syncs of end, by the partition on the source; asked behind the syncs."""
+    mirrors = {place: TopicPartition(flow.remote(place.topic), place.partition) for place in found.syncs}
+    there = {
+        place: mirror
+        for place, mirror in mirrors.items()
+        if mirror.partition < flow.target_partitions.get(mirror.topic, 0)
+    }
+    bounds = flow.clusters.target.bounds_each(there.values())
+    return {place: bounds[mirror].log_end for place, mirror in there.items() if mirror in bounds}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,13 @@ from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
-from mmtool.kafka.mirror_maker import read_positions, read_syncs, workers_groups
+from mmtool.kafka.mirror_maker import FollowedMirrorMaker, workers_groups
 from mmtool.kafka.oldest import first_missing_times
 from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
 from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.position_trails import PositionTrails
 from mmtool.plan.retention import Retention
+from mmtool.plan.topic_configs import cleanup_policies
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.plan.status import FlowMember
     from mmtool.plan.topic_configs import ConfigEntry
     from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId, TopicPartition
+    from mmtool.translation.types import TopicId
 
 _EMPTY = "Empty"
 _LOOK_SECONDS = 3.0
@@ -87,19 +87,17 @@ class KafkaFlowWatch(FollowedFlowState):
         return len(self._groups)
 
     def mirror_maker(self) -> MirrorMakerProgress:
-        positions: dict[TopicPartition, int] = {}
-        for stored in read_positions(self._flow).values():
-            for place, last in stored.items():
-                positions[place] = max(last + 1, positions.get(place, 0))
-        if not positions:
+        positions, syncs = self._mirror_maker.positions(), self._mirror_maker.syncs()
+        if not positions and not syncs:
             return MirrorMakerProgress()
-        with suppress(NotAuthorisedError):  # less is told then: what Connect has stored
-            for place, sync in read_syncs(self._flow).items():
-                positions[place] = max(sync.upstream + 1, positions.get(place, 0))
         there = self._target_groups.describe_each(workers_groups(self._flow)).values()
         workers = sum(len(group.members) for group in there)
         has_left = not workers and any(group.state == _EMPTY for group in there)
-        return MirrorMakerProgress(positions, workers, has_left)
+        return MirrorMakerProgress.told(positions, syncs, workers=workers, has_left=has_left)
+
+    @cached_property
+    def _mirror_maker(self) -> FollowedMirrorMaker:
+        return FollowedMirrorMaker(self._flow)
 
     @cached_property
     def _target_groups(self) -> KafkaGroups:
@@ -108,8 +106,7 @@ class KafkaFlowWatch(FollowedFlowState):
 
 def retention_of(entries: Mapping[str, ConfigEntry]) -> Retention:
     """Kafka's -1 keeps everything, as does a topic that is compacted only."""
-    policy = entries.get("cleanup.policy")
-    if policy is None or "delete" not in (policy.value or ""):
+    if "delete" not in cleanup_policies(entries):
         return Retention()
     return Retention(*(_limit(entries.get(name)) for name in ("retention.ms", "retention.bytes")))
 

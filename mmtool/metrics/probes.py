@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.failover.recorded import in_journal_order
 from mmtool.insight.group_status import group_status
-from mmtool.insight.mirror_maker_status import mirror_maker_lags
 from mmtool.insight.status import WatchedFlow
 from mmtool.insight.translation import FlowClusters
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.flow_watch import KafkaFlowWatch
 from mmtool.kafka.journal import FollowedJournal
-from mmtool.kafka.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.synced import KafkaSynced
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics.samples import (
-    has_unmirrored,
     sample_of_certificate,
     samples_of_flow,
     samples_of_groups,
@@ -62,13 +59,11 @@ class KafkaProbes:
         return [sample_of_certificate(settings.alias, min(found))] if found else []
 
     def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        flow, mm2 = self._watched(settings), FollowedMirrorMaker(settings)
+        flow = self._watched(settings)
 
         def look() -> list[Sample]:
             try:
-                found = flow.status()
-                by_mm2 = mirror_maker_lags(flow, mm2) if has_unmirrored(found) else ()
-                return samples_of_flow(found, self._level, by_mm2)
+                return samples_of_flow(flow.status(), self._level)
             except UsageError as error:
                 if error.code != UsageError.code:
                     raise

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mmtool.failover.recorded import Recorded
-    from mmtool.insight.mirror_maker_status import MirrorMakerLag
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family
     from mmtool.metrics.level import Level
@@ -79,27 +78,21 @@ _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
 )
 
 
-def samples_of_flow(found: FlowStatus, level: Level, by_mm2: Iterable[MirrorMakerLag] = ()) -> list[Sample]:
+def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
     """Everything that a look at a flow tells.
 
     Args:
         found: What mmtool knows of the flow.
         level: How far values are split.
-        by_mm2: What MirrorMaker 2 tells of partitions that mmtool has never mirrored.
     """
     flow = {"source": found.facts.source, "target": found.facts.target}
-    samples = samples_of_places(flow, _with_mirror_maker(_figures(found), by_mm2), level)
+    samples = samples_of_places(flow, _figures(found), level)
     samples += _of_latency(flow, found, level)
     samples += _of_owner(flow, found.facts)
     last = last_success_ms(found.facts.positions.values())
     if last is not None:
         samples.append(Sample(families.LAST_SUCCESS, flow, last / 1000))
     return samples
-
-
-def has_unmirrored(found: FlowStatus) -> bool:
-    """Whether mmtool has never mirrored some of the flow: MirrorMaker 2 may do so."""
-    return any(row.state is State.NEVER_RAN for row in found.rows)
 
 
 def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], level: Level) -> list[Sample]:
@@ -138,8 +131,9 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
 
 def _figures(found: FlowStatus) -> list[PlaceFigures]:
     lost = _lost(found.facts.positions.values())
+    figures = _lag_of if found.facts.mirror_maker else _figures_of
     return [
-        _figures_of(row, lost.get((row.topic or "", row.partition)))._replace(is_gone=_is_gone(row, found))
+        figures(row, lost.get((row.topic or "", row.partition)))._replace(is_gone=_is_gone(row, found))
         for row in found.rows
     ]
 
@@ -148,24 +142,10 @@ def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
     return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
 
 
-def _with_mirror_maker(places: Sequence[PlaceFigures], lags: Iterable[MirrorMakerLag]) -> list[PlaceFigures]:
+def _lag_of(row: PartitionRow, lost: int | None) -> PlaceFigures:
     """Of what MM2 mirrors its lag is known, and nothing of its workers."""
-    told = {
-        (one.place.topic, str(one.place.partition)): PlaceFigures(
-            one.place.topic, str(one.place.partition), lag_records=one.records, lag_seconds=one.seconds
-        )
-        for one in lags
-    }
-    if not told:
-        return list(places)
-    ours = [place for place in places if place.topic and place.state != State.NEVER_RAN]
-    known = {(place.topic, place.partition) for place in ours}
-    others = [place for place in places if place.topic and place.state == State.NEVER_RAN]
-    return [
-        *ours,
-        *(one for at, one in told.items() if at not in known),
-        *(place for place in others if (place.topic, place.partition) not in told),
-    ]
+    figures = _figures_of(row, lost)._replace(records=None, bytes=None)
+    return figures if row.state is State.NEVER_RAN else figures._replace(state=None)
 
 
 def _figures_of(row: PartitionRow, lost: int | None) -> PlaceFigures:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.translation.types import TopicPartition
+    from mmtool.translation.mm2_records import OffsetSync
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +17,8 @@ class MirrorMakerProgress:
     """What MM2 tells of a flow.
 
     Attributes:
-        positions: Behind the last record of each partition that it says it has replicated. Kafka Connect stores this
-            once a minute by default, and MM2 writes an offset sync about each hundred records: the later one counts.
+        positions: Behind the last record of each partition that it has copied, as far as it tells.
+        syncs: The newest offset sync of each partition.
         workers: How many workers are in the groups that MM2's usually are members of.
         has_left: Such a group is there, and has no members: MM2 does not run. False as well where no such group is
             there, as workers of another Connect cluster may run it.
@@ -26,6 +27,7 @@ class MirrorMakerProgress:
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     workers: int = 0
     has_left: bool = False
+    syncs: Mapping[TopicPartition, OffsetSync] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether MM2 has told of any partition."""
@@ -33,7 +35,41 @@ class MirrorMakerProgress:
 
     def of(self, places: Collection[TopicPartition]) -> MirrorMakerProgress:
         """The same as far as these partitions go."""
-        return replace(self, positions={at: offset for at, offset in self.positions.items() if at in places})
+        return replace(
+            self,
+            positions={at: offset for at, offset in self.positions.items() if at in places},
+            syncs={at: sync for at, sync in self.syncs.items() if at in places},
+        )
+
+    @classmethod
+    def told(
+        cls,
+        stored: Mapping[TopicPartition, UpstreamOffset],
+        syncs: Mapping[TopicPartition, OffsetSync],
+        *,
+        workers: int,
+        has_left: bool,
+    ) -> MirrorMakerProgress:
+        """By Connect's stored positions, which are of the last record and up to a minute old, and the offset syncs."""
+        known = {
+            place: next_to_copy(syncs.get(place), stored.get(place), None) for place in {**stored, **syncs}
+        }
+        positions = {place: at for place, at in known.items() if at is not None}
+        return cls(positions, workers, has_left, syncs)
+
+    def with_mirrors(self, ends: Mapping[TopicPartition, int], *, exactly_once: bool) -> MirrorMakerProgress:
+        """The same with what the mirrors have grown by since their last sync.
+
+        Args:
+            ends: Where each mirror ends on the target, by the partition on the source.
+            exactly_once: MM2 runs with ``exactly.once.source.support``.
+        """
+        grown = {
+            place: next_to_copy(sync, None, ends.get(place), exactly_once=exactly_once) or 0
+            for place, sync in self.syncs.items()
+        }
+        further = {place: at for place, at in grown.items() if at > self.positions.get(place, 0)}
+        return replace(self, positions={**self.positions, **further})
 
     def at_end(self, ends: Mapping[TopicPartition, int]) -> MirrorMakerProgress:
         """The same with partitions moved to their ends: what lies between is no record."""
@@ -42,3 +78,29 @@ class MirrorMakerProgress:
     def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """How many offsets MM2 is behind these ends, of partitions that it has told of."""
         return {at: max(0, ends[at] - position) for at, position in self.positions.items() if at in ends}
+
+
+def next_to_copy(
+    sync: OffsetSync | None,
+    last: UpstreamOffset | None,
+    target_end: int | None,
+    *,
+    exactly_once: bool = False,
+) -> int | None:
+    """The offset of the next source record that MM2 copies; None where nothing tells.
+
+    Behind its newest sync MM2 has copied without a gap, as it sends a sync for each record that follows one
+    (`PartitionState.update`): what the mirror has grown by since then is what was copied. With exactly-once transaction
+    markers lie between, and the stored positions are as new as the records.
+
+    Args:
+        sync: The newest of the partition.
+        last: The last record that was copied, by MM2's stored position: up to a minute old.
+        target_end: Where the mirror ends; None where it could not be asked.
+        exactly_once: MM2 runs with ``exactly.once.source.support``.
+    """
+    known = [] if last is None else [last + 1]
+    if sync is not None:
+        grown = 1 if exactly_once or target_end is None else max(target_end - sync.downstream, 1)
+        known.append(sync.upstream + grown)
+    return max(known, default=None)

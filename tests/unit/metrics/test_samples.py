@@ -6,7 +6,6 @@ import pytest
 
 from mmtool.failover.recorded import in_journal_order
 from mmtool.failover.states import OperationState
-from mmtool.insight.mirror_maker_status import MirrorMakerLag
 from mmtool.insight.status import FlowStatus
 from mmtool.metrics import families
 from mmtool.metrics.level import Level
@@ -14,6 +13,7 @@ from mmtool.metrics.samples import samples_of_flow, samples_of_groups, samples_o
 from mmtool.plan.documents import OwnerRecord, PositionRecord, State
 from mmtool.plan.group_status import GroupSummary
 from mmtool.plan.journal import Entry, Kind
+from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.partition_rows import PartitionRow
 from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.status import FlowFacts, FlowMember
@@ -141,29 +141,25 @@ def test_a_deleted_topic_of_which_records_are_missing_stays():
 
 
 NEVER = {"state": State.NEVER_RAN, "records": 0, "bytes": 0, "lag_records": None, "lag_seconds": None}
-BY_MM2 = [MirrorMakerLag(TopicPartition("y", n), 17 + n, 2.5) for n in range(2)]
+MM2 = MirrorMakerProgress({TopicPartition("y", 0): 1})
 
 
-def test_what_mmtool_never_mirrored_is_told_by_what_mm2_tells():
-    rows = (row("x", 0), row("y", 0, **NEVER), row("z", 0, **NEVER))
-    status = FlowStatus(facts(), rows, None, ())
-    samples = {
-        (s.family.name, *list(s.labels.values())[2:]): s.value
-        for s in samples_of_flow(status, Level.PARTITION, BY_MM2[:1])
-    }
-    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_lag_records"} == {
-        ("x", "0"): 3,
-        ("y", "0"): 17,
-    }
+def by_mm2(number):
+    return row("y", number, state=State.RUNNING, records=0, bytes=0, lag_records=17 + number, lag_seconds=2.5)
+
+
+def test_what_mm2_mirrors_is_told_by_its_lag_and_what_it_does_not_by_its_state():
+    samples = found(by_mm2(0), row("z", 0, **NEVER), known=facts(mirror_maker=MM2))
+    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_lag_records"} == {("y", "0"): 17}
     states = {key[1:] for key in samples if key[0] == "mmtool_partition_state"}
-    assert states == {("x", "0", "running"), ("z", "0", "never_ran")}
+    assert states == {("z", "0", "never_ran")}
 
 
 def test_a_flow_that_only_mm2_runs_has_its_partitions_and_no_state():
-    never = FlowStatus(
-        facts(owner=None, members=()), (PartitionRow("a", "b", None, state=State.NEVER_RAN),), None, ()
+    by_mm2_alone = FlowStatus(
+        facts(owner=None, members=(), mirror_maker=MM2), (by_mm2(0), by_mm2(1)), None, ()
     )
-    samples = samples_of_flow(never, Level.FLOW, BY_MM2)
+    samples = samples_of_flow(by_mm2_alone, Level.FLOW)
     assert {s.family.name: s.value for s in samples} == {"mmtool_lag_records": 35, "mmtool_lag_seconds": 2.5}
 
 

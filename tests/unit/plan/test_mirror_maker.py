@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.mirror_maker_lag import next_to_copy
+from mmtool.plan.mirror_maker import MirrorMakerProgress, next_to_copy
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
@@ -27,3 +27,31 @@ def test_the_next_record_that_mm2_copies_is_the_furthest_that_is_known(
     sync, last, target_end, once, expected
 ):
     assert next_to_copy(sync, last, target_end, exactly_once=once) == expected
+
+
+PLACE, OTHER = TopicPartition("x", 0), TopicPartition("y", 0)
+
+
+def told(stored, *syncs):
+    return MirrorMakerProgress.told(
+        stored, {sync.topic_partition: sync for sync in syncs}, workers=1, has_left=False
+    )
+
+
+def test_the_later_of_a_stored_position_and_a_sync_counts_and_either_is_enough():
+    assert told({PLACE: 42, OTHER: 7}, SYNC).positions == {PLACE: 101, OTHER: 8}
+    assert told({PLACE: 150}, SYNC).positions == {PLACE: 151}
+    assert not told({})
+
+
+def test_what_a_mirror_has_grown_by_since_its_sync_was_copied_but_for_markers():
+    grown = told({OTHER: 7}, SYNC).with_mirrors({PLACE: 90}, exactly_once=False)
+    assert grown.positions == {PLACE: 110, OTHER: 8}
+    assert told({}, SYNC).with_mirrors({PLACE: 90}, exactly_once=True).positions == {PLACE: 101}
+    assert told({}, SYNC).with_mirrors({}, exactly_once=False).positions == {PLACE: 101}
+
+
+def test_a_part_of_the_flow_has_its_own_syncs_alone():
+    assert told({OTHER: 7}, SYNC).of({OTHER}).with_mirrors({PLACE: 90}, exactly_once=False).positions == {
+        OTHER: 8
+    }
