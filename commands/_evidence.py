@@ -59,9 +59,9 @@ class Page:
         Raises:
             UsageError: The file cannot be written.
         """
-        from mmtool.evidence.file import refuse_unwritable
+        from mmtool.output.claimed_file import claim
 
-        refuse_unwritable(self.path)
+        claim(self.path, "--html")
 
     def write(self, evidence: Evidence) -> MmtoolError | None:
         """Write the page; returns why that failed."""

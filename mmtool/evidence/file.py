@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from mmtool.errors import CheckFailedError, UsageError
 from mmtool.evidence.document import canonical
 from mmtool.evidence.page import render
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
+from mmtool.output.claimed_file import write_claimed
 from mmtool.output.values import iso
 
 if TYPE_CHECKING:
@@ -35,20 +35,6 @@ def page_bytes(document: Document, signer: Signer | None) -> bytes:
     return page.replace(SIGNATURE, SIGNATURE + signature, 1)
 
 
-def refuse_unwritable(path: Path) -> None:
-    """Leave an empty file, before anything is done that a page is to be written of.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    try:
-        path.write_bytes(b"")
-    except OSError as error:
-        raise UsageError(
-            f"--html {path}: {error.strerror or error}", remedy="name a file in a folder that can be written"
-        ) from error
-
-
 def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: Collection[str]) -> None:
     """Write the page.
 
@@ -56,10 +42,5 @@ def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: C
         CheckFailedError: The file cannot be written; what the page is about is over.
     """
     page = page_bytes(evidence.document(iso(datetime.now(UTC)), secrets), signer)
-    try:
-        path.write_bytes(page)
-    except OSError as error:
-        raise CheckFailedError(
-            f"the page cannot be written to {path}: {error.strerror or error}; what it is about is over",
-            remedy="make room there; `mmtool failover show --html` writes the page of an operation again",
-        ) from error
+    remedy = "make room there; `mmtool failover show --html` writes the page of an operation again"
+    write_claimed(path, page, "the page", over="what it is about", remedy=remedy)

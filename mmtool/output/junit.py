@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-from mmtool.errors import CheckFailedError, UsageError
+from mmtool.output.claimed_file import claim, write_claimed
 from mmtool.output.redaction import redacted
 from mmtool.output.values import iso, printable
 
@@ -82,21 +82,12 @@ def claimed(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    _claim(path)
+    claim(path, "--junit")
     try:
         yield
     except BaseException:
         _remove_empty(path)
         raise
-
-
-def _claim(path: Path) -> None:
-    try:
-        path.write_bytes(b"")
-    except OSError as error:
-        raise UsageError(
-            f"--junit {path}: {error.strerror or error}", remedy="name a file in a folder that can be written"
-        ) from error
 
 
 def _remove_empty(path: Path) -> None:
@@ -112,10 +103,5 @@ def write_report(path: Path, document: bytes) -> None:
     Raises:
         CheckFailedError: It cannot be written any more; what it is about is over.
     """
-    try:
-        path.write_bytes(document)
-    except OSError as error:
-        raise CheckFailedError(
-            f"the JUnit report cannot be written to {path}: {error.strerror or error}; the test itself is over",
-            remedy="make room there, and run the command again",
-        ) from error
+    remedy = "make room there, and run the command again"
+    write_claimed(path, document, "the JUnit report", over="the test itself", remedy=remedy)
