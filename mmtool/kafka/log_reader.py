@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.beside import WireBeside
 
 NO_GUESS = "find the other program that wrote to this topic; `mmtool flow rebuild` derives offset runs from both logs"
 """The remedy where a stored record cannot be trusted."""
@@ -25,6 +27,11 @@ _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
 _seen: set[tuple[str, str]] = set()
 """Bootstrap servers and topics: where a topic was once, a consumer has been as well."""
+_wires: dict[tuple[int, float], tuple[ClusterSettings, WireBeside]] = {}
+"""By the identity of the settings, which are kept so that it stays theirs."""
+_connecting = Lock()
+_MOST_WIRES = 8
+"""A process that reads its file again has other settings afterwards."""
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -105,24 +112,45 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
     """Asked without a group: a consumer has its broker look for a coordinator, which makes ``__consumer_offsets``.
 
-    True where nobody answers yet: a consumer goes on asking.
+    True where the cluster does not answer yet: a consumer goes on asking.
+
+    Raises:
+        NotAuthorisedError: without DESCRIBE on the topic.
     """
-    from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.beside import WireBeside
+    from confluent_kafka import KafkaError
+
     from mmtool.kafka.wire.cluster import ConnectionLostError
-    from mmtool.kafka.wire.codes import Code
+    from mmtool.kafka.wire.codes import DENIED, Code
 
     key = (cluster.bootstrap_servers_for("consumer"), topic)
     if key not in _seen:
-        wire = WireBeside(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
+        wire = _wire_to(cluster, patience_seconds)
         try:
             found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
         except (ConnectionLostError, UnreachableError):
             return True
-        if found[topic].error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+        code = found[topic].error_code
+        if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return False
+        if code in DENIED:
+            raise failure_of(cluster, KafkaError(code), f"reading {topic}")
         _seen.add(key)
     return True
+
+
+def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> WireBeside:
+    """One connection for all topics that are asked about: a login takes several round trips."""
+    from mmtool.kafka.clients import wire_cluster
+    from mmtool.kafka.wire.beside import WireBeside
+
+    key = (id(cluster), patience_seconds)
+    with _connecting:
+        if key not in _wires:
+            if len(_wires) == _MOST_WIRES:
+                del _wires[next(iter(_wires))]
+            wire = WireBeside(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
+            _wires[key] = cluster, wire
+        return _wires[key][1]
 
 
 def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:
