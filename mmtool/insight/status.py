@@ -24,7 +24,7 @@ from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
 from mmtool.plan.activity import activity_of
 from mmtool.plan.retention import Retention
-from mmtool.plan.status import FlowFacts, flow_row, has_silent, standings
+from mmtool.plan.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
 from mmtool.plan.vanished import vanished_rows
 from mmtool.threads import Unawaited
 
@@ -120,7 +120,7 @@ class WatchedFlow:
             facts = self._unlisted(replace(heard, starts=starts, problems=problems))
             if not facts.ran or has_silent(facts):  # a flow without a record of its own may have lost it
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
-            if not facts.ran and facts.holder is None and not facts.blocks:
+            if facts.holder is None and has_unmirrored(facts):
                 progress = mirror_maker_progress(flow, self.watch, ends)
                 facts = replace(facts, mirror_maker=progress)
             if facts.unlisted:

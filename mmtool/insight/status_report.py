@@ -74,7 +74,8 @@ def _throughput(activities: Iterable[Activity]) -> str:
 
 def _run_by(facts: FlowFacts) -> str:
     if facts.holder is None:
-        return _by_mirror_maker(facts.mirror_maker) if facts.mirror_maker else nobody(facts)
+        is_by_mm2 = bool(facts.mirror_maker) and not facts.ran
+        return _by_mirror_maker(facts.mirror_maker) if is_by_mm2 else nobody(facts)
     since = f" since {moment(facts.owner.since_ms)}" if facts.owner and facts.announced else ""
     standbys = f", standbys: {facts.standbys}" if facts.standbys else ""
     return f"run by {client_words(facts.holder)}{since}{standbys}"

@@ -131,9 +131,10 @@ def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[
 
 def _figures(found: FlowStatus) -> list[PlaceFigures]:
     lost = _lost(found.facts.positions.values())
-    figures = _lag_of if found.facts.mirror_maker else _figures_of
     return [
-        figures(row, lost.get((row.topic or "", row.partition)))._replace(is_gone=_is_gone(row, found))
+        _figures_of(row, found, lost.get((row.topic or "", row.partition)))._replace(
+            is_gone=_is_gone(row, found)
+        )
         for row in found.rows
     ]
 
@@ -142,16 +143,15 @@ def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
     return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
 
 
-def _lag_of(row: PartitionRow, lost: int | None) -> PlaceFigures:
-    """Of what MM2 mirrors its lag is known, and nothing of its workers."""
-    figures = _figures_of(row, lost)._replace(records=None, bytes=None)
-    return figures if row.state is State.NEVER_RAN else figures._replace(state=None)
-
-
-def _figures_of(row: PartitionRow, lost: int | None) -> PlaceFigures:
-    """A row about a whole topic or flow tells its state alone."""
+def _figures_of(row: PartitionRow, found: FlowStatus, lost: int | None) -> PlaceFigures:
+    """A row about a whole topic or flow tells its state alone; of what MM2 mirrors its lag alone is known."""
     if row.topic is None or row.partition is None:
         return PlaceFigures(row.topic or "", "", state=str(row.state))
+    topic = found.facts.topics.get(row.topic)
+    is_mm2s = topic is not None and found.facts.is_by_mirror_maker(topic, row.partition)
+    if is_mm2s and row.state is not State.NEVER_RAN:
+        lag = (row.lag_records, row.lag_seconds)
+        return PlaceFigures(row.topic, str(row.partition), None, None, *lag)
     return PlaceFigures(
         row.topic,
         str(row.partition),

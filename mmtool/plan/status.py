@@ -164,6 +164,13 @@ class FlowFacts:
             return None
         return position if self.now_ms - position.observed_ms < SILENT_MS else None
 
+    def is_by_mirror_maker(self, topic: TopicFacts, partition: int) -> bool:
+        """Whether a partition is MM2's: mmtool has stored nothing of it, and MM2 runs the flow, or has told of it."""
+        place = (topic.topic_id, partition)
+        if not self.mirror_maker or place in self.blocks or self.live(*place) is not None:
+            return False
+        return not self.ran or TopicPartition(topic.name, partition) in self.mirror_maker.positions
+
     def slot_reason(self, topic_id: TopicId, partition: int) -> str:
         """Why the running owner's Spark does not copy a partition now; empty where it has a slot."""
         if self.slots is None or not self.shards or not self.announced:
@@ -257,6 +264,17 @@ def has_silent(facts: FlowFacts) -> bool:
     )
 
 
+def has_unmirrored(facts: FlowFacts) -> bool:
+    """Whether mmtool has stored nothing of a partition, though the flow's state is there as far as it ever was."""
+    if not facts.ran:
+        return not facts.blocks
+    return any(
+        (topic.topic_id, partition) not in facts.blocks
+        for topic in facts.topics.values()
+        for partition in range(topic.partitions)
+    )
+
+
 def standings(facts: FlowFacts) -> list[Standing]:
     """Every partition of the flow's topics, by topic and number."""
     return [
@@ -286,10 +304,7 @@ def _with_problem(facts: FlowFacts, standing: Standing) -> Standing:
 
 
 def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
-    place = TopicPartition(topic.name, partition)
-    end = facts.ends.get(place)
-    if facts.mirror_maker and facts.holds.of(topic.topic_id, topic.name) is None:
-        return _told_of_loss(facts, _by_mirror_maker(facts, topic, place, end))
+    end = facts.ends.get(TopicPartition(topic.name, partition))
     position = facts.live(topic.topic_id, partition)
     if position is not None:
         return _told_of_loss(facts, _live(facts, position, end, topic.topic_id))
@@ -318,9 +333,11 @@ def _told_of_loss(facts: FlowFacts, standing: Standing) -> Standing:
     )
 
 
-def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, place: TopicPartition, end: int | None) -> Standing:
-    """A partition of a flow that MM2 runs: nothing is there to be copied of one that is empty."""
-    progress, position = facts.mirror_maker, facts.mirror_maker.positions.get(place)
+def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
+    """A partition that MM2 mirrors: nothing is there to be copied of one that is empty."""
+    place = TopicPartition(topic.name, partition)
+    end, progress = facts.ends.get(place), facts.mirror_maker
+    position = progress.positions.get(place)
     if position is None and end is not None and end == facts.starts.get(place):
         position = end
     lag = None if position is None or end is None else max(end - position, 0)
@@ -433,6 +450,8 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> Standing:
         why = facts.other_than(topic) or facts.refused.get(topic.name)
         why = why or (RUNS_LOST if _has_lost_runs(facts, topic, partition) else "")
         state, reason = (State.HALTED, why) if why else (state, reason)
+    if state is State.NEVER_RAN and facts.is_by_mirror_maker(topic, partition):
+        return _told_of_loss(facts, _by_mirror_maker(facts, topic, partition))
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return Standing(row, topic.topic_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mmtool.lab.fleet import Fleet
 from mmtool.testing.replicating import Bench
 
 
@@ -11,3 +12,12 @@ from mmtool.testing.replicating import Bench
 def bench(fleet, tmp_path_factory) -> Bench:
     """The session's clusters, and a folder for what the commands say."""
     return Bench(fleet, tmp_path_factory.mktemp("replicate"))
+
+
+@pytest.fixture(scope="module")
+def own_bench(tmp_path_factory):
+    """The same with clusters that no other file writes to, for files whose ``bench`` this is."""
+    clusters = Fleet.of(tmp_path_factory.mktemp("own"), "source", "target")
+    with clusters:
+        yield Bench(clusters, tmp_path_factory.mktemp("own-runs"))
+    clusters.remove_data()

@@ -44,12 +44,9 @@ def states(url, topic):
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    """Clusters of its own: other tests write positions with clocks of their own."""
-    clusters = Fleet.of(tmp_path_factory.mktemp("metrics"), "source", "target")
-    with clusters:
-        yield Bench(clusters, tmp_path_factory.mktemp("metrics-runs"))
-    clusters.remove_data()
+def bench(own_bench):
+    """Other files write positions with clocks of their own."""
+    return own_bench
 
 
 @pytest.fixture
@@ -66,6 +63,27 @@ def exporter(bench):
     yield start
     for process in started:
         process.kill_all()
+
+
+def assert_tells_of_all(url, topic, owner_pid):
+    """Every family of a flow whose topic is mirrored to its end."""
+    series = scrape(url)
+    flow = {"source": "source", "target": "target"}
+    assert sum(values(series, "mmtool_records_total", "partition", topic=topic).values()) == RECORDS
+    assert set(values(series, "mmtool_lag_records", "partition", **flow, topic=topic).values()) == {0}
+    assert set(values(series, "mmtool_lag_seconds", "partition", topic=topic).values()) == {0}
+    assert list(values(series, "mmtool_owner_info", "owner", **flow)) == [
+        (f"{socket.gethostname()}/{owner_pid}",)
+    ]
+    assert set(values(series, "mmtool_spark_slots", "kind")) == {("wanted",), ("held",)}
+    (last,) = values(series, "mmtool_last_success_timestamp_seconds", "source").values()
+    assert abs(time.time() - last) < 30
+    assert sum(values(series, "mmtool_data_loss_records_total", "partition").values()) == 0
+    assert ups(url) == {"source": 1, "target": 1}
+    counted = values(series, "mmtool_replication_latency_seconds_count", "topic", topic=topic)
+    assert counted == {(topic,): RECORDS}
+    buckets = values(series, "mmtool_replication_latency_seconds_bucket", "le", topic=topic)
+    assert (len(buckets), buckets["+Inf",]) == (13, RECORDS)
 
 
 def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, exporter, measured):
@@ -87,23 +105,7 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
             wait_until(
                 lambda u=url: states(u, topic) == {"caught_up"}, "it to be caught up", PATIENCE_SECONDS
             )
-            series = scrape(url)
-            flow = {"source": "source", "target": "target"}
-            assert sum(values(series, "mmtool_records_total", "partition", topic=topic).values()) == RECORDS
-            assert set(values(series, "mmtool_lag_records", "partition", **flow, topic=topic).values()) == {0}
-            assert set(values(series, "mmtool_lag_seconds", "partition", topic=topic).values()) == {0}
-            assert list(values(series, "mmtool_owner_info", "owner", **flow)) == [
-                (f"{socket.gethostname()}/{process.pid}",)
-            ]
-            assert set(values(series, "mmtool_spark_slots", "kind")) == {("wanted",), ("held",)}
-            (last,) = values(series, "mmtool_last_success_timestamp_seconds", "source").values()
-            assert abs(time.time() - last) < 30
-            assert sum(values(series, "mmtool_data_loss_records_total", "partition").values()) == 0
-            assert ups(url) == {"source": 1, "target": 1}
-            counted = values(series, "mmtool_replication_latency_seconds_count", "topic", topic=topic)
-            assert counted == {(topic,): RECORDS}
-            buckets = values(series, "mmtool_replication_latency_seconds_bucket", "le", topic=topic)
-            assert (len(buckets), buckets["+Inf",]) == (13, RECORDS)
+            assert_tells_of_all(url, topic, process.pid)
         measured(f"a scrape of a running flow took {fetch(here).seconds * 1000:.1f} ms")
         ready = {"source": "source", "target": "target", "group": group}
         wait_until(

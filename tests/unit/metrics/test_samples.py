@@ -17,6 +17,7 @@ from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.partition_rows import PartitionRow
 from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.status import FlowFacts, FlowMember
+from mmtool.plan.topics import TopicFacts
 from mmtool.translation.types import TopicPartition
 
 OWNER = OwnerRecord("owner-2", "host-1", 4711, since_ms=1_000)
@@ -141,23 +142,29 @@ def test_a_deleted_topic_of_which_records_are_missing_stays():
 
 
 NEVER = {"state": State.NEVER_RAN, "records": 0, "bytes": 0, "lag_records": None, "lag_seconds": None}
-MM2 = MirrorMakerProgress({TopicPartition("y", 0): 1})
+MM2 = {
+    "mirror_maker": MirrorMakerProgress({TopicPartition("y", n): 1 for n in range(2)}),
+    "topics": {name: TopicFacts(name, f"{name}-id", 2) for name in "yz"},
+}
 
 
 def by_mm2(number):
     return row("y", number, state=State.RUNNING, records=0, bytes=0, lag_records=17 + number, lag_seconds=2.5)
 
 
-def test_what_mm2_mirrors_is_told_by_its_lag_and_what_it_does_not_by_its_state():
-    samples = found(by_mm2(0), row("z", 0, **NEVER), known=facts(mirror_maker=MM2))
-    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_lag_records"} == {("y", "0"): 17}
+def test_what_mmtool_never_mirrored_is_told_by_what_mm2_tells():
+    samples = found(row("x", 0), by_mm2(0), row("z", 0, **NEVER), known=facts(**MM2))
+    assert {key[1:]: v for key, v in samples.items() if key[0] == "mmtool_lag_records"} == {
+        ("x", "0"): 3,
+        ("y", "0"): 17,
+    }
     states = {key[1:] for key in samples if key[0] == "mmtool_partition_state"}
-    assert states == {("z", "0", "never_ran")}
+    assert states == {("x", "0", "running"), ("z", "0", "never_ran")}
 
 
 def test_a_flow_that_only_mm2_runs_has_its_partitions_and_no_state():
     by_mm2_alone = FlowStatus(
-        facts(owner=None, members=(), mirror_maker=MM2), (by_mm2(0), by_mm2(1)), None, ()
+        facts(owner=None, members=(), ran=False, **MM2), (by_mm2(0), by_mm2(1)), None, ()
     )
     samples = samples_of_flow(by_mm2_alone, Level.FLOW)
     assert {s.family.name: s.value for s in samples} == {"mmtool_lag_records": 35, "mmtool_lag_seconds": 2.5}

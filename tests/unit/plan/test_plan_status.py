@@ -11,6 +11,7 @@ from mmtool.plan.documents import OwnerRecord, PauseRecord, PositionRecord, Stat
 from mmtool.plan.holds import Holds
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
+from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.retention import Retention
 from mmtool.plan.slots import SlotsRecord
 from mmtool.plan.status import (
@@ -23,6 +24,7 @@ from mmtool.plan.status import (
     client_words,
     flow_row,
     has_silent,
+    has_unmirrored,
     nobody,
     standings,
 )
@@ -411,6 +413,16 @@ def test_a_flow_that_mirror_maker_runs_shows_its_topics_once_they_have_failed_ov
     known = facts(members=(), ran=False, owner=None, holds=FAILED_OVER)
     assert (flow_row(known), only(known).state) == (None, State.FAILED_OVER)
     assert flow_row(replace(known, holds=Holds())).state == State.NEVER_RAN
+
+
+def test_what_mirror_maker_mirrors_beside_mmtool_is_told_by_it_and_the_rest_by_stored_state():
+    by_mm2 = MirrorMakerProgress({TopicPartition("orders", n): 7 for n in range(2)})
+    known = facts(blocks=[block()], ends=(10, 10, 10), members=(), mirror_maker=by_mm2)
+    assert has_unmirrored(known)
+    rows = [standing.row for standing in standings(known)]
+    assert [row.state for row in rows] == [State.IDLE, State.RUNNING, State.NEVER_RAN]
+    assert [row.lag_records for row in rows] == [0, 3, None]
+    assert not has_unmirrored(facts(blocks=[block()], members=()))
 
 
 def test_offset_runs_that_are_gone_are_not_told_as_never_mirrored():
