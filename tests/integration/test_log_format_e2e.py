@@ -24,6 +24,12 @@ AS_LOG = ("--log-format", "json")
 EXECUTOR = rf"{re.escape(socket.gethostname())}:\d+"
 
 
+@pytest.fixture(scope="module")
+def bench(own_bench):
+    """Operations of other files, still open on their clusters, are logged by a later one too."""
+    return own_bench
+
+
 def events_of(answer, *names):
     """The lines of a log, all of which must be JSON; only those of some events where they are named."""
     lines = [json.loads(line) for line in answer.said]

@@ -10,12 +10,15 @@ from collections import Counter
 import pytest
 
 from mmtool.config import load_settings
+from mmtool.lab.cluster import Cluster
+from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import wait_until
 from mmtool.testing.lookups import groups_of
 from mmtool.testing.mirror_flow import Owner
 from mmtool.testing.processes import run_mmtool
+from mmtool.testing.replicating import Bench
 from mmtool.testing.streams_app import counting_by_key
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -104,24 +107,30 @@ def test_while_it_runs_it_is_told_that_its_members_stay_after_a_clean_close(word
     assert "Kafka Streams members stay until session.timeout.ms" in words.running.stderr
 
 
-@pytest.mark.parametrize(
-    ("topics", "policy", "why"),
-    [
-        ("{name}-in", IDENTITY, "{name}-counts-changelog (topics: not in {name}-in)"),
-    ],
-    ids=["outside-topics"],
-)
-def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(
-    mmtool, words, bench, topics, policy, why
-):
-    properties = bench.properties(topics.format(name=words.name), **policy)
+def assert_refused_without_state(mmtool, words, properties, why):
+    """Rehearsed and executed; what is allowed is rehearsed alone."""
     line = ("failover", "planned", "-c", properties, "-g", words.name, "-o", "json")
     for answer in (mmtool(*line), mmtool(*line, "--execute", "--yes")):
         (error,) = json.loads(answer.stdout)["errors"]
         assert (answer.code, error["code"]) == (3, "state_not_mirrored"), answer
-        assert why.format(name=words.name) in error["message"]
+        assert why in error["message"]
     allowed = mmtool(*line, "--without-state")
     assert (allowed.code, "without its state" in allowed.stderr) == (0, True), allowed
+
+
+def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(mmtool, words, bench):
+    properties = bench.properties(words.input, **IDENTITY)
+    assert_refused_without_state(
+        mmtool, words, properties, f"{words.changelog} (topics: not in {words.input})"
+    )
+
+
+def test_under_other_names_on_a_target_without_its_changelog_it_is_refused(mmtool, words, bench, tmp_path):
+    with Cluster("target", tmp_path / "target") as target:
+        other = Bench(Fleet([bench.fleet["source"], target]), tmp_path)
+        assert_refused_without_state(
+            mmtool, words, other.properties(f"{words.name}-.*"), f"(mirrored as source.{words.changelog})"
+        )
 
 
 def test_under_other_names_than_it_was_mirrored_it_is_refused(mmtool, words, bench):

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer
 
 from mmtool.config import load_settings
 from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.events import is_for_people
 from mmtool.kafka.mirror_maker import STRIMZI_POSITIONS
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
@@ -205,7 +206,7 @@ def test_without_a_take_over_it_is_said_that_what_mm2_copied_comes_again(
 
     async def said():
         owner = await Owner.take(settings)
-        warnings = [line for line in owner.run.warnings if ": created " not in line]
+        warnings = list(filter(is_for_people, owner.run.warnings))
         await owner.catch_up()
         await owner.close()
         later = await Owner.take(settings)
