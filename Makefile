@@ -31,7 +31,7 @@ REAL := (kafka or spark or java)
 
 # Three workers on two cores: many of these tests wait for a time limit.
 unit: .venv/.stamp
-	$(PYTEST) -m "not chaos and not long and not $(REAL)" -n 3 --dist worksteal --hypothesis-profile=quick -q
+	$(PYTEST) --ignore=tests/integration --ignore=tests/chaos -m "not chaos and not long and not $(REAL)" -n 3 --dist worksteal --hypothesis-profile=quick -q
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting.

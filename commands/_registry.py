@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -42,17 +43,19 @@ class Entry:
     def symbol(self) -> str:
         return self.name.replace("-", "_")
 
-    def load(self) -> Any:
-        """The command, ready to run; imports its module."""
-        module = import_module(self.module)
-        root = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-        root.callback()(_nothing)
-        if self.group:
-            root.add_typer(dress(module.app), name=self.name, cls=MmtoolGroup, help=f"{self.help}.")
-        else:
-            root.command(self.name, cls=MmtoolCommand)(getattr(module, self.symbol))
-        group: Any = typer.main.get_command(root)
-        return group.commands[self.name]
+
+@cache
+def load(entry: Entry) -> Any:
+    """A command, ready to run; imports its module. One object per process: a command keeps no state."""
+    module = import_module(entry.module)
+    root = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    root.callback()(_nothing)
+    if entry.group:
+        root.add_typer(dress(module.app), name=entry.name, cls=MmtoolGroup, help=f"{entry.help}.")
+    else:
+        root.command(entry.name, cls=MmtoolCommand)(getattr(module, entry.symbol))
+    group: Any = typer.main.get_command(root)
+    return group.commands[entry.name]
 
 
 class CommandTable(MutableMapping[str, Any]):
@@ -64,7 +67,7 @@ class CommandTable(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._loaded:
-            self._loaded[name] = self.entries[name].load()
+            self._loaded[name] = load(self.entries[name])
         return self._loaded[name]
 
     def __setitem__(self, name: str, command: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import parse_boolean, parse_integer
@@ -242,6 +243,7 @@ def has_effect(role: Role, name: str) -> bool:
     return role != "producer" and (name in _CONNECTING or name == _DNS)
 
 
+@cache
 def client_keys(role: Role) -> frozenset[str]:
     """Every property that a Java client of that role may have, security keys excepted."""
     return frozenset(name for name, key in CLIENT_KEYS.items() if role[0] in key.roles)

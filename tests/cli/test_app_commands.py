@@ -9,7 +9,7 @@ import typer
 from mmtool.commands import app as app_module
 from mmtool.commands._help import first_sentence
 from mmtool.commands._options import Output
-from mmtool.commands._registry import CommandTable, Entry
+from mmtool.commands._registry import CommandTable, Entry, load
 from mmtool.errors import OwnedElsewhereError, PartlyAppliedError
 from mmtool.output import OutputFormat, Result, detail, emit, talk
 
@@ -30,6 +30,7 @@ def commands(monkeypatch):
     monkeypatch.setattr(app_module, "COMMANDS", (PROBE, VERBS))
 
     def put(*, probe=None, verbs=None):
+        load.cache_clear()
         if probe is not None:
             monkeypatch.setitem(sys.modules, PROBE.module, _module(PROBE.module, probe_it=probe))
         if verbs is not None:

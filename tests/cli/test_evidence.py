@@ -181,6 +181,7 @@ def test_a_failed_drill_has_a_page_as_well(run, scene, tmp_path):
     assert "\u2717 failed" in page.read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("typed", "code"), [(b"changeit\n", 9), (b"another-phrase\n", 2), (b"\x04", 2)])
 def test_the_password_is_asked_for_on_a_terminal(scene, keys, tmp_path, typed, code):
     """With it the command goes on to the clusters, which are not there."""

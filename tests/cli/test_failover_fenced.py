@@ -99,6 +99,7 @@ def test_what_a_fence_leaves_open_is_a_warning(fenced, scene):
     )
 
 
+@pytest.mark.long
 def test_a_stray_producer_is_four_and_the_fence_is_gone(fenced, scene, monkeypatch):
     ends = scene.source.bounds
 

@@ -11,6 +11,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+def imported_in(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 @dataclass(frozen=True)
 class Module:
     """One of our modules: its import name, its place, its text."""
@@ -22,19 +30,16 @@ class Module:
     def tree(self):
         return ast.parse(self.path.read_text(encoding="utf-8"))
 
-    def imports(self, tree=None):
+    @cached_property
+    def imports(self):
         """Every module named by an import statement, at any depth: inside functions and for types too."""
-        for node in ast.walk(tree or self.tree):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        return list(imported_in(self.tree))
 
     def imports_at_start(self):
         """What loading the module loads: nothing inside functions, nothing for types only."""
         for statement in self.tree.body:
             if isinstance(statement, ast.Import | ast.ImportFrom):
-                yield from self.imports(statement)
+                yield from imported_in(statement)
 
     def functions(self):
         return [

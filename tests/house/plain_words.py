@@ -72,8 +72,9 @@ def offences(paths):
         f"{path.relative_to(ROOT)}:{line}: {match[0]!r}: write {word}"
         for path in paths
         for line, text in _prose(path)
+        for prose in [_without_code(text)]
         for pattern, word in BANNED.items()
-        if (match := re.search(pattern, _without_code(text), re.IGNORECASE))
+        if (match := re.search(pattern, prose, re.IGNORECASE))
     ]
 
 

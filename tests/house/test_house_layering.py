@@ -65,7 +65,7 @@ def within(name, rooms):
 
 
 def offences(modules, forbidden):
-    return sorted({f"{m.name} imports {name}" for m in modules for name in m.imports() if forbidden(m, name)})
+    return sorted({f"{m.name} imports {name}" for m in modules for name in m.imports if forbidden(m, name)})
 
 
 @pytest.mark.parametrize(("library", "rooms"), OWNERS.items(), ids=list(OWNERS))

@@ -96,6 +96,7 @@ def test_what_a_hook_writes_is_said_line_by_line_under_its_name(ran, hook):
     assert ran(drain=hook("echo one; echo two >&2")).said == ["hook drain: one", "hook drain: two"]
 
 
+@pytest.mark.long
 def test_a_hook_that_reads_nothing_and_leaves_something_running_holds_nobody_up(ran, hook):
     began = time.monotonic()
     done = ran(drain=hook("sleep 30 & exit 0"))
@@ -182,6 +183,7 @@ def test_ctrl_c_before_the_point_of_no_return_ends_the_hook_and_the_operation(ra
     assert wait_for(lambda: not is_alive(int((tmp_path / "pid").read_text())))
 
 
+@pytest.mark.long
 def test_behind_it_the_hook_is_let_finish(ran, hook, tmp_path):
     threading.Thread(target=lambda: interrupt_when(tmp_path / "pid")).start()
     done = ran(hand_over=hook("echo $$ > {tmp}/pid; sleep 1; echo flipped"))

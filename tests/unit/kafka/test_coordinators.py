@@ -118,12 +118,14 @@ def test_so_has_one_whose_coordinator_may_not_be_asked_for(groups, brokers):
     assert (found, failures(found)) == (READ, {"denied": NotAuthorisedError})
 
 
+@pytest.mark.long
 def test_so_has_one_that_nobody_coordinates(groups, brokers):
     brokers.nowhere["b"] = [Code.COORDINATOR_NOT_AVAILABLE]
     found = groups.commits_each(["a", "b"])
     assert (found, failures(found)) == (READ, {"b": UnreachableError})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("why", [HANGS, "connection refused"])
 def test_a_coordinator_that_does_not_answer_costs_its_own_groups(groups, brokers, why):
     brokers.down[2] = why
@@ -139,6 +141,7 @@ def test_one_that_has_moved_is_found_again(groups, brokers):
     assert groups.commits_each(["a"]) == READ
 
 
+@pytest.mark.long
 def test_a_group_with_an_open_transaction_over_its_offsets_costs_itself(groups, brokers):
     brokers.commits["open"] = [Code.UNSTABLE_OFFSET_COMMIT]
     found = groups.commits_each(["a", "open"], stable=True)

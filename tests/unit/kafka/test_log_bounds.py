@@ -135,6 +135,7 @@ def test_one_that_is_deleted_between_two_answers_is_left_out_too(brokers):
     assert (found, found.failed) == ({ORDERS: Bounds(3, 10)}, {})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("why", [HANGS, "refused"])
 def test_a_broker_that_does_not_answer_costs_what_it_leads(brokers, why):
     brokers.down[2] = why
@@ -202,6 +203,7 @@ def test_one_that_a_late_broker_s_metadata_does_not_show_yet_is_asked_again(brok
     assert asked(brokers) == {ORDERS: Bounds(3, 10), OTHER: Bounds(3, 10)}
 
 
+@pytest.mark.long
 def test_one_that_is_not_there_costs_a_few_seconds_and_not_all_the_patience(brokers):
     brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
     began = time.monotonic()

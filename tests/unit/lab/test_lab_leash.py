@@ -56,12 +56,14 @@ def test_kill_9_of_the_parent_ends_the_process(parent):
     assert gone_within(5, held)
 
 
+@pytest.mark.long
 def test_the_end_of_the_thread_that_started_it_does_not(parent):
     _, held = parent
     time.sleep(1.5)
     assert held.is_running()
 
 
+@pytest.mark.long
 def test_kill_9_of_the_leash_ends_the_process(parent):
     _, held = parent
     held.parent().kill()
@@ -73,6 +75,7 @@ def test_ctrl_c_in_the_parents_terminal_does_not_reach_the_process(parent):
     assert os.getpgid(held.pid) != os.getpgid(holder.pid)
 
 
+@pytest.mark.long
 def test_a_fork_of_the_parent_that_kept_the_pipe_open_does_not_keep_the_process(tmp_path):
     code = _PARENT.replace("time.sleep(600)", "import os; os.fork(); time.sleep(60)")
     with subprocess.Popen([sys.executable, "-c", code, tmp_path / "log"], stdout=subprocess.PIPE) as holder:

@@ -130,6 +130,7 @@ def test_a_drain_does_not_wait_for_a_topic_that_was_deleted_meanwhile(watched):
         watched(mirrored, DELETED, extra=BEGINS_AGAIN)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

@@ -106,6 +106,7 @@ def given_up(monkeypatch, answers, back_after=None):
     return asyncio.run(scene())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [None, UnreachableError("no answer"), ConnectionLostError("closed")])
 def test_an_owner_whose_seat_is_lost_gives_up_nothing_while_nobody_else_is_seen_to_have_it(
     monkeypatch, answer

@@ -93,6 +93,7 @@ def test_a_reader_takes_what_the_rate_allows_and_asks_for_no_more():
     assert max(source.asked) <= rate * BURST_SECONDS
 
 
+@pytest.mark.long
 def test_batches_worth_seconds_are_fetched_by_one_connection_at_a_time():
     """Two at once would come as one that is twice as large."""
     _, throttled, _ = read(lambda: pace_of(20 * len(BATCH)), 0.6)

@@ -180,6 +180,7 @@ def reading(source, *mirrors, continue_on_loss=False, origins=None):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
     async def scene():
@@ -205,6 +206,7 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
     assert how == "hangs" or again == 1000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
     monkeypatch.setattr(silence, "SILENT_SECONDS", 0.2)
@@ -354,6 +356,7 @@ def gap_after(*steps):
     return asyncio.run(scene())
 
 
+@pytest.mark.long
 def test_a_gap_is_passed_over_once_it_has_been_told_and_not_before():
     """An owner that is killed behind it would leave nobody who knows of it."""
 

@@ -113,6 +113,7 @@ def test_while_the_source_is_away_nothing_is_fenced_on_the_target():
     assert scene(run, play)[0] == 1
 
 
+@pytest.mark.long
 def test_only_what_was_just_lost_is_waited_for():
     """Else each round of the others would begin a second late for as long as an outage lasts."""
 

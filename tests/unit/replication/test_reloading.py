@@ -158,6 +158,7 @@ def test_a_file_is_found_missing_by_its_error(scene):
     assert scene.warned == [f"{scene.path}: no such file; the old configuration stays in force"]
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(scene, monkeypatch):
     """As on a network disk that is away: the watch outlives it."""
     looked, away = Path.stat, [True]

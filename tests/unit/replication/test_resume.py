@@ -441,6 +441,7 @@ def test_into_one_with_a_topic_that_is_gone_nobody_has_to_look_again(side, monke
     assert (list(scene.resume()[0]), scene.closes) == ([(SOURCE_ID, 0)], True)
 
 
+@pytest.mark.long
 def test_a_broker_of_the_target_that_has_not_heard_of_a_young_mirror_does_not_make_it_one_that_is_gone(
     monkeypatch,
 ):

@@ -59,6 +59,7 @@ class Target:
         self.reader.has_room()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("partitions", "stuck"), [(40, 30), (40, 39), (120, 100), (2, 1)])
 def test_what_the_target_does_not_take_leaves_room_for_the_others(partitions, stuck):
     async def scene():
