@@ -27,13 +27,14 @@ from mmtool.plan.commit_metadata import position_map_warnings
 from mmtool.plan.emergency import Unknowns, costs_of, plan_emergency, told_before
 from mmtool.plan.failover import active_guards
 from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.half_transactions import partly_mirrored_risk, transactions_on_target
 from mmtool.plan.state_lag import state_lags
 from mmtool.plan.steps import StepName, topics_of
 from mmtool.plan.units import dependencies
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mmtool.insight.target_alone import TargetNow, TargetSide
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.marks import FailedOverRecord
+    from mmtool.plan.steps import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ def rehearse(
         *state_warnings(state, names.target),
         *(lag.sentence(names) for lag in lags),
     )
-    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds))
+    warnings = (*warnings, *told_before(plan, names, now.facts.silent_seconds), *_transactions(now, names))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
@@ -123,6 +125,16 @@ def rehearse(
         state=state,
         seen=seen_of_target(now, plan.groups),
     )
+
+
+def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
+    """Of the topics that the selected groups read."""
+    read = {place.topic for group in now.facts.groups for place in group.commits}
+    known = now.facts.partitions.items()
+    maps = {place: one.map for place, one in known if one.map is not None and place.topic in read}
+    sentence = partly_mirrored_risk(transactions_on_target(maps, now.facts.source_ends), names)
+    if sentence:
+        yield sentence
 
 
 def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: Standing = START) -> Ended:

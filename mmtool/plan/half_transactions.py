@@ -7,6 +7,8 @@ A  the records of one producer id and epoch are one transaction, unless they are
    of several partitions whose times overlap belong together, which is likely and not certain (before KIP-890 an epoch
    has many transactions)
 B  what was aborted is in no mirror, and is not told of
+C  the target alone stores neither producer ids nor markers: it can tell in which partitions a transaction may be
+   incomplete, and not which transaction
 """
 
 from __future__ import annotations
@@ -16,10 +18,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.words import counted, few
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mmtool.translation.types import TopicPartition
+    from mmtool.plan.steps import Names
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 class Arrived(StrEnum):
@@ -134,3 +140,73 @@ def _transactions(shares: list[Share]) -> Iterator[list[Share]]:
         together.append(share)
     if together:
         yield together
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsOnTarget:
+    """What the target alone tells of the source's transactions (C).
+
+    Attributes:
+        with_gaps: Partitions that lack source offsets, as markers and aborted records leave them out; compaction
+            leaves gaps as well.
+        behind: Those of them that end before the last seen end of the source, or whose end was never seen.
+    """
+
+    with_gaps: tuple[TopicPartition, ...]
+    behind: tuple[TopicPartition, ...]
+
+
+def transactions_on_target(
+    maps: Mapping[TopicPartition, PartitionMap], ends: Mapping[TopicPartition, UpstreamOffset]
+) -> TransactionsOnTarget:
+    """What the stored offset runs tell of transactions.
+
+    Args:
+        maps: By partition of the source.
+        ends: Where the source was last seen to end, likewise.
+    """
+    with_gaps = tuple(sorted(place for place, known in maps.items() if _has_gaps(known)))
+    behind = (
+        place for place in with_gaps if place not in ends or ends[place] > maps[place].upstream_frontier
+    )
+    return TransactionsOnTarget(with_gaps, tuple(behind))
+
+
+def _has_gaps(known: PartitionMap) -> bool:
+    """Source offsets below the frontier have no record on the target, beside those that an operator skipped."""
+    chosen = sum(gap.end - gap.start for gap in known.gaps)
+    return known.upstream_frontier - known.known_from - known.runs.records > chosen
+
+
+def partly_mirrored_risk(known: TransactionsOnTarget, names: Names) -> str:
+    """The sentence about partitions in which a transaction may be incomplete; empty where there is none."""
+    if not known.behind:
+        return ""
+    are, end = ("has", "ends") if len(known.behind) == 1 else ("have", "end")
+    return (
+        f"a transaction may be on {names.target} in part: {few(known.behind)} {are} gaps as transaction markers"
+        f" leave them, and {end} before the last seen end of {names.source}; {names.target} does not store which"
+        f" transaction a record belongs to, so list them when {names.source} answers:"
+        f" mmtool verify -s {names.source} -t {names.target} --transactions"
+    )
+
+
+def told_by_target(known: TransactionsOnTarget | None, names: Names) -> str:
+    """All that the target alone tells; None for a flow of which it stores no offset runs."""
+    only = f"only {names.source} can list them"
+    if known is None:
+        return (
+            f"{names.target} stores no offset runs of {names.flow}, and so nothing about transactions that are"
+            f" there in part: {only}"
+        )
+    if known.behind:
+        return partly_mirrored_risk(known, names)
+    if known.with_gaps:
+        return (
+            f"{counted(len(known.with_gaps), 'partition')} on {names.target} may hold transactions, mirrored up to"
+            f" the last seen end of {names.source}: transactions that ended since may be there in part, and {only}"
+        )
+    return (
+        f"no partition on {names.target} has gaps as transaction markers leave them:"
+        f" no transaction of {names.source} was seen in the mirrored records"
+    )

@@ -218,6 +218,17 @@ def test_what_it_costs_is_told_before_anybody_agrees(moved, lost):
     assert all(p["reread_max"] >= 0 and 0 <= p["knowledge_age_seconds"] < PATIENCE_SECONDS for p in found)
 
 
+def names_transactional_topic_only(lost, stderr):
+    (line,) = [line for line in stderr.splitlines() if "a transaction may be on target in part: " in line]
+    plain, transactional = lost.topics
+    return f"{transactional}-" in line and f"{plain}-" not in line
+
+
+def test_partitions_in_which_a_transaction_may_be_incomplete_are_named(moved, lost):
+    rehearsal, _ = moved
+    assert names_transactional_topic_only(lost, rehearsal.stderr), rehearsal.stderr
+
+
 def test_it_completes_without_a_wait_and_asks_the_source_nothing(moved, lost, measured):
     _, answer = moved
     assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
@@ -319,8 +330,15 @@ def held(lost):
 
 
 def test_not_one_connection_was_attempted_to_the_source_by_any_of_it(moved, lost):
-    """The last test of the outage."""
+    """The last test of the outage but one, which does ask it."""
     assert lost.hole.attempts == 0
+
+
+def test_verify_of_transactions_tells_what_the_target_alone_knows(moved, lost):
+    line = ("verify", "-c", str(lost.unreachable), "--transactions", "--timeout", "5s", "-o", "json")
+    answer = run_mmtool(lost.folder / "verify", *line)
+    assert answer.code == 9, answer.stderr
+    assert names_transactional_topic_only(lost, answer.stderr), answer.stderr
 
 
 def test_the_source_returns_its_mirror_goes_on_only_when_it_is_released_and_nothing_is_lost_or_twice(

@@ -15,7 +15,9 @@ from mmtool.insight.verify.points import passed
 from mmtool.insight.verify.preparation import PreparedFlow, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
 from mmtool.insight.verify.transactions import read_half_transactions
+from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
+from mmtool.output import warn
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         UsageError: No topic is matched.
         MmtoolError: Spark fails.
     """
-    prepared = [prepare(clusters, options.topics, options.since) for clusters in flows]
+    prepared = [_prepared(clusters, options) for clusters in flows]
     found = Verification(
         [flow.identity for flow in prepared],
         warnings=[sentence for flow in prepared for sentence in flow.warnings],
@@ -139,6 +141,24 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         rounds.stop()
     found.warnings += [sentence for flow in prepared for sentence in flow.points.warnings]
     return found
+
+
+def _prepared(clusters: FlowClusters, options: Options) -> PreparedFlow:
+    try:
+        return prepare(clusters, options.topics, options.since)
+    except UnreachableError as error:
+        if options.transactions:
+            _tell_from_target(clusters, error)
+        raise
+
+
+def _tell_from_target(clusters: FlowClusters, error: UnreachableError) -> None:
+    """Before the command ends: the source is away, and what the target alone knows may be all that there is."""
+    try:
+        warn(f"{clusters.settings.name}: {tell_from_target(clusters)}")
+    except MmtoolError as other:
+        if other.message != error.message:
+            warn(f"{clusters.settings.name}: nothing is known of transactions: {other.message}")
 
 
 def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:

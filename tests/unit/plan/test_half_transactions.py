@@ -1,7 +1,17 @@
 """Which transactions of the source are on the target in part."""
 
-from mmtool.plan.half_transactions import Arrived, Share, half_transactions
-from mmtool.translation.types import TopicPartition
+from mmtool.plan.half_transactions import (
+    Arrived,
+    Share,
+    half_transactions,
+    partly_mirrored_risk,
+    told_by_target,
+    transactions_on_target,
+)
+from mmtool.plan.steps import Names
+from mmtool.testing.maps import map_of
+from mmtool.testing.runs import ORDERS
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
@@ -47,3 +57,41 @@ def test_transactions_of_one_epoch_are_told_apart_by_their_times():
 
 def test_another_producer_s_records_are_another_transaction():
     assert half_transactions([share(A, 0, 4), share(B, 9, 9, producer=8)], {A: 5, B: 9}) == []
+
+
+EAST_WEST = Names("east", "west")
+PAYMENTS = TopicPartition("payments", 0)
+
+
+def on_target(runs, frontier, end, *, source_end_seen=True):
+    known = {PAYMENTS: map_of(ORDERS, runs, frontier)}
+    return transactions_on_target(known, {PAYMENTS: UpstreamOffset(end)} if source_end_seen else {})
+
+
+def test_from_the_target_alone_a_partition_with_markers_that_ends_early_may_hold_a_part():
+    found = on_target([(0, 0, 4), (5, 4, 4)], 9, 12)
+    assert (found.with_gaps, found.behind) == ((PAYMENTS,), (PAYMENTS,))
+    sentence = told_by_target(found, EAST_WEST)
+    assert sentence == partly_mirrored_risk(found, EAST_WEST)
+    assert "a transaction may be on west in part: payments-0 has gaps" in sentence
+    assert "west does not store which transaction a record belongs to" in sentence
+
+
+def test_so_may_one_whose_end_on_the_source_was_never_seen():
+    assert on_target([(0, 0, 4)], 5, 0, source_end_seen=False).behind == (PAYMENTS,)
+
+
+def test_one_that_is_mirrored_to_the_last_seen_end_holds_no_part_that_is_known():
+    found = on_target([(0, 0, 4)], 5, 5)
+    assert (found.behind, partly_mirrored_risk(found, EAST_WEST)) == ((), "")
+    assert "only east can list them" in told_by_target(found, EAST_WEST)
+
+
+def test_a_partition_without_gaps_has_no_transaction():
+    found = on_target([(0, 0, 5)], 5, 9)
+    assert (found.with_gaps, partly_mirrored_risk(found, EAST_WEST)) == ((), "")
+    assert "no transaction of east was seen" in told_by_target(found, EAST_WEST)
+
+
+def test_of_a_flow_without_offset_runs_the_target_tells_nothing_of_transactions():
+    assert "west stores no offset runs of east->west" in told_by_target(None, EAST_WEST)

@@ -1,0 +1,30 @@
+"""What is told of half-mirrored transactions when the source does not answer: what the target alone has stored."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.insight.target_alone import TargetSide, look_at_target
+from mmtool.kafka.synced import KafkaSynced
+from mmtool.plan.group_facts import GroupSelection
+from mmtool.plan.half_transactions import told_by_target, transactions_on_target
+from mmtool.plan.steps import Names
+
+if TYPE_CHECKING:
+    from mmtool.insight.translation import FlowClusters
+
+
+def tell_from_target(flow: FlowClusters) -> str:
+    """One sentence about transactions of a flow whose source does not answer.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target does not answer either, or denies a part.
+        RefusedError: Stored state that cannot be read.
+    """
+    settings = flow.settings
+    side = TargetSide(settings, flow.target, flow.state, KafkaSynced(settings, target_only=True))
+    facts = look_at_target(side, GroupSelection(), int(time.time() * 1000)).facts
+    maps = {place: known.map for place, known in facts.partitions.items() if known.map is not None}
+    known = transactions_on_target(maps, facts.source_ends) if maps else None
+    return told_by_target(known, Names(settings.source.alias, settings.target.alias))
