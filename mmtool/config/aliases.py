@@ -165,9 +165,9 @@ def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:
             )
         if isinstance(policy, IdentityPolicy) and aliases.source == aliases.target:
             report.note(
-                f"{flow.name}: source and target have the same alias {aliases.source!r} in topic names, so that every"
-                f" topic seems to come from {flow.target.alias}, as in MM2: nothing is mirrored; set another"
-                f" {flow.alias_keys.target}"
+                f"{flow.name}: source and target have the same alias {aliases.source!r} in topic names. With"
+                f" IdentityReplicationPolicy every topic then counts as mirrored from {flow.target.alias}, so nothing"
+                f" is mirrored (MirrorMaker 2 does the same). Set another {flow.alias_keys.target}"
             )
 
 

@@ -88,11 +88,11 @@ _NAMING = (
         "How topics are named on the target: DefaultReplicationPolicy (`source.topic`) or "
         "IdentityReplicationPolicy (names stay).",
     ),
-    Key("replication.policy.separator", "text", ".", "Between alias and topic name."),
+    Key("replication.policy.separator", "text", ".", "Separator between alias and topic name."),
     _switch(
         "replication.policy.internal.topic.separator.enabled",
         "true",
-        "Whether MM2's internal topics use that separator too; `false` keeps the dot.",
+        "Whether MM2's internal topics use `replication.policy.separator` too; `false` keeps the dot.",
     ),
 )
 
@@ -134,14 +134,18 @@ _SELECTION = (
 )
 
 _REPLICAS = (
-    _replicas("replication.factor", "2", "Of topics created on the target; -1: the broker's default."),
+    _replicas(
+        "replication.factor",
+        "2",
+        "Replication factor of topics created on the target; -1: the broker's default.",
+    ),
     _replicas(
         "offset-syncs.topic.replication.factor",
         "3",
-        "Of MM2's offset-syncs topic and mmtool's internal topics.",
+        "Replication factor of MM2's offset-syncs topic and mmtool's internal topics.",
     ),
-    _replicas("checkpoints.topic.replication.factor", "3", "Of MM2's checkpoints topic."),
-    _replicas("heartbeats.topic.replication.factor", "3", "Of MM2's heartbeats topic."),
+    _replicas("checkpoints.topic.replication.factor", "3", "Replication factor of MM2's checkpoints topic."),
+    _replicas("heartbeats.topic.replication.factor", "3", "Replication factor of MM2's heartbeats topic."),
 )
 
 _OFFSETS = (
@@ -150,7 +154,7 @@ _OFFSETS = (
         "offset-syncs.topic.location",
         "choice",
         "source",
-        "On which cluster it lives (KIP-716); `target` leaves the source read-only.",
+        "Cluster that holds the offset-syncs topic (KIP-716); `target` leaves the source read-only.",
         choices=("source", "target"),
     ),
     Key(
@@ -161,31 +165,40 @@ _OFFSETS = (
         least_taken=-LARGEST_LONG - 1,
     ),
     _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
-    _seconds("emit.checkpoints.interval.seconds", "5", "Between two reads of the groups' commits.", "60"),
+    _seconds(
+        "emit.checkpoints.interval.seconds", "5", "Time between two reads of the groups' commits.", "60"
+    ),
     _switch(
         "sync.group.offsets.enabled",
         "false",
         "Commit translated offsets for idle groups on the target (KIP-545).",
     ),
-    _seconds("sync.group.offsets.interval.seconds", "5", "Between two such commits.", "60"),
+    _seconds(
+        "sync.group.offsets.interval.seconds", "5", "Time between two commits of translated offsets.", "60"
+    ),
     _switch("emit.heartbeats.enabled", "true", "Write heartbeats."),
-    _seconds("emit.heartbeats.interval.seconds", "1", "Between two heartbeats."),
+    _seconds("emit.heartbeats.interval.seconds", "1", "Time between two heartbeats."),
 )
 
 _UPKEEP = (
     _switch("refresh.topics.enabled", "true", "Look for new topics and partitions."),
-    _seconds("refresh.topics.interval.seconds", "10", "Between two such checks.", "600"),
+    _seconds(
+        "refresh.topics.interval.seconds",
+        "10",
+        "Time between two checks for new topics and partitions.",
+        "600",
+    ),
     _switch("refresh.groups.enabled", "true", "Look for new groups."),
-    _seconds("refresh.groups.interval.seconds", "10", "Between two such checks.", "600"),
+    _seconds("refresh.groups.interval.seconds", "10", "Time between two checks for new groups.", "600"),
     _switch("sync.topic.configs.enabled", "true", "Copy topic configs to the target."),
-    _seconds("sync.topic.configs.interval.seconds", "600", "Between two such copies."),
+    _seconds("sync.topic.configs.interval.seconds", "600", "Time between two copies of topic configs."),
     _switch("sync.topic.acls.enabled", "true", "Copy topic ACLs to the target."),
-    _seconds("sync.topic.acls.interval.seconds", "600", "Between two such copies."),
+    _seconds("sync.topic.acls.interval.seconds", "600", "Time between two copies of topic ACLs."),
     Key(
         "admin.timeout.ms",
         "integer",
         "60000",
-        "For one administrative call.",
+        "Time limit of one administrative request.",
         minimum=1,
         maximum=LARGEST_INT,
         largest_taken=LARGEST_LONG,
@@ -193,12 +206,13 @@ _UPKEEP = (
 )
 
 _OWN = (
-    Key("mmtool.spark.master", "text", None, "Spark master; not set: local, sized by the work."),
+    Key("mmtool.spark.master", "text", None, "Spark master; not set: local, with one slot per two cores."),
     Key(
         "mmtool.round.seconds",
         "integer",
         "300",
-        "Length of one round; a round ends early when the plan changes.",
+        "Longest duration of one round (one Spark job), in seconds; a round ends early when partitions, Spark slots or"
+        " settings change.",
         minimum=1,
         maximum=86_400,
     ),
@@ -214,7 +228,7 @@ _OWN = (
         "mmtool.buffer.bytes",
         "integer",
         str(128 * MEBIBYTE),
-        "Bytes that one worker holds in flight.",
+        "Bytes of record batches that one worker may hold, requested or not yet acknowledged.",
         minimum=MEBIBYTE,
         maximum=64 * 1024 * MEBIBYTE,
     ),
@@ -249,7 +263,7 @@ _OWN = (
         "mmtool.start",
         "start",
         "earliest",
-        "Where a topic without a stored position starts: `earliest`, `latest` or a time.",
+        "Start position of a topic without a stored position: `earliest`, `latest` or a time.",
     ),
     Key(
         "mmtool.on.data.loss",
@@ -269,7 +283,7 @@ _OWN = (
         "mmtool.on.timestamp.refused",
         "choice",
         "halt",
-        "A record's timestamp is out of the target's bounds: halt, or lift the bounds of the topics that are mirrored.",
+        "A record's timestamp is outside the target's limits: halt, or raise the limits of mirrored topics.",
         choices=("halt", "raise-limit"),
     ),
     Key(
@@ -287,8 +301,8 @@ BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "gro
 """Names of the excludes up to Kafka 3.9, and today's; what they hold is excluded as well."""
 
 OWN_PREFIXES = {
-    "mmtool.spark.conf.": "Any Spark property, as `mmtool.spark.conf.spark.executor.memory`.",
-    "mmtool.hook.": "An executable that runs when that step of a failover is done, as `mmtool.hook.hand_over`.",
+    "mmtool.spark.conf.": "Any Spark property, for example `mmtool.spark.conf.spark.executor.memory`.",
+    "mmtool.hook.": "Executable that runs when that step of a failover is done, for example `mmtool.hook.hand_over`.",
 }
 """Own keys with a free last part, at all three scopes."""
 

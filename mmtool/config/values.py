@@ -153,13 +153,15 @@ def parse_reset(text: str) -> RelativeStart:
 def _parse_duration(text: str) -> timedelta:
     match = _DURATION.fullmatch(text)
     if match is None or len(text.lstrip("+-")) < len("P1D"):
-        raise ValueError("by_duration: with an ISO-8601 duration, as by_duration:P7D or by_duration:PT12H")
+        raise ValueError(
+            "by_duration:DURATION with an ISO-8601 duration, for example by_duration:P7D or by_duration:PT12H"
+        )
     sign, days, _, hours, minutes, seconds, fraction = match.groups()
     whole = int(days or 0) * 86_400 + int(hours or 0) * 3600 + int(minutes or 0) * 60 + int(seconds or 0)
     part = int((fraction or "0").ljust(9, "0")) // 1000
     micros = whole * 1_000_000 + (-part if (seconds or "").startswith("-") else part)
     micros = -micros if sign == "-" else micros
     if micros < 0:
-        raise ValueError("by_duration: with a duration that is not negative")
+        raise ValueError("by_duration:DURATION with a duration of zero or more, for example by_duration:P7D")
     longest = timedelta.max // timedelta(microseconds=1)
     return timedelta(microseconds=min(micros, longest))

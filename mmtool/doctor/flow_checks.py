@@ -31,17 +31,21 @@ _SOURCE = frozenset({"source"})
 TOPIC_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.RETENTION, check_retention, "no record is deleted before it is mirrored"),
     CheckOf(Check.COMPACTION, check_compaction, "topics and mirrors are compacted alike"),
-    CheckOf(Check.PARTITIONS, check_partitions, "no mirror has other partitions than its topic"),
+    CheckOf(
+        Check.PARTITIONS, check_partitions, "each mirror has or gets as many partitions as its source topic"
+    ),
     CheckOf(Check.NAMES, check_names, "every mirrored topic has a name of its own on the target"),
-    CheckOf(Check.LOOP, check_loop, "no record comes back to the cluster where it was born"),
-    CheckOf(Check.SCHEMA_REGISTRY, check_schema_registry, "no schemas are left behind", _SOURCE),
-    CheckOf(Check.HANGING_TRANSACTION, check_transactions, "no transaction holds the mirror", _SOURCE),
+    CheckOf(Check.LOOP, check_loop, "no record returns to the cluster where it was produced"),
+    CheckOf(Check.SCHEMA_REGISTRY, check_schema_registry, "no schema registry topic is left out", _SOURCE),
+    CheckOf(
+        Check.HANGING_TRANSACTION, check_transactions, "no hanging transaction delays the mirror", _SOURCE
+    ),
 )
 """Of a flow's topics."""
 
 GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.ASSIGN_GROUP, check_assign_group, "no group commits without being a member"),
-    CheckOf(Check.STREAMS_GROUP, check_streams_group, "no application loses its state"),
+    CheckOf(Check.STREAMS_GROUP, check_streams_group, "no Kafka Streams application would lose its state"),
     CheckOf(Check.SHARE_GROUP, check_share_group, "no share groups", _SOURCE),
     CheckOf(Check.CONNECT_GROUP, check_connect_group, "no groups of Kafka Connect among the flow's", _SOURCE),
 )
@@ -49,8 +53,8 @@ GROUP_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
 
 MM2_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
     CheckOf(Check.MM2_OFFSET_LAG, check_offset_lag, "MirrorMaker 2 syncs the offsets of every partition"),
-    CheckOf(Check.MM2_FILTERS, check_filters, "MirrorMaker 2 translates the groups of what it mirrors"),
+    CheckOf(Check.MM2_FILTERS, check_filters, "MirrorMaker 2's topic and group filters agree with this file"),
     CheckOf(Check.MM2_CHECKPOINTS, check_checkpoints, "MirrorMaker 2's checkpoints keep up with the groups"),
-    CheckOf(Check.MM2_SCOPE, check_scope, "every key stands where it is read", frozenset()),
+    CheckOf(Check.MM2_SCOPE, check_scope, "every key is in a scope where it is read", frozenset()),
 )
 """Of an existing MirrorMaker 2."""

@@ -145,8 +145,9 @@ def judge_offset_lag(
             Check.MM2_OFFSET_LAG,
             settings.source.alias,
             worst.place.topic,
-            f"{counted(worst.pending, 'record')} of {worst.place} have no offset sync yet (offset.lag.max ="
-            f" {lag_max:,}): groups read them again after a failover; so it is of {counted(len(tails), 'partition')}",
+            f"{worst.place} has {counted(worst.pending, 'record')} without an offset sync"
+            f" (offset.lag.max = {lag_max:,}), and {counted(len(tails), 'partition')} in total"
+            f" {'has' if len(tails) == 1 else 'have'} such records: groups read them again after a failover",
             f"set {key} = 0, or run MirrorMaker 2 of Kafka 3.7 or later with offset.flush.interval.ms = 60000",
         )
     small = sorted({one.place.topic for one in known if 0 < one.records < lag_max})

@@ -36,7 +36,7 @@ def log_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, Sou
         raise UnreachableError(
             f"{flow.clusters.source.alias} listed {few(missing)} a moment ago and returns no end offset"
             " for it",
-            remedy="run again; a deleted topic is left out then",
+            remedy="run the command again: it leaves out deleted topics",
         )
     return {
         place: SourceLog(UpstreamOffset(at.log_start), UpstreamOffset(at.log_end))

@@ -77,8 +77,8 @@ class KafkaBatches:
             return self._wire.ask(read, f"reading {place}")
         except ConnectionLostError as lost:
             raise UnreachableError(
-                f"batches of cluster {self._settings.alias} could not be read: {lost}",
-                remedy="check that every partition of the topics has a leader",
+                f"{place} on cluster {self._settings.alias} could not be read: {lost}",
+                remedy=f"check that {self._settings.alias}'s brokers answer and that {place} has a leader",
             ) from lost
 
     def producers(self) -> dict[int, ProducerRecord]:

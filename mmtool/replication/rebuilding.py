@@ -126,7 +126,8 @@ class Rebuilt:
             return RefusedError(
                 f"{counted(len(refused), 'partition')} cannot be rebuilt, for example"
                 f" {about.source_topic}-{about.partition}: {refused[0].refusal}",
-                remedy="name the others with --topic; `mmtool flow forget` mirrors these from the start",
+                remedy="rebuild the other topics with --topic; `mmtool flow forget --topic T --execute` makes the"
+                " next replicate mirror T from the start",
                 code=refused[0].refusal,
             )
         if self.owner is not None and self.is_needed:

@@ -201,7 +201,7 @@ async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> Non
     except Exception as error:
         raise MmtoolError(
             f"Spark did not start: {reason_of(error)}",
-            remedy=f"run the same command again; Spark's log is {spark_log()}",
+            remedy=f"read Spark's log {spark_log()}, then run the same command again",
         ) from error
 
 

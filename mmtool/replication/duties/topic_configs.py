@@ -10,6 +10,7 @@ from mmtool.events import flow_notice
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
 from mmtool.plan.topics import configs_hidden
+from mmtool.plan.words import counted
 from mmtool.replication.mirror_topics import config_rules
 from mmtool.threads import in_thread
 
@@ -72,7 +73,8 @@ class TopicConfigs:
         if failed := result.failed:
             first = next(iter(failed))
             raise MmtoolError(
-                f"{len(failed)} topics could not be altered, the first is {first}: {failed[first]}"
+                f"the configuration of {counted(len(failed), 'topic')} could not be changed, for example {first}:"
+                f" {failed[first]}"
             )
         if unseen:
             raise MmtoolError(configs_hidden(unseen))
