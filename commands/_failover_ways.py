@@ -70,8 +70,8 @@ class Known:
 def list_(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -97,8 +97,8 @@ def show(
     operation_id: OperationId,
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     html: evidence.HtmlFile = None,
     sign: evidence.Sign = None,
     output: options.Output = OutputFormat.TABLE,
@@ -136,8 +136,8 @@ def resume(
     operation_id: OperationId,
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     diverged_dir: tails.Folder = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
@@ -274,8 +274,8 @@ def cancel(
     operation_id: OperationId,
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
@@ -292,14 +292,17 @@ def rollback(
     operation_id: OperationId,
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     execute: options.Execute = False,
     yes: options.Yes = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Restore the previous offsets of an operation's groups, unless they have started since."""
+    """Undo an operation: restore its groups' previous offsets and its topics' previous marks, and lift its fence.
+
+    Refused if one of the groups has started since.
+    """
     from mmtool.failover.states import Event
 
     known = _one(config, source, target, timeout, operation_id)

@@ -47,7 +47,7 @@ Watch = Annotated[
         "--fence-watch",
         metavar="DURATION",
         parser=options.duration,
-        help="How long the source's log ends must not move behind a fence (2s).",
+        help="How long the source's log ends must not move behind a fence (default 2s).",
         show_default=False,
     ),
 ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -52,13 +52,13 @@ def duration(text: str | timedelta) -> timedelta:
         return text
     match = _DURATION.fullmatch(text.strip())
     if match is None:
-        raise typer.BadParameter(f"{text!r} is no duration: write 500ms, 8s, 2m or 1h")
+        raise typer.BadParameter(f"{text!r} is not a duration: write 500ms, 8s, 2m or 1h")
     milliseconds = float(match[1]) * _MILLISECONDS[match[2]]
     if milliseconds > _LONGEST / timedelta(milliseconds=1):
         raise typer.BadParameter(f"{text!r} is too long: write {_LONGEST.days * 24}h or less")
     length = timedelta(milliseconds=milliseconds)
     if not length:
-        raise typer.BadParameter(f"{text!r} is zero: write more than zero, as 500ms or 8s")
+        raise typer.BadParameter(f"{text!r} is zero: write more than zero, for example 500ms or 8s")
     return length
 
 
@@ -119,6 +119,26 @@ Target = Annotated[
         rich_help_panel=WHAT,
     ),
 ]
+OnlySource = Annotated[
+    str | None,
+    typer.Option(
+        "-s",
+        "--source",
+        metavar="ALIAS",
+        help="Only flows from this source cluster. Default: every enabled flow.",
+        rich_help_panel=WHAT,
+    ),
+]
+OnlyTarget = Annotated[
+    str | None,
+    typer.Option(
+        "-t",
+        "--target",
+        metavar="ALIAS",
+        help="Only flows to this target cluster. Default: every enabled flow.",
+        rich_help_panel=WHAT,
+    ),
+]
 Group = Annotated[
     list[str] | None,
     typer.Option(
@@ -132,13 +152,19 @@ Group = Annotated[
 Groups = Annotated[
     str | None,
     typer.Option(
-        "--groups", metavar="REGEX", help="Every group whose whole name matches.", rich_help_panel=WHAT
+        "--groups",
+        metavar="REGEX",
+        help="Groups whose whole name matches this Java regular expression and that `groups` and"
+        " `groups.exclude` allow.",
+        rich_help_panel=WHAT,
     ),
 ]
 AllGroups = Annotated[
     bool,
     typer.Option(
-        "--all-groups", help="Every group that groups and groups.exclude let pass.", rich_help_panel=WHAT
+        "--all-groups",
+        help="Every group that the keys `groups` and `groups.exclude` allow.",
+        rich_help_panel=WHAT,
     ),
 ]
 Unit = Annotated[
@@ -193,17 +219,21 @@ Output = Annotated[
     OutputFormat,
     typer.Option("-o", "--output", help="Format of the result on stdout.", rich_help_panel=COMMON),
 ]
-Timeout = Annotated[
-    timedelta,
-    typer.Option(
+
+
+def timeout_option(default: str) -> Any:
+    """``--timeout`` of a command with this default, as it is typed."""
+    return typer.Option(
         "--timeout",
         metavar="DURATION",
         parser=duration,
-        help="How long to wait for clusters: 500ms, 8s, 2m.",
+        help=f"How long to wait for a cluster's answer, for example 500ms, 8s or 2m (default {default}).",
         show_default=False,
         rich_help_panel=COMMON,
-    ),
-]
+    )
+
+
+Timeout = Annotated[timedelta, timeout_option("30s")]
 DrainTimeout = Annotated[
     timedelta | None,
     typer.Option(

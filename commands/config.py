@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mmtool.commands._options import Config, Output, Source, Target
+from mmtool.commands._options import Config, OnlySource, OnlyTarget, Output
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Problem, Result, emit, talk
 
@@ -29,8 +29,8 @@ _VALUES = (
 @app.command()
 def check(
     config: Config = None,
-    source: Source = None,
-    target: Target = None,
+    source: OnlySource = None,
+    target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> int:
     """Report what is wrong in the file, or has no effect.
@@ -74,8 +74,8 @@ def check(
 @app.command()
 def show(
     config: Config = None,
-    source: Source = None,
-    target: Target = None,
+    source: OnlySource = None,
+    target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the value that holds for each flow, and the key that decides it.

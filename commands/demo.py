@@ -23,8 +23,8 @@ StateDir = Annotated[
     typer.Option(
         "--state-dir",
         metavar="DIR",
-        help="With --keep: where clusters, logs and mmtool.properties are kept;"
-        " $XDG_STATE_HOME/mmtool/demo without it.",
+        help="With --keep: folder for clusters, logs and mmtool.properties. Default: $XDG_STATE_HOME/mmtool/demo,"
+        " else ~/.local/state/mmtool/demo.",
     ),
 ]
 

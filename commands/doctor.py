@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
 from mmtool.commands import _options as options
 from mmtool.output import Column, OutputFormat, Result, finish
 
 _TIMEOUT = timedelta(seconds=8)
 """Of one request: a cluster that is away is one of the answers, and is not waited for."""
+Timeout = Annotated[timedelta, options.timeout_option("8s")]
 _COLUMNS = (
     Column("check"),
     Column("cluster"),
@@ -22,10 +24,10 @@ _COLUMNS = (
 def doctor(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     output: options.Output = OutputFormat.TABLE,
-    timeout: options.Timeout = _TIMEOUT,
+    timeout: Timeout = _TIMEOUT,
 ) -> None:
     """Check clusters, rights, topics, groups and an existing MirrorMaker 2; nothing is written anywhere."""
     from mmtool.commands._wiring import examined

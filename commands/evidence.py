@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The page.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Evidence page that --html wrote.")]
 Key = Annotated[
     Path,
     typer.Option(

@@ -59,6 +59,15 @@ AcceptDataLoss = Annotated[
         rich_help_panel=options.CONSENT,
     ),
 ]
+DrillState = Annotated[
+    bool,
+    typer.Option(
+        "--without-state",
+        help="Also drill Kafka Streams applications whose changelogs are not on the other cluster; a real move would"
+        " lose their state.",
+        rich_help_panel=options.CONSENT,
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option("--report", metavar="FILE", help="Write the measurements as Markdown.", show_default=False),
@@ -292,7 +301,7 @@ def drill(
     sign: evidence.Sign = None,
     max_rto: MaxRto = None,
     max_reread: MaxReread = None,
-    without_state: options.WithoutState = False,
+    without_state: DrillState = False,
     reason: operations.Why = "",
     execute: options.Execute = False,
     yes: options.Yes = False,

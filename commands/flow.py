@@ -28,7 +28,7 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="POSITION",
-        help="earliest, latest, an offset, or a time with its zone, as 2026-01-31T12:00:00Z.",
+        help="earliest, latest, an offset, or a time with its zone, for example 2026-01-31T12:00:00Z.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -37,7 +37,8 @@ Csv = Annotated[
     typer.Option(
         "--csv",
         metavar="FILE",
-        help="File of source offsets, in the format of Kafka's reset file: topic,partition,offset.",
+        help="File of source offsets, in the format of Kafka's reset file: topic,partition,offset; instead of"
+        " --to and --topic.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -88,7 +89,10 @@ def seek(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Move the position of mirrors: forward to skip records, or back to mirror them again."""
+    """Move the position of mirrors: forward to skip records, or back to mirror them again.
+
+    Stop `mmtool replicate` first.
+    """
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_seek
 
@@ -110,7 +114,10 @@ def forget(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Delete the stored state of topics: the next start treats them as new."""
+    """Delete the stored state of topics: the next start treats them as new.
+
+    Stop `mmtool replicate` first.
+    """
     from mmtool.replication.flow_moves import execute as run
     from mmtool.replication.flow_moves import rehearse_forget
 
@@ -131,7 +138,10 @@ def rebuild(
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Rebuild lost or unreadable offset runs from both logs."""
+    """Rebuild lost or unreadable offset runs from both logs.
+
+    Stop `mmtool replicate` first.
+    """
     from mmtool.replication.rebuilding import execute_rebuild, rehearse_rebuild
 
     flow = _seen(config, source, target, timeout, topic)

@@ -65,6 +65,19 @@ OneGroup = Annotated[
     ),
 ]
 
+AuditedGroups = Annotated[
+    str | None,
+    typer.Option(
+        "--groups",
+        metavar="REGEX",
+        help="Groups whose whole name matches this Java regular expression; excluded groups are listed too.",
+        rich_help_panel=options.WHAT,
+    ),
+]
+AuditAll = Annotated[
+    bool, typer.Option("--all-groups", help="Every group (default).", rich_help_panel=options.WHAT)
+]
+
 Once = Annotated[bool, typer.Option("--once", help="Sync once and exit with the result as the exit code.")]
 Every = Annotated[
     float | None,
@@ -123,11 +136,11 @@ SYNCED = (
 def audit(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
+    groups: AuditedGroups = None,
+    all_groups: AuditAll = False,
     topic: options.Topic = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,

@@ -21,7 +21,8 @@ StateDir = Annotated[
     typer.Option(
         "--state-dir",
         metavar="DIR",
-        help="Where clusters, logs and mmtool.properties are kept; $XDG_STATE_HOME/mmtool/lab without it.",
+        help="Folder for clusters, logs and mmtool.properties. Default: $XDG_STATE_HOME/mmtool/lab, else"
+        " ~/.local/state/mmtool/lab.",
     ),
 ]
 Clusters = Annotated[

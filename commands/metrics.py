@@ -15,6 +15,8 @@ Port = Annotated[
     typer.Option("--port", metavar="N", min=0, max=65535, help="Port to listen on; 0: any free port."),
 ]
 
+Timeout = Annotated[timedelta, options.timeout_option("10s")]
+
 DEFAULT_PORT = 9464
 """Where OpenTelemetry's Prometheus exporters listen by default."""
 
@@ -22,12 +24,12 @@ DEFAULT_PORT = 9464
 def metrics(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     port: Port = DEFAULT_PORT,
     metrics_address: options.MetricsAddress = options.LOOPBACK,
     metrics_level: options.MetricsLevel = Level.GROUP,
-    timeout: options.Timeout = timedelta(seconds=10),
+    timeout: Timeout = timedelta(seconds=10),
 ) -> None:
     """Serve Prometheus metrics of flows; runs on any host."""
     from mmtool.commands._wiring import loaded

@@ -11,9 +11,9 @@ from mmtool.commands._options import (
     Config,
     MetricsAddress,
     MetricsLevel,
+    OnlySource,
+    OnlyTarget,
     Output,
-    Source,
-    Target,
 )
 from mmtool.metrics.level import Level
 from mmtool.output import Column, OutputFormat
@@ -73,8 +73,8 @@ _COLUMNS = (
 def replicate(
     *,
     config: Config = None,
-    source: Source = None,
-    target: Target = None,
+    source: OnlySource = None,
+    target: OnlyTarget = None,
     output: Output = OutputFormat.TABLE,
     until_caught_up: UntilCaughtUp = False,
     standby: Standby = False,

@@ -39,7 +39,7 @@ SmokeTimeout = Annotated[
         "--timeout",
         metavar="DURATION",
         parser=options.duration,
-        help="Time limit of the whole test (default 2m): 500ms, 8s, 2m.",
+        help="Time limit of the whole test, for example 90s or 2m (default 2m).",
         show_default=False,
         rich_help_panel=options.COMMON,
     ),
@@ -63,7 +63,7 @@ def smoke(
     output: options.Output = OutputFormat.TABLE,
     timeout: SmokeTimeout = timedelta(minutes=2),
 ) -> None:
-    """Send a canary record through a running flow, translate a group's offset, and read from it."""
+    """Send a canary record through a running flow, and read it on the target from a test group's translated offset."""
     from mmtool.commands._wiring import one_flow, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed

@@ -109,8 +109,8 @@ _GROUP_COLUMNS = (
 def status(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     groups: ByGroup = False,
     group: Group = None,
     topic: options.Topic = None,

@@ -71,8 +71,8 @@ _COLUMNS = (
 def verify(
     *,
     config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    source: options.OnlySource = None,
+    target: options.OnlyTarget = None,
     topic: options.Topic = None,
     sample: Sample = None,
     since: SinceOption = None,
