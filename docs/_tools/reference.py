@@ -194,7 +194,7 @@ _RETURN = f"""\
     | `mmtool failover resume` | restarts the operation and repeats every check | writes the missing offsets from the \
 journal; translates nothing, does not ask the source |
     | Undo | `mmtool failover cancel` undoes the preparations | `mmtool failover rollback` restores the old offsets of \
-groups that were not started since |
+all groups; refused if one of them was started since |
 
     - If the target refuses the whole write, or all offsets are restored, the operation counts as not started.
     - A drill is not resumed. Its shadow groups are deleted however it ends; run it again.

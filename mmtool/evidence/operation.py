@@ -150,7 +150,7 @@ def _step(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _fence(told: Sequence[Entry]) -> tuple[str, str]:
-    return "fence is about to be raised" if told[0].body["stands"] else "fence lowered", ""
+    return "fence is about to be set" if told[0].body["stands"] else "fence lifted", ""
 
 
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:

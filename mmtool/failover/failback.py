@@ -15,7 +15,7 @@ from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.diverged import find_tail
 from mmtool.failover.homeward import HomeLook, at_home_already, stay, told
 from mmtool.failover.hooks import with_hooks
-from mmtool.failover.landing import Landing
+from mmtool.failover.landing import Landing, ways_on
 from mmtool.failover.marking import Marking, release
 from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove, state_end_guards
@@ -345,7 +345,7 @@ class _Steps:
             raise RefusedError(
                 f"{few(held)} would be mirrored again, and the records that are already replayed a second"
                 " time",
-                remedy=f"mmtool failover resume (or cancel) {self.rehearsal.plan.operation_id}",
+                remedy=ways_on(self.rehearsal.plan.operation_id),
                 code="open_operation",
             )
         self.marking.take_back()

@@ -162,7 +162,7 @@ def _deny(port: FencePort, denies: Collection[Binding]) -> None:
     said = [f"{binding}: {problem}" for binding, problem in port.deny(denies).items()]
     if said:
         raise RefusedError(
-            f"the fence on {port.alias} could not be raised: {few(said, 3)}",
+            f"the fence on {port.alias} could not be set: {few(said, 3)}",
             remedy="check that mmtool's principal has ALTER on the cluster, and that every broker is up",
             code="fence_failed",
         )

@@ -284,7 +284,7 @@ class Journalist:
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} stays:"
-                f" `mmtool failover show {other.operation_id}` says how to lower it"
+                f" `mmtool failover show {other.operation_id}` says how to lift it"
             )
         if other.may_have_marked and other.names != self.about.names:
             warn(

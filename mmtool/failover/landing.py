@@ -283,12 +283,17 @@ def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...
 
 
 def _half_done(other: Recorded) -> Guard:
-    ways = "resume" if not other.may(Event.CANCEL) else "resume (or cancel)"
     return Guard(
         "open_operation",
         f"operation {other.operation_id} ({other.mode}) by {other.by} on the same groups is still open",
-        f"mmtool failover {ways} {other.operation_id}",
+        ways_on(other.operation_id, cancel=other.may(Event.CANCEL)),
     )
+
+
+def ways_on(operation_id: str, *, cancel: bool = True) -> str:
+    """The commands that end an open operation, and what each does."""
+    resume = f"`mmtool failover resume {operation_id} --execute` completes it"
+    return f"{resume}; `mmtool failover cancel {operation_id} --execute` ends it" if cancel else resume
 
 
 def _met(

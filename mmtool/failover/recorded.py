@@ -193,9 +193,11 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError, TypeError, AttributeError) as error:
+        why = f"field {error} is missing" if isinstance(error, KeyError) else str(error)
         raise RefusedError(
-            f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {error!r}",
-            remedy="a newer mmtool or another program wrote it",
+            f"{JOURNAL_TOPIC}: entry {entry.number} of operation {entry.operation_id} cannot be read: {why}",
+            remedy="run the mmtool version that started the operation; if another program writes to"
+            f" {JOURNAL_TOPIC}, stop it",
             code="unreadable_state",
         ) from error
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.landing import ways_on
 from mmtool.failover.recorded import recorded
 from mmtool.insight.target_alone import identity_on_target
 from mmtool.plan.words import counted, few
@@ -107,7 +108,7 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
             raise RefusedError(
                 f"operation {one.operation_id} has replayed some of the diverged records of"
                 f" {few(sorted(half))}: a release now would mirror them a second time",
-                remedy=f"mmtool failover resume (or cancel) {one.operation_id}",
+                remedy=ways_on(one.operation_id),
                 code="open_operation",
             )
 

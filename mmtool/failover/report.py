@@ -362,7 +362,7 @@ def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> 
 
 
 def _lowered(fence: Fence) -> str:
-    return "" if fence.kind is FenceKind.WATCH else " and lower the fence"
+    return "" if fence.kind is FenceKind.WATCH else " and lift the fence"
 
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[str]:
@@ -386,7 +386,7 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> str:
         case FenceKind.ACL if fence.denies:
             commands = lowering_commands(fence.denies, here.bootstrap_servers)
             return "\n".join(
-                [f"the fence on {here.alias} stays; an administrator can lower it with:", *commands]
+                [f"the fence on {here.alias} stays; an administrator can lift it with:", *commands]
             )
         case FenceKind.HOOK:
             return f"the fence of {settings.hooks.get('fence', 'the hook')} on {here.alias} stays"

@@ -118,7 +118,7 @@ def export_tail(
     if path.exists():
         raise UsageError(
             f"{path} exists: an earlier export is not overwritten",
-            remedy="name another file, or move that one away",
+            remedy="move that file away, or name another folder with --diverged-dir",
         )
     try:
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -138,7 +138,7 @@ def export_tail(
     except OSError as error:
         raise UsageError(
             f"the diverged records cannot be written to {path}: {error.strerror}; nothing was changed",
-            remedy="name a file in a folder that can be written and has room",
+            remedy="name a writable folder with enough space: --diverged-dir DIR",
         ) from error
     return ExportedTail(path, operation_id, source_cluster_id, written)
 
@@ -256,11 +256,11 @@ def read_export(path: Path) -> ExportedTail:
             digests.setdefault(place, sha256()).update(line)
             counts[place] = counts.get(place, 0) + 1
         elif last or "partitions" not in content:
-            raise _damaged(path, "a line that does not belong there")
+            raise _damaged(path, "an unexpected line")
         else:
             last = content
     if head is None or head.get("mmtool_diverged") != VERSION:
-        raise _damaged(path, "its first line is not of this version of mmtool")
+        raise _damaged(path, "its first line is not the header of this version")
     if not last:
         raise _damaged(path, "its last line is missing: the file is truncated")
     partitions = _partitions(path, last)
@@ -308,7 +308,7 @@ def _record(path: Path, content: dict[str, Any]) -> TailRecord:
         record = Record(content["offset"], timestamp, key, value, headers)
         return TailRecord(place, content["timestamp_type"], record)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path, "a line that is no record") from error
+        raise _damaged(path, "a line is not a record") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
@@ -317,18 +317,19 @@ def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
             for line in file:
                 content = json.loads(line)
                 if not isinstance(content, dict) or not line.endswith(b"\n"):
-                    raise _damaged(path, "a line that is truncated or no JSON object")
+                    raise _damaged(path, "a line is truncated or not a JSON object")
                 yield line, content
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}", remedy="check its name and rights"
         ) from error
     except ValueError as error:
-        raise _damaged(path, "a line that is no JSON") from error
+        raise _damaged(path, "a line is not JSON") from error
 
 
 def _damaged(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is not an unchanged export of diverged records: {why}",
-        remedy="name the file that the failback wrote, unchanged",
+        f"{path} is damaged or was changed: {why}",
+        remedy="move the file away and keep it, then run the same command again: mmtool exports the records again,"
+        " as far as the source still holds them",
     )

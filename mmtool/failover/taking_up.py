@@ -211,7 +211,7 @@ class TakingBack:
         done = f"{self.event.replace('_', ' ')} operation {self.found.operation_id}"
         parts = [self.undoing.question] if self.undoing.writable else []
         if self.found.fence_stands:
-            parts.append(f"lower its fence on {self.found.names.source}")
+            parts.append(f"lift its fence on {self.found.names.source}")
         if self.found.half_replayed:
             parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
         return f"{done}: {', and '.join(parts)}" if parts else done

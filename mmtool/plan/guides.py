@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mmtool.plan.diverged import TO_FILE, Diverged, Kind
+from mmtool.plan.fenced import FenceKind
 from mmtool.plan.steps import Mode, StepName
 
 
@@ -32,30 +33,32 @@ _NOTHING = "Nothing to undo: the step only reads."
 
 GUIDES: dict[StepName, Guide] = {
     StepName.CHECK: Guide(
-        done_when="Each of {groups} is Empty on {here} and on {there}, and no other operation is running.",
+        done_when="No group of {groups} has members on {here} or on {there} (state Empty, or no such group), and no"
+        " other operation is running.",
         stop_when="A group has members: the message lists them with their hosts. Stop them, wait until"
         " their session ends (`session.timeout.ms`, 45 s by default), and start again.",
         way_back=_NOTHING,
-        by_hand="Describe the groups on both clusters: the state must be Empty, without members.",
+        by_hand="Describe the groups on both clusters: the state must be Empty, or the group must not exist.",
     ),
     StepName.FENCE: Guide(
         done_when="Only mmtool and super users may write {topics} on {here}, on every broker.",
-        stop_when="An ACL cannot be created, or would deny mmtool itself. The DENY rules are removed again.",
-        way_back="Before offsets are written, any failure removes exactly these rules; after that,"
+        stop_when="mmtool cannot create an ACL (it needs ALTER on the cluster), or the rule would deny mmtool"
+        " itself. mmtool removes its DENY rules; correct that, and start again.",
+        way_back="If a step fails before offsets are written, mmtool removes exactly these rules; after that,"
         " `mmtool failover rollback` removes them.",
         by_hand="Deny WRITE to each principal that an ACL allows to write {topics}, or stop the producers.",
     ),
     StepName.TRANSACTIONS: Guide(
         done_when="No transaction with records in {topics} on {here} is open.",
-        stop_when="A transaction does not end: it is listed with its producer id. The fence is lowered.",
+        stop_when="A transaction does not end: it is listed with its producer id. mmtool lifts the fence.",
         way_back=_NOTHING,
         by_hand="List hanging transactions, and wait until they end (`transaction.timeout.ms`, 60 s by"
         " default).",
     ),
     StepName.ENDS: Guide(
         done_when="The log ends of {topics} on {here} do not move for the watch time.",
-        stop_when="A log end moves: a producer still writes, and is listed with its producer id. The"
-        " fence is lowered.",
+        stop_when="A log end moves: a producer still writes, and is listed with its producer id."
+        " mmtool lifts the fence.",
         way_back=_NOTHING,
         by_hand="Read the log ends twice, some seconds apart: they must be the same.",
     ),
@@ -94,7 +97,7 @@ GUIDES: dict[StepName, Guide] = {
         done_when="{there} holds every record of {topics} that {here} held when the groups were stopped.",
         stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
-        way_back="Nothing to undo: mirrored records stay, and the mirror continues from there.",
+        way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
         by_hand="Read the log ends on {here} until they no longer move, and wait until the mirror's lag"
         " is 0. Do not compare log ends of the two clusters: transaction markers and compaction"
         " move them.",
@@ -129,8 +132,8 @@ GUIDES: dict[StepName, Guide] = {
         stop_when="Do not stop: this is the point of no return. A group that is refused in part is"
         " restored at once; complete the others with `mmtool failover resume`, or undo all with"
         " `rollback`.",
-        way_back="`mmtool failover rollback` restores the previous offsets of groups that have not"
-        " started since.",
+        way_back="`mmtool failover rollback` restores the previous offsets of all groups. It is refused, and"
+        " changes nothing, if one of them has members or has committed since.",
         by_hand="Reset the groups from files. The commented commands restore the current offsets.",
     ),
     StepName.READ_BACK: Guide(
@@ -141,10 +144,10 @@ GUIDES: dict[StepName, Guide] = {
         by_hand="Describe the groups on {there}, and compare CURRENT-OFFSET with the table.",
     ),
     StepName.HAND_OVER: Guide(
-        done_when="{there} has stored the record that offset sync no longer moves {groups}.",
+        done_when="{there} has stored a record for each group; offset sync skips {groups} from now on.",
         stop_when="{there} does not accept the record: `mmtool failover resume` writes it. Start no"
         " consumer before.",
-        way_back="`mmtool failover rollback` removes the record.",
+        way_back="`mmtool failover rollback` removes these records.",
         by_hand="Exclude the groups from the mirror's offset sync: `groups.exclude` in its file, or"
         " `sync.group.offsets.enabled = false`, and restart it.",
     ),
@@ -221,10 +224,11 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
 
 _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
-        done_when="{here} holds every record on {there} of those of {topics} that have not failed over.",
+        done_when="For each topic of {topics} that is not marked as failed over, {here} holds every record of"
+        " {there}.",
         stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
-        way_back="Nothing to undo: mirrored records stay, and the mirror continues from there.",
+        way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
         by_hand="Wait until the lag of the mirror from {there} to {here} is 0.",
     ),
     (Mode.FAILBACK, StepName.MARK): Guide(
@@ -234,23 +238,60 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
         by_hand="Stop everything that mirrors {topics} from {there} to {here}; a DENY for its principal"
         " enforces that.",
     ),
+    (Mode.FAILBACK, StepName.HAND_OVER): Guide(
+        done_when="{here} has stored that {groups} belong to {there} again; offset sync from {there} to {here}"
+        " includes them.",
+        stop_when="{here} does not accept the record: `mmtool failover resume` writes it. Start no"
+        " consumer before.",
+        way_back="`mmtool failover rollback` records that the groups belong to {here} again.",
+        by_hand="Remove the groups from `groups.exclude` of the mirror from {there} to {here}, and restart it.",
+    ),
     (Mode.EMERGENCY, StepName.CHECK): Guide(
-        done_when="Each of {groups} is Empty on {there}, and no other operation is running. {here} is not"
-        " contacted.",
+        done_when="No group of {groups} has members on {there} (state Empty, or no such group), and no other"
+        " operation is running. {here} is not contacted.",
         stop_when="A group has members on {there}: the message lists them with their hosts. Stop them,"
         " and start again.",
         way_back=_NOTHING,
-        by_hand="Describe the groups on {there}: the state must be Empty, without members.",
+        by_hand="Describe the groups on {there}: the state must be Empty, or the group must not exist.",
     ),
     (Mode.EMERGENCY, StepName.TRANSLATE): Guide(
-        done_when="Every checkpoint on {there} has its offset, as the table above shows.",
+        done_when="mmtool has an offset on {there} for every checkpoint; the table above shows them.",
         stop_when="An offset is refused: the reason names the cause and the remedy. The marks are removed.",
         way_back=_NOTHING,
         by_hand="Use the offsets of the table above; they are as recent as the last checkpoints on {there}.",
     ),
 }
 
+_OF_FENCE: dict[tuple[FenceKind, StepName], Guide] = {
+    (FenceKind.HOOK, StepName.FENCE): Guide(
+        done_when="The hook `mmtool.hook.fence` has ended with 0: it keeps producers off {topics} on {here}.",
+        stop_when="The hook fails. mmtool runs it again with MMTOOL_ACTION=undo.",
+        way_back="If a step fails before offsets are written, mmtool runs the hook with MMTOOL_ACTION=undo;"
+        " after that, `mmtool failover rollback` does.",
+        by_hand="Keep producers off {topics} on {here} as the hook does, or stop the producers.",
+    ),
+    (FenceKind.WATCH, StepName.FENCE): Guide(
+        done_when="You have stopped the producers of {topics}; the next steps check it.",
+        stop_when="A producer still writes {topics} on {here}: stop it, and start again.",
+        way_back="Nothing to undo: mmtool denies nothing.",
+        by_hand="Stop the producers of {topics} on {here}.",
+    ),
+    (FenceKind.WATCH, StepName.TRANSACTIONS): replace(
+        GUIDES[StepName.TRANSACTIONS],
+        stop_when="A transaction does not end: it is listed with its producer id. Nothing has been changed.",
+    ),
+    (FenceKind.WATCH, StepName.ENDS): replace(
+        GUIDES[StepName.ENDS],
+        stop_when="A log end moves: a producer still writes, and is listed with its producer id. Nothing has"
+        " been changed.",
+    ),
+}
+"""Where it matters who keeps producers off; the texts of `GUIDES` are those for ACLs."""
 
-def guide_of(mode: Mode, name: StepName, diverged: Diverged = TO_FILE) -> Guide:
-    """The texts of a step, as they hold in a mode, and for what becomes of diverged records."""
-    return _OF_CHOICE.get((diverged.kind, name), _OF_MODE.get((mode, name), GUIDES[name]))
+
+def guide_of(
+    mode: Mode, name: StepName, diverged: Diverged = TO_FILE, fence: FenceKind = FenceKind.ACL
+) -> Guide:
+    """The texts of a step, as they hold in a mode, for what becomes of diverged records, and for a kind of fence."""
+    chosen = _OF_CHOICE.get((diverged.kind, name)) or _OF_FENCE.get((fence, name))
+    return chosen or _OF_MODE.get((mode, name)) or GUIDES[name]

@@ -194,12 +194,13 @@ def _steps(runbook: Runbook) -> Iterator[str]:
 
 
 def _step(number: int, step: Step, runbook: Runbook) -> Iterator[str]:
-    saved, guide = runbook.saved, guide_of(runbook.saved.plan.mode, step.name, runbook.saved.plan.diverged)
+    saved, plan = runbook.saved, runbook.saved.plan
+    guide = guide_of(plan.mode, step.name, plan.diverged, plan.fence.kind)
     names = {
         "here": runbook.hands.here.alias,
         "there": runbook.hands.there.alias,
         "groups": few([_code(name) for name in saved.groups]),
-        "topics": few([_code(name) for name in sorted({*topics_of(saved.plan.groups), *saved.plan.state})]),
+        "topics": few([_code(name) for name in sorted({*topics_of(plan.groups), *plan.state})]),
     }
     yield f"### {number}. {step.name}"
     yield ""
@@ -218,10 +219,11 @@ def _block(commands: Iterable[str]) -> Iterator[str]:
 
 
 def _ways_on(runbook: Runbook) -> Iterator[str]:
-    name = runbook.saved.plan.operation_id
+    saved = runbook.saved
+    name = saved.plan.operation_id
     yield "## Show, resume, cancel or roll back"
     yield ""
-    yield "After the start, the journal on the target has the operation:"
+    yield f"After the start, the journal on {saved.names.target} has the operation:"
     yield ""
     yield "```sh"
     yield runbook.command("failover", "show", name) + "  # its state, and the possible next commands"

@@ -180,8 +180,8 @@ def _going_home(
     topics = few(held) or "no topic"
     return {
         StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
-        StepName.DRAIN: f"mirror from {home} to {away} the rest of those of {topics} that have not failed"
-        " over",
+        StepName.DRAIN: f"mirror the remaining records from {home} to {away}, for those topics of {topics}"
+        " that are not marked as failed over",
         StepName.MARK: f"hold {topics}: they are not mirrored to {away} until the groups are back on {home}",
         StepName.FIND: f"find the diverged tail: records of {topics} on {home} that were never mirrored to"
         f" {away}",

@@ -141,12 +141,12 @@ def test_a_fence_a_diverged_tail_and_a_resumption_are_told():
     ]
     assert [(moment.event, moment.detail, moment.state) for moment in timeline(entries)] == [
         ("operation began", "mmtool 0.1.0, pid 7", "running"),
-        ("fence is about to be raised", "", "running"),
+        ("fence is about to be set", "", "running"),
         ("step drain: failed", "not within 8 s", "failed"),
         ("operation resumed", "mmtool 0.2.0, pid 8", "running"),
         ("diverged records are about to be written", "", "running"),
         ("diverged records written", "", "running"),
-        ("fence lowered", "", "running"),
+        ("fence lifted", "", "running"),
         ("operation ended", "all is well", "completed"),
     ]
 

@@ -290,7 +290,7 @@ def test_a_file_that_was_cut_off_or_changed_is_not_read(case, tmp_path, damage):
     path = tmp_path / "tail.jsonl"
     case.exported(path)
     path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
-    with pytest.raises(UsageError, match="not an unchanged export"):
+    with pytest.raises(UsageError, match="is damaged or was changed"):
         read_export(path)
 
 

@@ -277,8 +277,7 @@ def test_the_next_steps_start_producers_and_say_how_the_fence_comes_down(ran):
         " --deny-host '*' --operation Write"
     ) in said
     assert (
-        "to restore the groups' previous offsets and lower the fence, before clients continue on west:"
-        in said
+        "to restore the groups' previous offsets and lift the fence, before clients continue on west:" in said
     )
     assert f"mmtool failover rollback {operation_id} --execute" in said
     assert "keep `mmtool replicate` running" not in said
@@ -343,7 +342,7 @@ def taken_back(scene, event):
 
 def test_a_rollback_lowers_the_fence(scene, ran):
     ran()
-    assert taken_back(scene, Event.ROLL_BACK).question.endswith("lower its fence on east")
+    assert taken_back(scene, Event.ROLL_BACK).question.endswith("lift its fence on east")
     assert (scene.fences.rules, found(scene).fence_stands, found(scene).state) == (
         {MAY},
         False,

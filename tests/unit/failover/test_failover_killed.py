@@ -355,7 +355,7 @@ def test_an_operation_that_was_begun_and_not_ended_keeps_others_of_the_same_grou
     ways, journalist = case.ways(rehearsal)
     error = case.executed(rehearsal, ways, journalist).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
-    assert "resume (or cancel)" in error.remedy
+    assert "mmtool failover cancel" in error.remedy
 
 
 def in_emergency(case):

@@ -259,7 +259,7 @@ def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_m
     ways, log = scene.ways(rehearsal)
     error = planned.execute(rehearsal, scene, ways, log).operation.error
     assert (error.exit_code, error.code) == (3, "open_operation")
-    assert f"resume (or cancel) {left_marked.operation_id}" in error.remedy
+    assert f"`mmtool failover cancel {left_marked.operation_id} --execute` ends it" in error.remedy
 
 
 def test_the_emergency_that_comes_then_has_its_marks(scene, left_marked):
@@ -347,7 +347,10 @@ def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_
     one_name.told("app", "orders", (8, 8), at_ms=int(time.time() * 1000))
     assert began(one_name, "app").standing.state is OperationState.FAILED
     assert marked_by(one_name) == {"orders": replay.operation_id}
-    assert refused_to_release(one_name) == f"mmtool failover resume (or cancel) {replay.operation_id}"
+    assert refused_to_release(one_name) == (
+        f"`mmtool failover resume {replay.operation_id} --execute` completes it;"
+        f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
+    )
     del one_name.drain
     assert went_home(one_name, "replay", since=operations(one_name)[0]).error is None
     assert one_name.writers["replay"].values(ORDERS) == [b"v%d" % n for n in range(10, 15)]
@@ -374,7 +377,10 @@ def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topi
     assert began(one_name, "app").error is None
     assert f"`mmtool failover cancel {replay.operation_id}`" in capsys.readouterr().err
     error = went_home(one_name, "replay", since=operations(one_name)[0]).error
-    assert f"mmtool failover resume (or cancel) {replay.operation_id}" in error.remedy
+    assert error.remedy == (
+        f"`mmtool failover resume {replay.operation_id} --execute` completes it;"
+        f" `mmtool failover cancel {replay.operation_id} --execute` ends it"
+    )
     cancelled(one_name, operations(one_name)[0])
     assert (one_name.frontier, marked_by(one_name)) == (12, {"orders": newest(one_name).operation_id})
 
