@@ -342,7 +342,7 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
         raise UsageError(
             f"--unit {name}: {settings.name} has no such unit"
             + (f": did you mean {close[0]}?" if close else ""),
-            remedy=f"mmtool.unit.NAME.topics and .groups make one; there are: {known}",
+            remedy=f"mmtool.unit.NAME.topics and mmtool.unit.NAME.groups define a unit; defined units: {known}",
         )
     return ChosenUnit(name, unit.groups.accepts, unit.topics.accepts, bool(unit.topics.include))
 
@@ -431,5 +431,5 @@ def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     except ValueError as error:
         raise UsageError(
             f"--csv {path}: {error}",
-            remedy="three columns per line, each partition once, without a header line",
+            remedy="write three columns per line, each partition once, without a header line",
         ) from error

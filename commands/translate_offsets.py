@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 Reverse = Annotated[
     bool,
     typer.Option(
-        "--reverse", help="From the target's commits to source offsets; -s and -t name the original flow."
+        "--reverse",
+        help="Translate the target's commits to source offsets; -s and -t name the original flow.",
     ),
 ]
 Refine = Annotated[
     bool,
     typer.Option(
         "--refine",
-        help="For flows that MirrorMaker 2 runs: read the records around a position on both clusters,"
-        " where its topics give only bounds or nothing.",
+        help="For flows that MirrorMaker 2 runs: where its topics give only bounds or nothing, read the records"
+        " around a position on both clusters.",
     ),
 ]
 Csv = Annotated[
@@ -116,7 +117,7 @@ def translate_offsets(
     if csv is not None and str(csv) == "-":
         raise UsageError("--csv - is no file", remedy="mmtool groups export writes it to stdout")
     if refine and reverse:
-        raise UsageError("--refine places commits of the source", remedy="leave out --refine, or --reverse")
+        raise UsageError("--refine translates source commits", remedy="leave out --refine, or --reverse")
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
     if refine and len(flows) > 1:
         raise UsageError("--refine is for one flow", remedy="translate flow by flow, with -s and -t")

@@ -250,7 +250,8 @@ class _Steps:
                 raise CheckFailedError(
                     f"the records of {target.place} from offset {target.offsets.start} on differ from the"
                     f" records of {source.place} from offset {source.offsets.start} on",
-                    remedy="another producer wrote into the mirrored topic: see `mmtool flow rebuild`",
+                    remedy="another producer wrote into the mirrored topic, or a log was replaced:"
+                    " `mmtool flow rebuild` derives the offset runs again",
                 )
             self.records_read += len(pairs)
 
@@ -338,7 +339,7 @@ def write_report(path: Path, row: Row) -> None:
     except OSError as error:
         raise CheckFailedError(
             f"the report cannot be written to {path}: {error.strerror}; the drill itself is complete",
-            remedy="name a file in a folder that can be written",
+            remedy="name a file in a writable folder",
         ) from error
 
 

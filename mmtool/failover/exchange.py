@@ -161,7 +161,8 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
         found = parse_groups_csv(lines_in(path, content))
     except ValueError as error:
         raise UsageError(
-            f"{path}: {error}", remedy="as kafka-consumer-groups --reset-offsets --export writes it"
+            f"{path}: {error}",
+            remedy="write the lines as `kafka-consumer-groups --reset-offsets --export` does",
         ) from error
     named = [name for name in (*found, group) if name is not None]
     own = [name for name in named if name.startswith(OWN_GROUP_PREFIX)]
@@ -171,7 +172,9 @@ def read_reset_file(path: str, content: bytes, group: str | None) -> dict[str, d
     if nobody is None:
         meant = {name: of for name, of in found.items() if name is not None and group in (None, name)}
         if not meant:
-            raise UsageError(f"{path} names no group {group}", remedy="its first column says which it holds")
+            raise UsageError(
+                f"{path} names no group {group}", remedy="the first column of the file lists its groups"
+            )
         return meant
     if group is None:
         raise UsageError(

@@ -83,7 +83,7 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
     guard = FenceGuard(
         "fence_stale",
         f"the recorded fence does not cover {few(left)}, in which the groups now have commits",
-        "cancel the operation, and start a new one",
+        "cancel the operation with `mmtool failover cancel`, and start a new one",
     )
     return replace(rules, guards=(*rules.guards, guard))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from mmtool.errors import (
@@ -141,15 +142,17 @@ def _take_back(port: FencePort, denies: Sequence[Binding], why: BaseException) -
     ):  # without an answer, the request may be under way in the cluster
         raise UnreachableError(
             f"{why.message}; no DENY rule exists now, but a requested one may still be created",
-            remedy=f"check again in two minutes: kafka-acls.sh --list --topic {denies[0].name}",
+            remedy=f"check again in two minutes: kafka-acls.sh --bootstrap-server BROKER --list"
+            f" --topic {quote(denies[0].name)}",
         ) from why
 
 
 def _left(alias: str, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
     first, problem = next(iter(left.items()))
     command = (
-        f"kafka-acls.sh --remove --force --topic {first.name} --deny-principal {first.principal}"
-        f" --deny-host '{first.host}' --operation {first.operation.capitalize()}"
+        f"kafka-acls.sh --bootstrap-server BROKER --remove --force --topic {quote(first.name)}"
+        f" --deny-principal {quote(first.principal)} --deny-host {quote(first.host)}"
+        f" --operation {first.operation.capitalize()}"
     )
     return PartlyAppliedError(
         f"{what} could not be removed on {alias}: {few(list(left))} may still exist ({problem})",
@@ -210,7 +213,7 @@ def await_transactions(
                 f"{counted(len(still_open), 'transaction')} on {port.alias} did not end within {seconds:g} s:"
                 f" {few([_open(one) for one in still_open])}",
                 remedy="let their producers commit or abort, wait for transaction.timeout.ms, or abort them:"
-                " kafka-transactions.sh abort --topic T --partition P --start-offset O",
+                " kafka-transactions.sh --bootstrap-server BROKER abort --topic T --partition P --start-offset O",
                 code="open_transactions",
             )
         pause(_LOOK_SECONDS)
@@ -277,8 +280,8 @@ def _ends(cluster: ClusterPort, places: Collection[TopicPartition]) -> dict[Topi
     gone = sorted(set(places) - found.keys())
     if gone:
         raise RefusedError(
-            f"{few(gone)} on {cluster.alias} cannot be watched: no longer there",
-            remedy="check whether it was deleted or recreated",
+            f"{few(gone)} no longer exists on {cluster.alias}, so its log end cannot be watched",
+            remedy="check whether the topic was deleted or recreated",
         )
     return {place: bounds.log_end for place, bounds in found.items()}
 

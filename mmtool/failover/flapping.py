@@ -92,7 +92,7 @@ def check(
         if young:
             raise RefusedError(
                 f"{sentence_of(young[-1])}; mmtool.failover.min.interval.seconds = {refused_seconds:g} forbids it",
-                remedy="ask that operator; wait, or remove the key",
+                remedy="ask that operator, then wait, or remove the key",
                 code="moved_just_now",
             )
     return [sentence_of(one) for one in opposites(known, names, groups, now_ms - 1000 * _WARNED_SECONDS)]

@@ -115,7 +115,9 @@ def told(
         yield f"{_counted(coming)} of {where}: they are mirrored first"
     ahead = sum(homecoming.ahead.get(found.place, 0) for found in diverged)
     if ahead:
-        yield f"{counted(ahead, 'record')} of them are unread by groups that lagged on {names.target}"
+        yield (
+            f"groups that lagged on {names.target} will read {counted(ahead, 'diverged record')} on {names.source}"
+        )
     for found in tails.partitions:
         if found.kind is TailKind.CUT:
             yield f"{found.place}: {names.source} has lost records that {names.target} has"

@@ -143,7 +143,7 @@ def _failed(operation: Operation, what: str, before: type[MmtoolError]) -> Mmtoo
         name = operation.plan.operation_id
         return CheckFailedError(
             what,
-            remedy=f"mmtool failover resume {name} runs it again, and the steps after it",
+            remedy=f"`mmtool failover resume {name} --execute` runs the hook again, and the steps after it",
             code="hook_failed",
         )
     return before(what, remedy="its output is above; no offset was written", code="hook_failed")

@@ -275,8 +275,8 @@ class Journalist:
             warn(
                 f"operation {other.operation_id} stays open: some of the diverged records of"
                 f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source}"
-                f" is back, `mmtool failover cancel {other.operation_id}` makes {other.names.flow} skip"
-                " those"
+                f" is back, `mmtool failover cancel {other.operation_id} --execute` makes {other.names.flow}"
+                " skip those"
             )
             return
         ours = self.operation.plan.operation_id
@@ -382,7 +382,7 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
     return OwnedElsewhereError(
         f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of these groups"
         " meanwhile; this operation wrote nothing",
-        remedy="find them with `mmtool failover list`, then run the command again for the other groups",
+        remedy="`mmtool failover list` shows which groups; run the command again for the others",
     )
 
 

@@ -240,7 +240,7 @@ class Landing:
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.ways.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
-        again = f"run `mmtool failover resume {self.ways.operation_id}`"
+        again = f"run `mmtool failover resume {self.ways.operation_id} --execute`"
         _raise(failure_of_writing(results, "run the drill again" if self.mode is Mode.DRILL else again))
 
     def hand_over(self) -> None:
@@ -310,7 +310,7 @@ def _met(
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = f"{plan.group} has committed on {where} since the operation ended"
     elif there.kind:
-        why = f"{plan.group} is {there.sentence} on the target"
+        why = f"on {where}, {plan.group} is {there.sentence}"
     elif not there.idle:
         why = f"{plan.group} has members on {where}: {there.sentence}"
     else:

@@ -274,7 +274,7 @@ class _Steps:
             raise GateError(
                 f"the mirror has not reached the offsets where the groups stopped: {missing} offsets are"
                 " missing",
-                remedy="run again: nothing was written",
+                remedy="run the same command again: nothing was written",
             )
         topics = topics_of(self.groups) | set(self.rehearsal.plan.state)
         partitions = partition_facts(self.flow, _RULES.direction, topics=topics, complete=True)

@@ -74,8 +74,8 @@ def state_end_guards(ends: Iterable[GroupPlan], cluster: str) -> tuple[Guard, ..
         Guard(
             Reason.STATE_NOT_MIRRORED,
             f"the state in {verdict.source} is not on {cluster}: {plan.why(verdict)}",
-            "`mmtool flow forget` mirrors a topic again; or add --without-state: the application then"
-            " starts with empty state",
+            "`mmtool flow forget --topic T --execute` lets replicate mirror a topic again; or add --without-state:"
+            " the application then starts with empty state",
         )
         for plan in ends
         for verdict in plan.blocking

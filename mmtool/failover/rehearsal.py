@@ -103,5 +103,5 @@ def refusal_of(guards: tuple[Guard, ...]) -> RefusedError:
 _REMEDIES: dict[str, str] = {
     Reason.NEVER_RAN: Reason.NEVER_RAN.sentence,
     "hook_not_executable": "mmtool.hook.STEP names one executable file; chmod +x makes it one",
-    "source_commits_moved": "a consumer with assign() commits for the group: stop it, then run again",
+    "source_commits_moved": "a consumer with assign() commits for the group: stop it, then run the same command again",
 }

@@ -49,8 +49,8 @@ class Release:
         alias = self.identity.source_alias
         return (
             (
-                f"every record of {alias} that is not mirrored yet is mirrored then, including records that it"
-                " held when it was lost"
+                f"`mmtool replicate` then mirrors every record of {alias} that is not mirrored yet, including"
+                " those that it held when it was lost"
             ),
         )
 
@@ -79,7 +79,7 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
     if missing:
         raise UsageError(
             f"{identity.name}: {', '.join(missing)} has not failed over",
-            remedy="see the states of `mmtool status`",
+            remedy="`mmtool status` shows which topics are failed_over",
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
     found = Release(side, identity, tuple(marks))
@@ -140,6 +140,6 @@ def _refuse_other_marks(found: Release) -> None:
     if changed:
         raise RefusedError(
             f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
-            remedy="run it again: it shows the current marks and their operators",
+            remedy="run the command again: it shows the current marks and their operators",
             code="marks_changed",
         )

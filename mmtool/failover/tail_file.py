@@ -182,8 +182,8 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
         return list(decode(view))
     except BatchError as error:
         raise BatchError(
-            f"{place} of the source cannot be exported: {error.message}",
-            remedy="let another replica lead the partition, then run again",
+            f"the records of {place} on the source cannot be exported: {error.message}",
+            remedy="make another replica the leader of the partition, then run the same command again",
         ) from error
 
 

@@ -202,7 +202,7 @@ class TakingBack:
         return RefusedError(
             f"operation {last.operation_id} ({last.mode}) by {last.by} moved"
             f" {few(sorted(ours & set(last.group_names)))} later: its offsets must be rolled back first",
-            remedy=f"`mmtool failover rollback {last.operation_id}` first",
+            remedy=f"run `mmtool failover rollback {last.operation_id} --execute` first",
             code="moved_since",
         )
 

@@ -278,7 +278,8 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
     if left:
         yield (
             f"{names.target} has no checkpoint of {counted(len(left), 'partition')} of these groups'"
-            f" topics ({few(sorted(map(str, left)), 3)}): the groups get no offset there, or see --unknown"
+            f" topics ({few(sorted(map(str, left)), 3)}): the groups get no offset there without"
+            " --unknown earliest or latest"
         )
     at = costs.partitions_at_risk
     if costs.lost is UNKNOWN:

@@ -87,7 +87,7 @@ GUIDES: dict[StepName, Guide] = {
     StepName.DRAIN_BACK: Guide(
         done_when="{there} holds every record that was produced on {here} and that these groups can have"
         " read.",
-        stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
+        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
         way_back="Nothing to undo: mirrored records stay.",
         by_hand="Read the log ends on {here} until they no longer move, and wait until the lag of the"
@@ -95,7 +95,7 @@ GUIDES: dict[StepName, Guide] = {
     ),
     StepName.DRAIN: Guide(
         done_when="{there} holds every record of {topics} that {here} held when the groups were stopped.",
-        stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
+        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
         way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
         by_hand="Read the log ends on {here} until they no longer move, and wait until the mirror's lag"
@@ -205,7 +205,7 @@ _OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
     ),
     (Kind.REPLAY, StepName.DRAIN_BACK): Guide(
         done_when="{there} holds every record that was produced on {here}, including the replayed ones.",
-        stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
+        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
         way_back="Nothing to undo: mirrored records stay.",
         by_hand="Read the log ends on {here} until they no longer move, and wait until the lag of the"
@@ -226,7 +226,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
         done_when="For each topic of {topics} that is not marked as failed over, {here} holds every record of"
         " {there}.",
-        stop_when="It takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
+        stop_when="The step takes too long (`--timeout` ends it with exit code 4), or a partition is halted. No"
         " offset has been written.",
         way_back="Nothing to undo: mirrored records stay, and mirroring continues.",
         by_hand="Wait until the lag of the mirror from {there} to {here} is 0.",
@@ -256,7 +256,7 @@ _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     ),
     (Mode.EMERGENCY, StepName.TRANSLATE): Guide(
         done_when="mmtool has an offset on {there} for every checkpoint; the table above shows them.",
-        stop_when="An offset is refused: the reason names the cause and the remedy. The marks are removed.",
+        stop_when="An offset is refused: the reason names the cause and the remedy. mmtool removes the marks.",
         way_back=_NOTHING,
         by_hand="Use the offsets of the table above; they are as recent as the last checkpoints on {there}.",
     ),

@@ -67,7 +67,11 @@ def _on_the_way(names: Names, facts: HomeFacts, known: PartitionFacts, tail: Div
         yield Guard("no_way_home", sentence, f"add it to the topics of that flow, or {_INSTEAD}")
     elif not tail.is_final:
         sentence = f"--diverged replay: {known.target} on {names.target} may hold unrecorded records"
-        yield Guard("ambiguous", sentence, f"`mmtool flow rebuild` finds out, or {_INSTEAD}")
+        yield Guard(
+            "ambiguous",
+            sentence,
+            f"run `mmtool flow rebuild --execute`, which derives their offset runs, or {_INSTEAD}",
+        )
 
 
 def _behind(names: Names, facts: HomeFacts, known: PartitionFacts) -> Iterator[Guard]:

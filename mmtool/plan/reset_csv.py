@@ -55,8 +55,7 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
         of_group = found.setdefault(group, {})
         if len(found) > 1 and None in found:
             raise ValueError(
-                f"line {number}: three columns, where earlier lines have four or the reverse:"
-                " the group is not clear"
+                f"line {number}: some lines have three columns and others four, so the group is not clear"
             )
         if of_group.setdefault(place, offset) != offset:
             raise ValueError(f"line {number}: {place} has two offsets, {of_group[place]} and {offset}")

@@ -226,7 +226,7 @@ def _going_away(
     mode: Mode, names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
 ) -> dict[StepName, str]:
     groups = few([plan.group for plan in plans]) or "no group"
-    belong, are = ("belongs", "is") if len(plans) == 1 else ("belong", "are")
+    belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
     committed = sum(verdict.commit is not None for plan in plans for verdict in plan.verdicts)
     topics = few(sorted({*topics_of(plans), *state})) or "no topic"
     planned = mode is Mode.PLANNED
@@ -257,7 +257,7 @@ def _going_away(
         ),
         StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
         StepName.READ_BACK: f"read the offsets back from {names.target} with another client",
-        StepName.HAND_OVER: f"record that {groups} now {belong} to {names.target}: offset sync stops",
+        StepName.HAND_OVER: f"record that {groups} now {belong} to {names.target}: offset sync stops for {them}",
         StepName.REPORT: "measure the operation, and list the next steps",
     }
 

@@ -48,8 +48,8 @@ def dependencies(
         if outside:
             left = sorted(other for other, topics in staying.items() if set(topics) & set(outside))
             read, stay = ("reads", "stays") if len(left) == 1 else ("read", "stay")
-            shared = f"; {few(left)} {read} that too and {stay} on {names.source}" if left else ""
-            yield f"group {group} of unit {unit.name} also reads outside it ({few(outside)}){shared}"
+            shared = f"; {few(left)} {read} these topics too and {stay} on {names.source}" if left else ""
+            yield f"group {group} of unit {unit.name} also reads topics outside the unit ({few(outside)}){shared}"
     for group in sorted(staying):
         inside = sorted(filter(unit.topics, staying[group]))
         if inside:

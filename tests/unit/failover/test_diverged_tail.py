@@ -249,7 +249,9 @@ def test_an_export_that_fails_leaves_no_file(case, tmp_path):
     case.source.logs[ORDERS] = b"".join((data(0, 10), data(10, 3)[:-8] + b"\xff" * 8))
     folder = tmp_path / "exports"
     folder.mkdir()
-    with pytest.raises(BatchError, match="orders-0 of the source cannot be exported: offsets 10 to 12"):
+    with pytest.raises(
+        BatchError, match="the records of orders-0 on the source cannot be exported: offsets 10 to 12"
+    ):
         export_tail(
             case.source, tails, folder / "tail.jsonl", operation_id="op-1", source_cluster_id="east-id"
         )

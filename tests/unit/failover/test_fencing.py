@@ -245,7 +245,7 @@ def test_ends_are_watched_also_where_producers_cannot_be_told(cluster, fences, m
 
 
 def test_a_partition_that_is_gone_cannot_be_watched(cluster, fences):
-    with pytest.raises(RefusedError, match="bills-0 on east cannot be watched"):
+    with pytest.raises(RefusedError, match="bills-0 no longer exists on east"):
         watch(cluster, fences, lambda _: cluster.logs.pop(BILLS, None))
 
 

@@ -10,11 +10,12 @@ from mmtool.failover import emergency, failback, planned
 from mmtool.failover.saving import runbook_of, saved_of
 from mmtool.plan.by_hand import Hands, Place
 from mmtool.plan.diverged import TO_FILE, Replay, ToTopic
+from mmtool.plan.fenced import FenceKind
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.guides import guide_of
 from mmtool.plan.reset_csv import parse_reset_csv
 from mmtool.plan.runbook import Runbook, render
-from mmtool.plan.steps import ORDER, Mode
+from mmtool.plan.steps import ORDER, Mode, StepName
 from mmtool.testing.one_name import OneName
 from mmtool.testing.plans import SAVABLE, saved_plans
 from mmtool.testing.scene import half_read
@@ -93,6 +94,21 @@ def test_every_step_has_all_its_texts_whatever_becomes_of_diverged_records(diver
     fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
     assert all(text.endswith(".") for text in texts)
     assert fields <= {"here", "there", "groups", "topics"}
+
+
+@pytest.mark.parametrize("name", [StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS])
+@pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
+def test_only_the_steps_of_a_fence_that_mmtool_sets_speak_of_rules_and_of_lifting_it(kind, name):
+    guide = guide_of(Mode.PLANNED, name, fence=kind)
+    texts = f"{guide.done_when} {guide.stop_when} {guide.way_back} {guide.by_hand}"
+    assert {field for _, field, _, _ in Formatter().parse(texts) if field} <= {"here", "there", "topics"}
+    assert ("DENY" in texts) == (kind is FenceKind.ACL and name is StepName.FENCE)
+    assert ("lifts the fence" in texts) == (kind is not FenceKind.WATCH and name is not StepName.FENCE)
+
+
+def test_a_failback_hands_groups_over_to_offset_sync_and_other_modes_take_them_from_it(scene):
+    assert "offset sync from east to west includes them" in page_of(scene, Mode.FAILBACK)
+    assert "offset sync skips `app` from now on" in page_of(scene, Mode.PLANNED)
 
 
 def test_the_point_of_no_return_stands_before_the_step_that_writes(scene):

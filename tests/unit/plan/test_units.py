@@ -21,8 +21,14 @@ def test_a_unit_that_nobody_reads_across_has_nothing_to_be_told():
 
 def test_a_group_that_reads_outside_is_named_with_the_topics_and_with_who_is_left_behind():
     assert told({"app": {"orders", "payments"}, "ledger": {"payments"}, "mail": {"payments"}}) == [
-        "group app of unit shop also reads outside it (payments); ledger reads that too and stays on east",
-        "group mail of unit shop also reads outside it (payments); ledger reads that too and stays on east",
+        (
+            "group app of unit shop also reads topics outside the unit (payments);"
+            " ledger reads these topics too and stays on east"
+        ),
+        (
+            "group mail of unit shop also reads topics outside the unit (payments);"
+            " ledger reads these topics too and stays on east"
+        ),
     ]
 
 
