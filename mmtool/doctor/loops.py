@@ -117,7 +117,7 @@ def judge_topics(
             Check.LOOP,
             cluster,
             found[0],
-            f"{few(found, _NAMED)} on {cluster} came back to where it was born ({way}): the flows are a loop",
+            f"{few(found, _NAMED)} returned to {cluster}, where it was produced ({way}): the flows are a loop",
             "let every flow name both clusters by the same aliases, with one separator, or add such topics to"
             " topics.exclude; then delete them",
         )
