@@ -35,6 +35,9 @@ settings.load_profile("standard")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--keep-data", action="store_true", help="keep the brokers' data as well as their logs")
+    parser.addoption(
+        "--update-docs", action="store_true", help="write into the pages what their commands print"
+    )
 
 
 def pytest_configure() -> None:

@@ -47,14 +47,16 @@ def blocks_of(
     *,
     start: tuple[int, int] = (0, 0),
     source_end: int | None = None,
+    seen_ms: int = 0,
 ) -> list[Block]:
     """The blocks of a mirror that shipped ``runs`` (upstream, downstream, count) and stands at ``frontier``.
 
-    ``start`` is where it began, upstream and downstream; ``source_end`` was seen last, by default the frontier.
+    ``start`` is where it began, upstream and downstream; ``source_end`` was seen last, by default the frontier, at
+    ``seen_ms``.
     """
     recorder = MapRecorder.begin(about, MirrorStart(UpstreamOffset(start[0]), DownstreamOffset(start[1])))
     end = frontier if source_end is None else source_end
-    recorder.saw_source(SeenOffset(UpstreamOffset(end), 0), SeenOffset(UpstreamOffset(start[0]), 0))
+    recorder.saw_source(SeenOffset(UpstreamOffset(end), seen_ms), SeenOffset(UpstreamOffset(start[0]), 0))
     for upstream, downstream, count in runs:
         recorder.appended(
             UpstreamOffset(upstream), DownstreamOffset(downstream), count, writer=WriterState(9, 0, 0)
@@ -75,9 +77,10 @@ def map_of(
     *,
     start: tuple[int, int] = (0, 0),
     source_end: int | None = None,
+    seen_ms: int = 0,
 ) -> PartitionMap:
     """`blocks_of`, joined."""
-    return join_blocks(blocks_of(about, runs, frontier, start=start, source_end=source_end))
+    return join_blocks(blocks_of(about, runs, frontier, start=start, source_end=source_end, seen_ms=seen_ms))
 
 
 def position_of(

@@ -136,14 +136,15 @@ class Scene:
         *,
         start: tuple[int, int] = (0, 0),
         source_end: int | None = None,
+        seen_ms: int = 0,
     ) -> None:
-        """The mirror of a partition stands there, began at ``start``, and saw the source end there last."""
+        """The mirror of a partition stands there, began at ``start``, and saw the source end last at ``seen_ms``."""
         place, shipped = TopicPartition(topic, partition), list(runs)
         remote = self.settings.remote_topic(topic)
         identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
         about = about_of(identity, self.source.ids[topic], place, remote, self.target.ids[remote])
         self.state.stored[TopicId(about.topic_id), partition] = map_of(
-            about, shipped, frontier, start=start, source_end=source_end
+            about, shipped, frontier, start=start, source_end=source_end, seen_ms=seen_ms
         )
         end = max((downstream + count for _, downstream, count in shipped), default=0)
         self.target.logs[TopicPartition(remote, partition)] = Bounds(0, end)

@@ -35,10 +35,12 @@ class ThereAndBack(Scene):
     """Ten of fifteen records of ``orders`` went from east to west before east was lost; six were born on west.
 
     ``app`` had read 8 at home; away it read all ten, and four of the six. ``late`` read seven of the ten.
+    Others may be called by other names.
     """
 
-    def __init__(self, directory: Path, extra: str = "") -> None:
+    def __init__(self, directory: Path, extra: str = "", groups: tuple[str, str] = ("app", "late")) -> None:
         super().__init__(directory, extra)
+        app, late = groups
         self.back_settings = load_settings(self.config, {}).one("west", "east")
         self.back_state = FakeFlowState()
         self.home, self.away = FakeBatches(), FakeBatches()
@@ -48,12 +50,12 @@ class ThereAndBack(Scene):
         self.target.add_topic("orders", "id-born", 6)
         self.state.marked(
             FailedOverRecord("orders", True, "op-away", "ann@host-1", 0),
-            *(MovedGroupRecord(group, True, "op-away", "ann@host-1", 0) for group in ("app", "late")),
+            *(MovedGroupRecord(group, True, "op-away", "ann@host-1", 0) for group in groups),
         )
-        self.commits("app", "orders", 8)
-        self.commits("app", "east.orders", 10, cluster=self.target)
-        self.commits("app", "orders", 4, cluster=self.target)
-        self.commits("late", "east.orders", 7, cluster=self.target)
+        self.commits(app, "orders", 8)
+        self.commits(app, "east.orders", 10, cluster=self.target)
+        self.commits(app, "orders", 4, cluster=self.target)
+        self.commits(late, "east.orders", 7, cluster=self.target)
 
     @property
     def both(self) -> BothWays:

@@ -7,6 +7,8 @@ import pytest
 
 from mmtool import errors
 from mmtool.doctor.finding import Check
+from mmtool.testing.documented import LABS, blocks_of, pages
+from mmtool.testing.documented_scenes import SCENES
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -78,3 +80,15 @@ def test_every_test_that_the_page_on_translation_names_for_an_edge_is_there(root
     there = {name for source in sources for name in re.findall(r"^def (test_\w+)", source, re.MULTILINE)}
     assert len(named) > 15
     assert named - there == set()
+
+
+def test_every_console_block_says_what_it_is_run_on(root):
+    """``<!-- scene: NAME -->`` and the like on the line before it, and a page's other fences name a language."""
+    names = {"scene": SCENES, "lab": LABS, "shell": ("",), "make": ("",)}
+    blocks = [block for page in pages(root) for block in blocks_of(page)]
+    unlabelled = [
+        f"{block.page.name}:{block.opened}"
+        for block in blocks
+        if block.label is None or block.label.name not in names[block.label.kind]
+    ]
+    assert unlabelled == []

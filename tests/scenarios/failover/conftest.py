@@ -6,6 +6,7 @@ from mmtool.commands.app import main
 from mmtool.testing.operations import KilledError
 from mmtool.testing.processes import Answer
 from mmtool.testing.scenario_scene import ScenarioScene
+from mmtool.testing.wiring import wire_failovers
 
 
 @pytest.fixture
@@ -14,26 +15,7 @@ def stage(tmp_path, monkeypatch):
 
     def made(situation):
         stage = ScenarioScene.of(situation, tmp_path)
-        scene = stage.scene
-        for module in ("failover", "_failover_ways"):
-            monkeypatch.setattr(
-                f"mmtool.commands.{module}.connect", lambda flow, timeout, **_: scene.clusters
-            )
-            monkeypatch.setattr(f"mmtool.commands.{module}.engine_drain", lambda: scene)
-            monkeypatch.setattr(f"mmtool.commands.{module}.both_ways", lambda *_: scene.both)
-        monkeypatch.setattr("mmtool.commands._operations.target_side", lambda flow, timeout: scene.side)
-        monkeypatch.setattr("mmtool.commands._diverged.both_ways", lambda *_: scene.both)
-        monkeypatch.setattr("mmtool.commands._diverged.passing", lambda: scene.passing)
-        monkeypatch.setattr(
-            "mmtool.commands._diverged.writer_into", lambda both, diverged, *_: scene.writers[diverged.kind]
-        )
-        monkeypatch.setattr(
-            "mmtool.commands._operations.written_at",
-            lambda found, *_: scene.source if found.mode == "failback" else scene.target,
-        )
-        monkeypatch.setattr("mmtool.commands._operations.operator_seat", lambda *_: scene.seat)
-        monkeypatch.setattr("mmtool.commands._operations.tools", scene.tools)
-        monkeypatch.setattr("mmtool.commands._operations.journal", lambda *_, **__: scene.journal)
+        wire_failovers(stage.scene, lambda name, value: monkeypatch.setattr(f"mmtool.commands.{name}", value))
         monkeypatch.setattr("mmtool.people.operator", lambda: "ann@host-1")
         return stage
 
