@@ -166,7 +166,8 @@ def _whereto(plan: FailoverPlan, names: Names) -> str:
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
     for topic, groups in sorted(facts.kept.items()):
-        yield f"{topic} stays failed over: {few(groups)} read it on {names.target} and do not fail back"
+        read, do = ("reads", "does") if len(groups) == 1 else ("read", "do")
+        yield f"{topic} stays failed over: {few(groups)} {read} it on {names.target} and {do} not fail back"
 
 
 def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: Names) -> Iterator[str]:

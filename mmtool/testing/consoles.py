@@ -154,6 +154,7 @@ class InProcess(Shell):
         super().__init__(folder, environ, names)
         self._main = main
         self.scene: Scene | None = None
+        self.color = False
 
     def begin(self, name: str, patch: Patch) -> None:
         """The scene of that name; ``patch`` as for `wire`."""
@@ -191,7 +192,7 @@ class InProcess(Shell):
     def _call(self, line: str, out: Stream, err: Stream, width: int | None = None) -> None:
         streams, before = (sys.stdout, sys.stderr), os.environ.copy()
         sys.stdout, sys.stderr = out, err
-        os.environ.update(self.environ, COLUMNS=str(width or 80), NO_COLOR="1")
+        os.environ.update(self.environ, COLUMNS=str(width or 80), NO_COLOR="" if self.color else "1")
         self.code = 0
         try:
             self._main(shlex.split(line)[1:])

@@ -113,7 +113,7 @@ def test_afterwards_the_topics_are_mirrored_again_and_the_groups_are_nobodys_on_
 def test_a_topic_that_groups_which_stay_away_read_as_well_stays_failed_over(scene, ran):
     ended = ran(GroupSelection(("app",)))
     assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"late"})
-    assert any("orders stays failed over: late read it on west" in w for w in ended.rehearsal.warnings)
+    assert any("orders stays failed over: late reads it on west" in w for w in ended.rehearsal.warnings)
 
 
 def test_while_it_runs_nothing_is_mirrored_away(scene, ran):
