@@ -235,7 +235,7 @@ class _Story:
         )
         row = ask(self.stage, "rehearsal", *self.move()).row
         for step in row["steps"]:
-            self.tell.note(f"{step['name']:<13} {step['sentence']}")
+            self.tell.note(f"{step['name']:<14} {step['sentence']}")
         self.tell.done(f"{row['state']}: it can be executed")
 
     def failover(self) -> None:
