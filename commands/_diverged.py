@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.failback import BothWays, FailbackRehearsal
+    from mmtool.failover.both_ways import BothWays
+    from mmtool.failover.failback import FailbackRehearsal
     from mmtool.failover.landing import Ways
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.salvaging import PassingPort, TailTools

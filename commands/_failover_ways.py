@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.ended import Ended
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
-    from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.states import Event
     from mmtool.failover.taking_up import TakingBack
@@ -175,7 +175,7 @@ def resume(
 
 
 def _finish_forward(known: Known, asked: operations.Asked) -> None:
-    from mmtool.failover.planned import Ended
+    from mmtool.failover.ended import Ended
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.taking_up import finish_forward
 

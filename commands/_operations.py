@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
+    from mmtool.failover.ended import Ended
     from mmtool.failover.journal import About, JournalPort
     from mmtool.failover.landing import MarksPort, OperatorSeat, Ways
     from mmtool.failover.operation import Operation, StepLog
-    from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.rows import Row

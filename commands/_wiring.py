@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from mmtool.config.live import LiveFile
     from mmtool.config.values import Start
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
+    from mmtool.failover.both_ways import BothWays
     from mmtool.failover.bringing_up import DrainPort
-    from mmtool.failover.failback import BothWays
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
-    from mmtool.insight.translation import FlowClusters
     from mmtool.kafka.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.metrics.level import Level
@@ -102,7 +102,7 @@ def connect(flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False)
         timeout: For one request.
         beside_mm2: Answer from what MM2 has told as well, where mmtool has not mirrored.
     """
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.cluster_facts import KafkaCluster
     from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
     from mmtool.kafka.synced import KafkaSynced

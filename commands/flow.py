@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import timedelta
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.replication.flow_moves import Rehearsal
     from mmtool.replication.rebuilding import Rebuilt

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mmtool.failover.exchange import Imported
     from mmtool.failover.group_sync import GroupSync, SyncTurn
     from mmtool.failover.rows import Row
-    from mmtool.insight.translation import FlowClusters, FlowNow, Translation
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.insight.translation import Translation
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.undo import Undo
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.evidence.document import Evidence
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.verification import Options, Verification
 

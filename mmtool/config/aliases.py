@@ -198,3 +198,8 @@ def _candidates(one: FlowSettings, other: FlowSettings, between: str) -> Iterato
     for topic in (*found, *(named_there or ()), *beats):
         if one.mirrors_topic(f"{between}{topic}") and other.mirrors_topic(topic):
             yield topic
+
+
+def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
+    """Whether two topics of two flows must not have one name: both lead to one cluster, and not both keep names."""
+    return one.target.alias == other.target.alias and not (one.keeps_names and other.keeps_names)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool.config.aliases import known_aliases
 from mmtool.translation.naming import DefaultPolicy, IdentityPolicy, RenamePolicy
 
 if TYPE_CHECKING:
-    from mmtool.config.flows import FlowReader
+    from mmtool.config.properties import Entry
+    from mmtool.config.report import Report
+    from mmtool.config.scopes import Scopes
     from mmtool.config.settings import AnyPolicy
+    from mmtool.translation.naming import TopicAliases
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 _IDENTITY = {
@@ -21,7 +24,24 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
 _TOPIC = "${topic}"
 
 
-def read_policy(flow: FlowReader) -> AnyPolicy:
+class FlowKeys(Protocol):
+    """A flow's keys, as far as they name topics."""
+
+    @property
+    def scopes(self) -> Scopes: ...
+
+    @property
+    def report(self) -> Report: ...
+
+    @property
+    def topic_aliases(self) -> TopicAliases: ...
+
+    def find(self, name: str) -> Entry | None: ...
+
+    def value(self, name: str) -> Any: ...
+
+
+def read_policy(flow: FlowKeys) -> AnyPolicy:
     """The flow's policy; a Java class other than Kafka's own two is refused."""
     base = DefaultPolicy(_separator(flow), _internal_separator(flow), known=known_aliases(flow.scopes))
     rename = flow.find("mmtool.topic.rename.format")
@@ -40,7 +60,7 @@ def read_policy(flow: FlowReader) -> AnyPolicy:
     return base
 
 
-def _separator(flow: FlowReader) -> str:
+def _separator(flow: FlowKeys) -> str:
     separator: str = flow.value("replication.policy.separator")
     entry = flow.find("replication.policy.separator")
     if entry is not None and not _LEGAL.fullmatch(separator):
@@ -49,11 +69,11 @@ def _separator(flow: FlowReader) -> str:
     return separator
 
 
-def _internal_separator(flow: FlowReader) -> str | None:
+def _internal_separator(flow: FlowKeys) -> str | None:
     return None if flow.value("replication.policy.internal.topic.separator.enabled") else "."
 
 
-def _renaming(flow: FlowReader, base: DefaultPolicy) -> AnyPolicy:
+def _renaming(flow: FlowKeys, base: DefaultPolicy) -> AnyPolicy:
     entry = flow.find("mmtool.topic.rename.format")
     assert entry is not None
     text = entry.value.strip()

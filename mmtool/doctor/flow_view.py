@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.insight.translation import FlowNow
+from mmtool.insight.flow_now import FlowNow
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.status import FlowFacts, standings
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import (
         Answers,
         Bounds,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
         Synced,
         Told,
     )
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.group_facts import Commit
     from mmtool.plan.status import Standing
     from mmtool.plan.topic_configs import ConfigEntry

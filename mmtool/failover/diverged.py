@@ -28,7 +28,7 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import BatchesPort, Bounds
     from mmtool.plan.offsets import PartitionFacts

@@ -14,8 +14,8 @@ from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.emergency import rehearse as rehearse_emergency
+from mmtool.failover.ended import Ended
 from mmtool.failover.landing import Landing
-from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove, state_end_guards
 from mmtool.failover.recorded_names import refuse_changed_names
 from mmtool.failover.rehearsal import Rehearsal, names_of, new_operation_id, refuse
@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from mmtool.failover.landing import Ways
     from mmtool.failover.operation import StepLog
     from mmtool.failover.rows import Row
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetSide
-    from mmtool.insight.translation import FlowNow
     from mmtool.plan.drill_gate import Limits
     from mmtool.plan.emergency import Costs
     from mmtool.plan.group_facts import GroupFacts, GroupSelection

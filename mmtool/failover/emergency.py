@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover import operation
+from mmtool.failover.ended import Ended
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
 from mmtool.failover.marking import Marking
-from mmtool.failover.planned import Ended
 from mmtool.failover.recorded_names import names_warnings, refuse_changed_on_target
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.seen import seen_of_target
 from mmtool.failover.states import START
+from mmtool.failover.step_hooks import after_step
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_alone import identity_on_target, look_at_target
 from mmtool.plan.applications import state_warnings
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from mmtool.insight.target_alone import TargetNow, TargetSide
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.marks import FailedOverRecord
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def execute(rehearsal: EmergencyRehearsal, ways: Ways, log: StepLog, *, since: S
         MmtoolError: It could not be put on record that it begins; nothing was done.
     """
     steps = EmergencySteps(rehearsal, Landing.of(ways, rehearsal.plan))
-    planned, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, steps.undo(), after, begun)
     return Ended(rehearsal, ended, steps.landing)

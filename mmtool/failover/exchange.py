@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover import operation
+from mmtool.failover.both_ways import BothWays
 from mmtool.failover.bringing_up import bring_up
 from mmtool.failover.diverged import find_tail
+from mmtool.failover.ended import Ended
 from mmtool.failover.homeward import HomeLook, at_home_already, stay, told
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing, ways_on
 from mmtool.failover.marking import Marking, release
-from mmtool.failover.planned import Ended
 from mmtool.failover.proving import prove, state_end_guards
 from mmtool.failover.recorded_names import refuse_changed_names
 from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
@@ -25,6 +26,7 @@ from mmtool.failover.rows import reread_of
 from mmtool.failover.salvaging import Salvage, refuse_topic
 from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
+from mmtool.failover.step_hooks import after_step
 from mmtool.failover.tail_file import default_name, export_tail, read_export
 from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.partitions import partition_facts
@@ -43,8 +45,8 @@ from mmtool.plan.failover import active_guards, drain_goal, moved_meanwhile, sta
 from mmtool.plan.homecoming import plan_failback
 from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.replaying import replay_guards
-from mmtool.plan.steps import Names, StepName
-from mmtool.plan.words import few
+from mmtool.plan.steps import StepName
+from mmtool.plan.words import Names, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -59,29 +61,15 @@ if TYPE_CHECKING:
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.salvaging import TailTools
     from mmtool.failover.states import Standing
-    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.diverged import Diverged
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts, GroupSelection, SelectedGroups
-    from mmtool.plan.homecoming import Homecoming, HomeFacts
+    from mmtool.plan.home_facts import HomeFacts
+    from mmtool.plan.homecoming import Homecoming
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
-
-
-@dataclass(frozen=True, slots=True)
-class BothWays:
-    """A flow, its way back, and the logs of both clusters.
-
-    Attributes:
-        back: None where nothing away could be brought home: all its topics came from there.
-        home, away: The logs of the flow's source and target.
-    """
-
-    flow: FlowNow
-    back: FlowNow | None
-    home: BatchesPort
-    away: BatchesPort
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +233,7 @@ def execute(
     """
     salvage = None if tools is None else salvage_of(rehearsal.ways, rehearsal.plan, tools, ways)
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), folder, timeout_seconds, salvage)
-    planned, after = operation.Operation(rehearsal.plan, since), ways.hooks.after(steps.landing)
+    planned, after = operation.Operation(rehearsal.plan, since), after_step(ways.hooks, steps.landing)
     begun = steps.marking.begun(since)
     ended = operation.run(planned, steps.actions(), log, {StepName.MARK: steps.unmark}, after, begun)
     return Ended(steps.rehearsal, ended, steps.landing)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.failover.landing import OperatorSeat
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
 
 R = TypeVar("R", bound="Rehearsal")
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.plan.group_facts import GroupSelection
     from mmtool.plan.group_sync import Led
     from mmtool.plan.identity import FlowIdentity

@@ -8,7 +8,7 @@ from mmtool.failover.diverged import TailKind, find_tail
 from mmtool.failover.tail_file import default_name
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.diverged import Replay, ToFile, ToTopic
-from mmtool.plan.homecoming import HomeFacts
+from mmtool.plan.home_facts import HomeFacts
 from mmtool.plan.offsets import Direction
 from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Refused
@@ -16,14 +16,14 @@ from mmtool.translation.answers import Refused
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from mmtool.failover.both_ways import BothWays
     from mmtool.failover.diverged import FoundTail, FoundTails
-    from mmtool.failover.failback import BothWays
     from mmtool.plan.applications import AppState
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.homecoming import Homecoming
     from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
 

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.events import Event, Notice
 from mmtool.failover.operation import Operation
-from mmtool.failover.report import operation_row
 from mmtool.output import talk
 from mmtool.plan.failover import Guard
 from mmtool.plan.steps import StepName, topics_of
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.landing import Landing
     from mmtool.failover.rows import Row
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.offsets import GroupPlan
@@ -90,17 +88,6 @@ class Hooks:
     seconds: float = SECONDS
     say: Callable[[str], None] = talk
 
-    def after(self, landing: Landing) -> Callable[[Operation, Step], None]:
-        """What runs a step's hook, given where the operation stands; it raises when that fails."""
-
-        def run(operation: Operation, step: Step) -> None:
-            if step.name in self.executables:
-                row = operation_row(operation, landing)
-                told = _told(operation.plan, step, landing.groups, landing.plans or operation.plan.groups)
-                self._run(operation, step, told, row)
-
-        return run
-
     def take_back(self, plan: FailoverPlan, name: StepName) -> None:
         """Run a step's hook again, told to undo what it did, perhaps in part; nothing where the step has none.
 
@@ -110,12 +97,18 @@ class Hooks:
         """
         if name in self.executables:
             step = next(step for step in plan.steps if step.name is name)
-            told = _told(plan, step, tuple(group.group for group in plan.groups), plan.groups)
+            told = environment_of(plan, step, tuple(group.group for group in plan.groups), plan.groups)
             row: Row = {"operation_id": plan.operation_id, "mode": plan.mode, "flow": plan.flow}
-            self._run(Operation(plan), step, {**told, "MMTOOL_ACTION": "undo"}, row)
+            self.run(Operation(plan), step, {**told, "MMTOOL_ACTION": "undo"}, row)
 
-    def _run(self, operation: Operation, step: Step, told: Mapping[str, str], about: Row) -> None:
-        """Raises as the hook ended.
+    def run(self, operation: Operation, step: Step, told: Mapping[str, str], about: Row) -> None:
+        """Run a step's hook to its end.
+
+        Args:
+            operation: The hook is part of it.
+            step: One that has a hook.
+            told: Its environment, as `environment_of` has it.
+            about: The operation's row, on its stdin.
 
         Raises:
             RefusedError: It failed before the point of no return.
@@ -162,10 +155,13 @@ def hooks_of(settings: FlowSettings, reason: str) -> Hooks:
     return Hooks(settings.hooks, about)
 
 
-def _told(
+def environment_of(
     plan: FailoverPlan, step: Step, groups: Iterable[str], plans: Iterable[GroupPlan]
 ) -> dict[str, str]:
-    """A fence's topics are known before the mirror has caught up, and so before offsets are."""
+    """What a hook reads in its environment.
+
+    A fence's topics are known before the mirror has caught up, and so before offsets are.
+    """
     topics = plan.fence.topics if step.name is StepName.FENCE else topics_of(plans)
     lists = {"MMTOOL_GROUPS": _lines(groups), "MMTOOL_TOPICS": _lines(topics)}
     return {

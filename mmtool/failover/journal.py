@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from mmtool.plan.offsets import GroupPlan
     from mmtool.plan.risks import Risk
     from mmtool.plan.salvage import Begun, Parts
-    from mmtool.plan.steps import Names, Step
+    from mmtool.plan.steps import Step
+    from mmtool.plan.words import Names
     from mmtool.translation.known import Unknown
     from mmtool.translation.types import ClusterId, TopicPartition
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover import operation
 from mmtool.failover.bringing_up import bring_up
+from mmtool.failover.ended import Ended
 from mmtool.failover.fence_steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.hooks import with_hooks
 from mmtool.failover.landing import Landing
@@ -22,6 +23,7 @@ from mmtool.failover.rehearsal import SavableRehearsal, names_of, new_operation_
 from mmtool.failover.rows import reread_of
 from mmtool.failover.seen import seen_of_flow
 from mmtool.failover.states import START
+from mmtool.failover.step_hooks import after_step
 from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.progress_of import log_ends, short_of
@@ -57,10 +59,9 @@ if TYPE_CHECKING:
     from mmtool.failover.bringing_up import DrainPort
     from mmtool.failover.fence_steps import FenceAsked
     from mmtool.failover.landing import Ways
-    from mmtool.failover.operation import Operation, StepLog
-    from mmtool.failover.rehearsal import Rehearsal
+    from mmtool.failover.operation import StepLog
     from mmtool.failover.states import Standing
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.group_facts import GroupFacts, GroupSelection
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.answers import SourceLog
@@ -75,15 +76,6 @@ class PlannedRehearsal(SavableRehearsal):
 
     flow: FlowNow = field(kw_only=True)
     asked: FenceAsked | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """An operation that has ended, well or not."""
-
-    rehearsal: Rehearsal
-    operation: Operation
-    landing: Landing
 
 
 def rehearse(
@@ -174,7 +166,7 @@ def execute(
     """
     fence = _fence_steps(rehearsal, ways, timeout_seconds)
     steps = _Steps(rehearsal, drain, Landing.of(ways, rehearsal.plan), timeout_seconds, fence)
-    after, begun = ways.hooks.after(steps.landing), () if fence is None else fence.begun
+    after, begun = after_step(ways.hooks, steps.landing), () if fence is None else fence.begun
     undo = None if fence is None else fence.undo()
     ended = operation.run(
         operation.Operation(rehearsal.plan, since), steps.actions(), log, undo, after, begun

@@ -13,7 +13,7 @@ from mmtool.translation.refusals import Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.boundaries import Boundary
     from mmtool.plan.offsets import GroupPlan, PartitionFacts
     from mmtool.translation.lockstep import Seen

@@ -19,7 +19,8 @@ from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind, fence_of
 from mmtool.plan.identity import JOURNAL_TOPIC
 from mmtool.plan.journal import Kind, group_of
 from mmtool.plan.salvage import Begun, Parts, begun_of, parts_of, together
-from mmtool.plan.steps import Mode, Names, Step, StepName
+from mmtool.plan.steps import Mode, Step, StepName
+from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
 

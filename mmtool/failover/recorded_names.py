@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from mmtool.config import FlowSettings
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.insight.translation import FlowNow
 
 
 def refuse_changed_names(flow: FlowNow, read: Collection[str], run: FlowSettings | None = None) -> None:

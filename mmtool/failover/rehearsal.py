@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.plan.applications import NO_STATE
 from mmtool.plan.failover import drain_cures
-from mmtool.plan.steps import Names
+from mmtool.plan.words import Names
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:

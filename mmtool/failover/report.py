@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.failover.ended import Ended
     from mmtool.failover.landing import Landing
-    from mmtool.failover.planned import Ended
     from mmtool.failover.recorded import Recorded
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.plan.failover import FailoverPlan

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.failover.diverged import FoundTail, FoundTails
     from mmtool.failover.landing import Records
     from mmtool.failover.recorded import Recorded
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
     from mmtool.plan.diverged import Diverged
     from mmtool.plan.failover import FailoverPlan

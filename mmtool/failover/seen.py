@@ -11,8 +11,8 @@ from mmtool.plan.offsets import Direction
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.insight.translation import FlowNow
     from mmtool.plan.fingerprint import Fingerprint
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.offsets import GroupPlan

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mmtool.failover.diverged import FoundTail, FoundTails
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
 

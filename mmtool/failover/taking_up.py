@@ -19,6 +19,7 @@ from mmtool.failover.operation import StepState
 from mmtool.failover.recorded import recorded
 from mmtool.failover.rows import reread_of
 from mmtool.failover.states import Event, OperationState
+from mmtool.failover.step_hooks import after_step
 from mmtool.failover.undo import look_at
 from mmtool.output import warn
 from mmtool.plan.emergency import costs_of
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from mmtool.failover.operation import Operation, StepLog
     from mmtool.failover.recorded import Figures, Recorded
     from mmtool.failover.undo import Undoing
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, GroupsPort
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
 
@@ -137,7 +138,7 @@ def finish_forward(
         StepName.REPORT: lambda: _prove_fence(found, fence, landing),
     }
     undo = {} if fence is None else {StepName.FENCE: lambda: _lower(found, fence, ways)}
-    return operations.run(found.operation, actions, log, undo, ways.hooks.after(landing)), landing
+    return operations.run(found.operation, actions, log, undo, after_step(ways.hooks, landing)), landing
 
 
 def _prove_fence(found: Recorded, asked: FenceAsked | None, landing: Landing) -> None:

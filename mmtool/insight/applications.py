@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.insight.translation import FlowNow
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.types import TopicPartition

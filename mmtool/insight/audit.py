@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.group_facts import GroupSelection, SelectedGroups
     from mmtool.plan.marks import MovedGroupRecord

@@ -35,7 +35,7 @@ from mmtool.plan.emergency import plan_emergency, records_lost
 from mmtool.plan.group_facts import GroupFacts, GroupSelection
 from mmtool.plan.group_status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.offsets import Direction, Rules, unknown_group
-from mmtool.plan.steps import Names
+from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.errors import MmtoolError
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.status import WatchedFlow
     from mmtool.insight.target_alone import TargetNow
-    from mmtool.insight.translation import FlowNow
     from mmtool.plan.offsets import GroupPlan, PartitionFacts
 
     Record: TypeAlias = tuple[TopicPartition, int]

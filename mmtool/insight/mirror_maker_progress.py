@@ -12,7 +12,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import FlowWatchPort
 
 _MOST_MARKERS = 1_000

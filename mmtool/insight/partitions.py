@@ -20,9 +20,9 @@ from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamO
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import Bounds, ClusterPort
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.topics import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap

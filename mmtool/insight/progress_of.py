@@ -16,7 +16,7 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.answers import Answer, Skipping
     from mmtool.translation.types import TopicPartition
 

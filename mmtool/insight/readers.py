@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 
 if TYPE_CHECKING:
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
 
 
 def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:

@@ -17,7 +17,7 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.offsets import GroupPlan, PartitionFacts
     from mmtool.translation.types import TopicPartition
 

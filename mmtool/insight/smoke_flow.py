@@ -23,9 +23,9 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.status import FlowMember
     from mmtool.translation.types import TopicId, TopicPartition

@@ -18,8 +18,8 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.smoke_flow import Landed, SmokeFlow
-    from mmtool.insight.translation import FlowNow
     from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.types import TopicId

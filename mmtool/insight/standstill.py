@@ -14,7 +14,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.offsets import GroupPlan
 
 _NOT_THERE_YET = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR})

@@ -31,9 +31,9 @@ from mmtool.threads import Unawaited
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.activity import Activity
     from mmtool.plan.partition_rows import PartitionRow
     from mmtool.plan.status import FlowMember, Standing

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
-from mmtool.plan.emergency import EmergencyFacts, LastWord
+from mmtool.plan.emergency_facts import EmergencyFacts, LastWord
 from mmtool.plan.group_facts import Commit, GroupFacts, select_groups
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.offsets import PartitionFacts
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, Held, SyncedPort, Told
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.group_facts import GroupSelection, SelectedGroups
     from mmtool.plan.topics import TopicFacts

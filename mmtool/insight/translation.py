@@ -12,10 +12,11 @@ For ``--reverse`` commits are the target's; the same order gives the same promis
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import ConfigError, RefusedError, UsageError
+from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refining import refined
 from mmtool.insight.standstill import standstill
@@ -39,101 +40,15 @@ from mmtool.plan.offsets import (
 )
 from mmtool.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
-from mmtool.translation.refusals import Reason, Sides
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
     from mmtool.plan.group_facts import GroupSelection, GroupStanding
     from mmtool.plan.topics import TopicFacts
-    from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId
-
-
-@dataclass(frozen=True, slots=True)
-class FlowClusters:
-    """A flow and the ways to its clusters and its state.
-
-    Attributes:
-        state: What the flow has stored on its target.
-        back: What the way back has stored on the source, where both keep names and so share topics.
-        synced: What MM2 has told of the flow, for who wants answers about a flow that MM2 runs.
-    """
-
-    settings: FlowSettings
-    source: ClusterPort
-    target: ClusterPort
-    state: FlowStatePort
-    back: FlowStatePort | None = None
-    synced: SyncedPort | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FlowNow:
-    """A flow whose clusters have answered.
-
-    Attributes:
-        topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
-        narrowed: ``--topic`` was given: commits of other topics are not spoken of.
-        target_ids: The ids of the target's topics, by name.
-        target_partitions: How many partitions each of them has, where that was looked up.
-        mirrored_to: Directions whose commits are read where other flows than the way back mirror to as well.
-        then: Where its target is the source of the next flow of a chain.
-    """
-
-    clusters: FlowClusters
-    identity: FlowIdentity
-    topics: Mapping[str, TopicFacts]
-    narrowed: bool = False
-    target_ids: Mapping[str, TopicId] = field(default_factory=dict)
-    mirrored_to: frozenset[Direction] = frozenset()
-    then: FlowNow | None = None
-    target_partitions: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def end(self) -> FlowNow:
-        """The last flow of a chain; this one where it is none."""
-        return self if self.then is None else self.then.end
-
-    def read_at(self, direction: Direction) -> ClusterPort:
-        """Whose commits are translated."""
-        return self.clusters.source if direction is Direction.FORWARD else self.end.clusters.target
-
-    def written_at(self, direction: Direction) -> ClusterPort:
-        """Where they would be committed."""
-        return self.end.clusters.target if direction is Direction.FORWARD else self.clusters.source
-
-    def sides(self, direction: Direction) -> Sides:
-        """The same by their aliases, for sentences."""
-        read, written = self.read_at(direction), self.written_at(direction)
-        return Sides(read.alias, written.alias, direction is Direction.REVERSE)
-
-    @property
-    def partitions(self) -> list[TopicPartition]:
-        """Every partition of the topics, on the source."""
-        return [
-            TopicPartition(name, n) for name, topic in self.topics.items() for n in range(topic.partitions)
-        ]
-
-    def remote(self, topic: str) -> str:
-        """What a source topic is called on the target."""
-        return self.clusters.settings.remote_topic(topic)
-
-    def narrowed_to(self, topics: Collection[str]) -> FlowNow:
-        """The same flow, as far as these of its topics go."""
-        return replace(
-            self, topics={name: topic for name, topic in self.topics.items() if name in topics}, narrowed=True
-        )
-
-    def holds_mirror(self, known: PartitionMap | None) -> bool:
-        """Whether the target's topic is the one that was mirrored to, and not another one under its name (KIP-516)."""
-        if known is None:
-            return True
-        there = self.target_ids.get(known.about.target_topic)
-        return there is None or there == known.about.target_topic_id
+    from mmtool.translation.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

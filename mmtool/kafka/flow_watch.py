@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin import TopicAdmin
+from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.groups import KafkaGroups
 from mmtool.kafka.log_reader import read_log
 from mmtool.kafka.membership import members_now
 from mmtool.kafka.mirror_maker import FollowedMirrorMaker, workers_groups
 from mmtool.kafka.oldest import first_missing_times
-from mmtool.kafka.state_log import ControlView, read_control, read_newest_blocks
+from mmtool.kafka.state_log import read_control, read_newest_blocks
 from mmtool.plan.mirror_maker import MirrorMakerProgress
 from mmtool.plan.position_trails import PositionTrails
 from mmtool.plan.retention import Retention

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.control_view import ControlView
     from mmtool.plan.documents import ProducerRecord
     from mmtool.plan.fences import Binding, FenceFacts, OpenTransaction, Writer
     from mmtool.plan.group_facts import Commit, GroupStanding

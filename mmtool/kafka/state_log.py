@@ -3,185 +3,31 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.log_reader import NO_GUESS, newest_records, read_log, unreadable
-from mmtool.plan.control_topic import decode_control
 from mmtool.plan.documents import (
-    CommitRatesRecord,
-    ControlRecord,
-    FlowRecord,
-    OwnerRecord,
-    PauseRecord,
-    PositionRecord,
     ProducerRecord,
-    RefusedRecord,
-    ShardRecord,
-    SharesRecord,
-    State,
     UnreadableDocumentError,
-    UseRecord,
-    position_key,
 )
-from mmtool.plan.holds import Holds
 from mmtool.plan.identity import PRODUCERS_TOPIC
-from mmtool.plan.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord, note_move
-from mmtool.plan.slots import SlotsRecord
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.log_reader import LogRecord
-    from mmtool.plan.documents import Document
     from mmtool.plan.identity import FlowIdentity
-    from mmtool.plan.pauses import Pauses
-    from mmtool.plan.position_trails import PositionTrails
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId
 
     Place = tuple[TopicId, int]
-
-
-@dataclass(slots=True)
-class ControlView:
-    """What the control topic says.
-
-    Attributes:
-        controls: Keys of owners' words to their pumps, and of the answers, for a new owner to clear away.
-        holds: What keeps topics from being mirrored.
-        refusals: What owners have said of topics that they do not mirror, by key, those of the past included.
-        moved: Groups whose place is the target now; only marks in force.
-        rates: How fast each group was last seen to commit on the source, by the key of its record.
-        verified: How far both sides of a partition were found the same, by topic id and number.
-        look: When the owner last read the source's commits and had written what followed from them.
-        end: Where the topic ended when it was read: later words are at or after it.
-        trails: What pumps wrote before their last words; None where nobody asks for that.
-    """
-
-    flow: FlowRecord | None = None
-    shards: dict[int, ShardRecord] = field(default_factory=dict)
-    owner: OwnerRecord | None = None
-    controls: set[bytes] = field(default_factory=set)
-    holds: Holds = field(default_factory=Holds)
-    refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
-    moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
-    rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
-    verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
-    look: LookRecord | Unknown = UNKNOWN
-    end: int = 0
-    trails: PositionTrails | None = None
-    _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
-    _slots: SlotsRecord | None = None
-
-    @property
-    def positions(self) -> dict[tuple[str, int], PositionRecord]:
-        """Where each partition stands, by topic id and number; what is held says so."""
-        return {(p.topic_id, p.partition): self.holds.shown(p) for p in self._positions.values()}
-
-    def written_position(self, topic_id: str, partition: int) -> PositionRecord | None:
-        """Where a partition stands, as it was written: whatever holds it is no part of that. None before its first."""
-        return self._positions.get(position_key(topic_id, partition))
-
-    @property
-    def slots(self) -> SlotsRecord | None:
-        """What the last owner has written of its Spark slots; None before its first word."""
-        is_owner = (
-            self._slots is not None and self.owner is not None and self._slots.owner == self.owner.owner
-        )
-        return self._slots if is_owner else None
-
-    @property
-    def refused(self) -> dict[str, str]:
-        """Topics of the source that the last owner does not mirror at all, and why."""
-        return self.refused_beside(())
-
-    def refused_beside(self, there: Container[str]) -> dict[str, str]:
-        """Likewise, but for what is said of a deleted topic whose name is among these: that is another one."""
-        last = self.owner.owner if self.owner is not None else None
-        return {
-            word.topic: word.reason
-            for word in self.refusals.values()
-            if word.owner == last and not (word.gone and word.topic in there)
-        }
-
-    @property
-    def unwatched(self) -> frozenset[tuple[str, int]]:
-        """Partitions of which nobody looks where the source ends: halted or paused, failed over as well or not."""
-        return frozenset(
-            (p.topic_id, p.partition)
-            for p in self._positions.values()
-            if p.state == State.HALTED or self.pauses.of(p.topic_id) is not None
-        )
-
-    @property
-    def pauses(self) -> Pauses:
-        """What operators have paused."""
-        return self.holds.pauses
-
-    @property
-    def failed_over(self) -> Mapping[str, FailedOverRecord]:
-        """Topics that have failed over, by their names on the source; only marks in force."""
-        return self.holds.failed_over
-
-    @property
-    def looked_ms(self) -> int | Unknown:
-        """When the owner last read the commits of groups that could be asked."""
-        return UNKNOWN if self.look is UNKNOWN else self.look.looked_ms
-
-    def asked_ms(self, group: str) -> int | Unknown:
-        """When it last read those of this group."""
-        return UNKNOWN if self.look is UNKNOWN else self.look.asked_ms(group)
-
-    def apply(self, key: bytes, value: bytes | None, offset: int) -> None:
-        """Takes one record in.
-
-        Raises:
-            UnreadableDocumentError: a value that cannot be trusted; whoever reads on is refused there again.
-        """
-        document = None if value is None else decode_control(key, value)
-        self.end = max(self.end, offset + 1)
-        if value is None:
-            self.controls.discard(key)
-            self._positions.pop(key, None)
-            self.refusals.pop(key, None)
-            self.rates.pop(key, None)
-        elif isinstance(document, FlowRecord):
-            self.flow = document
-        elif isinstance(document, ShardRecord):
-            self.shards[document.shard] = document
-        elif isinstance(document, OwnerRecord):
-            self.owner = document
-        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord, SlotsRecord)):
-            self.controls.add(key)
-            if isinstance(document, SlotsRecord):
-                self._slots = document
-        elif isinstance(document, PositionRecord):
-            self._positions[key] = document
-        elif isinstance(document, RefusedRecord):
-            self.refusals[key] = document
-        elif isinstance(document, CommitRatesRecord):
-            self.rates[key] = document
-        else:
-            self._apply_mark(document)
-
-    def _apply_mark(self, document: Document | None) -> None:
-        """What outlives owners."""
-        if isinstance(document, (PauseRecord, FailedOverRecord)):
-            self.holds = self.holds.with_word(document)
-        elif isinstance(document, MovedGroupRecord):
-            note_move(self.moved, document)
-        elif isinstance(document, VerifiedRecord):
-            self.verified[document.topic_id, document.partition] = document
-        elif isinstance(document, LookRecord):
-            self.look = document
 
 
 def read_control(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.failover.recorded import in_journal_order
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
-from mmtool.insight.translation import FlowClusters
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.flow_watch import KafkaFlowWatch

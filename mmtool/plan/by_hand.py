@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mmtool.plan.failover import FailoverPlan
     from mmtool.plan.group_facts import Commit
     from mmtool.plan.offsets import GroupPlan, Verdict
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
 _COMPARED = 3

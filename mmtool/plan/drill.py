@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mmtool.plan.applications import AppState
     from mmtool.plan.group_facts import GroupFacts
     from mmtool.plan.offsets import GroupPlan
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
 
 _MARK = ".drill-"
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from mmtool.plan.offsets import GroupPlan, Verdict
     from mmtool.plan.risks import Risk
     from mmtool.plan.state_lag import StateLag
-    from mmtool.plan.steps import Names, Step
+    from mmtool.plan.steps import Step
+    from mmtool.plan.words import Names
     from mmtool.translation.answers import SourceLog
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.plan.group_facts import GroupFacts
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
 
 Commits = dict[TopicPartition, Commit]
 Key = TypeVar("Key")

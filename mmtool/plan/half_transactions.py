@@ -23,7 +23,7 @@ from mmtool.plan.words import counted, few
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 

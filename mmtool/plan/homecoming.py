@@ -7,7 +7,7 @@ W  what was born away is home before a group goes on behind it: until then its o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.applications import NO_STATE, with_lost_state
@@ -15,8 +15,8 @@ from mmtool.plan.diverged import TO_FILE, Diverged, Replay
 from mmtool.plan.failover import FailoverPlan, Guard, active_guards, blocking_guards, state_guards
 from mmtool.plan.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
 from mmtool.plan.replaying import replay_guards, with_read_before
-from mmtool.plan.steps import Mode, Names, steps_of
-from mmtool.plan.words import counted
+from mmtool.plan.steps import Mode, steps_of
+from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
 from mmtool.translation.diverged import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.known import UNKNOWN
@@ -24,43 +24,17 @@ from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Mapping
 
     from mmtool.plan.applications import AppState, StateTopic
     from mmtool.plan.group_facts import Commit, GroupFacts
+    from mmtool.plan.home_facts import HomeFacts
     from mmtool.plan.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
     from mmtool.translation.diverged import DivergedTail, HomewardAnswer
     from mmtool.translation.types import TopicPartition
 
 _FORWARD = Rules(Direction.FORWARD)
-
-
-@dataclass(frozen=True, slots=True)
-class HomeFacts:
-    """What both clusters say when a flow's source is back.
-
-    Attributes:
-        groups: Their commits away, and what stands at home; ``here`` is away, ``there`` is home.
-        unknown: Names that no group away has.
-        mirrored: Every partition that the flow took away, by its name there.
-        born: Every partition that the way back brings home, by its name away; it may be among those of ``mirrored``.
-        tails: What diverged, by the partition at home.
-        topics: Those at home, of the flow, that the groups read.
-        kept: Those of them that groups which stay away read as well, and which groups: they stay failed over.
-        one_name: Topics have one name on both sides: records of both are among each other.
-        state: Of the Kafka Streams applications among the groups.
-    """
-
-    groups: tuple[GroupFacts, ...]
-    unknown: tuple[str, ...]
-    mirrored: Mapping[TopicPartition, PartitionFacts]
-    born: Mapping[TopicPartition, PartitionFacts]
-    tails: Mapping[TopicPartition, DivergedTail]
-    one_name: bool
-    topics: tuple[str, ...]
-    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    state: AppState = NO_STATE
 
 
 @dataclass(frozen=True, slots=True)

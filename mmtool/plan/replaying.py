@@ -16,9 +16,9 @@ from mmtool.translation.types import DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from mmtool.plan.homecoming import HomeFacts
+    from mmtool.plan.home_facts import HomeFacts
     from mmtool.plan.offsets import GroupPlan, PartitionFacts, Verdict
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
     from mmtool.translation.diverged import DivergedTail
 
 _INSTEAD = "use `--diverged topic NAME`, or `--diverged file`"

@@ -15,7 +15,8 @@ from mmtool.plan.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.failover import FailoverPlan, Guard
 from mmtool.plan.fingerprint import as_values, differences, from_values
 from mmtool.plan.journal import group_body, group_of
-from mmtool.plan.steps import Mode, Names, Step, StepName
+from mmtool.plan.steps import Mode, Step, StepName
+from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

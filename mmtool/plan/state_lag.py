@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from mmtool.plan.applications import AppState, StateTopic
-    from mmtool.plan.emergency import EmergencyFacts
-    from mmtool.plan.steps import Names
+    from mmtool.plan.emergency_facts import EmergencyFacts
+    from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.diverged import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.fenced import NO_FENCE, Fence, FenceKind
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import Names, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -119,18 +119,6 @@ class Step:
 
     name: StepName
     sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What the sentences call the two clusters."""
-
-    source: str
-    target: str
-
-    @property
-    def flow(self) -> str:
-        return f"{self.source}->{self.target}"
 
 
 def steps_of(

@@ -10,7 +10,7 @@ from mmtool.plan.words import few
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from mmtool.plan.steps import Names
+    from mmtool.plan.words import Names
 
 
 @dataclass(frozen=True, slots=True)

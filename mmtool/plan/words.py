@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -47,3 +48,15 @@ def file_part(name: str) -> str:
 def moment(ms: int) -> str:
     """A time as ISO-8601 in UTC, to the second."""
     return datetime.fromtimestamp(ms // 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the sentences call the two clusters."""
+
+    source: str
+    target: str
+
+    @property
+    def flow(self) -> str:
+        return f"{self.source}->{self.target}"

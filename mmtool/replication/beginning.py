@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.values import RelativeStart
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.mirror_topics import MirroredTopic
+    from mmtool.replication.mirrored_topic import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

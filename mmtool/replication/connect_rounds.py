@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from mmtool.errors import UsageError
+from mmtool.replication.executor import attempt_number
 from mmtool.replication.pump.report import ReportRow
-from mmtool.replication.spark_rounds import attempt_number
 from mmtool.replication.task import run_task
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from mmtool.plan.documents import State
 from mmtool.plan.topics import not_the_same
 from mmtool.replication.context import connect
 from mmtool.replication.engine import Engine
-from mmtool.replication.looking import Sayings
 from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGuard
+from mmtool.replication.notices import Sayings
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
 from mmtool.threads import in_thread, run_loop
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.control_view import ControlView
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.standing import Place

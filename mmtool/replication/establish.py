@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.kafka.claims import Claim
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.documents import ProducerRecord
     from mmtool.replication.context import FlowContext

@@ -25,3 +25,11 @@ def _name(pid: int) -> str:
     executor = os.environ.get("SPARK_EXECUTOR_ID") or (found[1] if found else "")
     host = socket.gethostname()
     return f"{host}/{executor}" if executor else f"{host}:{pid}"
+
+
+def attempt_number() -> int:
+    """Which attempt of its task this Python worker runs, from 0."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.attemptNumber() if context is not None else 0

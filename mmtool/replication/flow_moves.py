@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from mmtool.config.values import RelativeStart, Start
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.plan.status import FlowMember

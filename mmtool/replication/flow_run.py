@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.state_log import read_control
@@ -23,12 +24,12 @@ from mmtool.replication.checking import check_identity, check_stored
 from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.establish import doubtful, establish, renew
 from mmtool.replication.gone import forget_deleted, refuse_recreated, refuse_unfinished
-from mmtool.replication.limits import may_meet
 from mmtool.replication.lost_runs import refuse_lost_runs
 from mmtool.replication.lost_state import OwnTopics, own_topic_id
-from mmtool.replication.mirror_topics import MirroredTopic, MirrorTopics, TopicsView, source_ends
+from mmtool.replication.mirror_topics import MirrorTopics, TopicsView, source_ends
 from mmtool.replication.ownership import Ownership
 from mmtool.replication.refusals import Refusals
+from mmtool.replication.refused_times import refused_times
 from mmtool.replication.standing import Place, Standing
 from mmtool.replication.stateful import (
     closed_records,
@@ -38,7 +39,6 @@ from mmtool.replication.stateful import (
     write_documents,
 )
 from mmtool.replication.taking_over import Predecessor
-from mmtool.replication.target_limits import refused_times
 from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all, waiting
 from mmtool.threads import in_thread
 from mmtool.translation.block_codec import decode_block
@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.control_view import ControlView
     from mmtool.plan.marks import FailedOverRecord
     from mmtool.replication.assignment import Tally
     from mmtool.replication.context import FlowContext
+    from mmtool.replication.mirrored_topic import MirroredTopic
     from mmtool.replication.pump.report import ReportRow
     from mmtool.translation.types import TopicId
 

@@ -9,7 +9,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.documents import State
-from mmtool.replication.looking import Sayings
+from mmtool.replication.notices import Sayings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence

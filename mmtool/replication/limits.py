@@ -6,6 +6,7 @@ from contextlib import suppress
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
+from mmtool.config.aliases import may_meet
 from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -226,11 +227,6 @@ def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
                 remedy="put ${source} into the format",
                 code="names_meet",
             )
-
-
-def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
-    """Whether two topics of two flows must not have one name: both lead to one cluster, and not both keep names."""
-    return one.target.alias == other.target.alias and not (one.keeps_names and other.keeps_names)
 
 
 async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UsageError
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.plan.words import few
+from mmtool.replication.notices import Sayings
 from mmtool.translation.naming import RenamePolicy
 
 if TYPE_CHECKING:
@@ -19,28 +20,6 @@ if TYPE_CHECKING:
 
 
 _AGAIN_SECONDS = 15.0
-
-
-@dataclass(slots=True)
-class Sayings:
-    """Says what is the matter with something when it begins, and not at every look."""
-
-    say: Callable[[str], None]
-    _said: dict[str, str] = field(default_factory=dict)
-
-    def once(self, about: str, sentence: str) -> None:
-        """Says the sentence, unless it is what was last said about the same thing."""
-        if self._said.get(about) != sentence:
-            self._said[about] = sentence
-            self.say(sentence)
-
-    def is_said(self, about: str) -> bool:
-        """Whether something is the matter with it, as far as was said."""
-        return about in self._said
-
-    def is_well(self, about: str) -> None:
-        """What was said about it is over: the next time it is said again."""
-        self._said.pop(about, None)
 
 
 @dataclass(slots=True)

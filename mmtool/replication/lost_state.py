@@ -23,7 +23,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.identity import FlowIdentity
     from mmtool.replication.context import FlowContext

@@ -32,6 +32,7 @@ from mmtool.plan.topics import (
 )
 from mmtool.plan.words import counted
 from mmtool.replication.config_notices import ConfigNotices
+from mmtool.replication.mirrored_topic import MirroredTopic
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
 from mmtool.threads import in_thread
@@ -51,23 +52,6 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 _LEARNED_AGAIN = 100
 _UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION
-
-
-@dataclass(frozen=True, slots=True)
-class MirroredTopic:
-    """A source topic with its counterpart, both there.
-
-    Attributes:
-        partitions: How many are mirrored: as many as the source has; the target may have more.
-        limits: What the target topic takes.
-    """
-
-    name: str
-    topic_id: TopicId
-    partitions: int
-    target_name: str
-    target_id: TopicId
-    limits: TargetLimits
 
 
 @dataclass(slots=True)

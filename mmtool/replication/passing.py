@@ -14,7 +14,7 @@ from mmtool.replication.flow_moves import execute, rehearse_seek
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 

@@ -22,8 +22,8 @@ from mmtool.threads import run_loop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmtool.insight.translation import FlowNow
-    from mmtool.kafka.state_log import ControlView
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.control_view import ControlView
     from mmtool.plan.documents import PauseRecord, PositionRecord
     from mmtool.plan.holds import Holds
     from mmtool.plan.pauses import Pauses

@@ -47,9 +47,9 @@ from mmtool.translation.types import TopicId, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.control_view import ControlView
     from mmtool.kafka.runs_log import RunsLog
-    from mmtool.kafka.state_log import ControlView
     from mmtool.plan.documents import PositionRecord
     from mmtool.plan.flow_moves import FlowRow
     from mmtool.plan.status import FlowMember

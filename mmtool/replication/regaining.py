@@ -10,8 +10,8 @@ from mmtool.events import Event, flow_notice
 from mmtool.kafka.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
-from mmtool.replication.looking import Sayings
 from mmtool.replication.lost_state import check_led
+from mmtool.replication.notices import Sayings
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 
 if TYPE_CHECKING:

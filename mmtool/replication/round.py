@@ -16,7 +16,7 @@ from mmtool.plan.rounds import pack
 from mmtool.plan.throttle import first_shares
 from mmtool.replication.aside import Aside
 from mmtool.replication.assignment import TaskAssignment
-from mmtool.replication.looking import Sayings
+from mmtool.replication.notices import Sayings
 from mmtool.replication.spark_errors import GivenUpError, HungError
 from mmtool.replication.throttling import Throttling
 from mmtool.threads import in_thread, left_behind

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
 from mmtool.plan.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
-from mmtool.replication.looking import Sayings
+from mmtool.replication.notices import Sayings
 from mmtool.threads import left_behind
 
 if TYPE_CHECKING:

@@ -12,23 +12,16 @@ passes it over.
 from __future__ import annotations
 
 import sys
-from importlib.metadata import distribution
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.folders import cache_root, one_at_a_time
-from mmtool.lab.class_archive import ClassArchive
+from mmtool.folders import one_at_a_time
+from mmtool.replication.spark_classes import spark_classes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _DUMP_SECONDS = 300
-
-
-def spark_classes() -> ClassArchive:
-    """The archive for this Java and this Spark; it may be missing."""
-    spark = distribution("pyspark")
-    return ClassArchive(cache_root() / "spark", (spark.version, spark.locate_file("pyspark")))
 
 
 def make_archive() -> Path:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.plan.slots import asked_slots
+from mmtool.replication.executor import attempt_number
 from mmtool.replication.pump.report import ReportRow
-from mmtool.replication.spark_archive import spark_classes
+from mmtool.replication.spark_classes import spark_classes
 from mmtool.replication.spark_errors import reason_of
 from mmtool.replication.spark_log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
 from mmtool.replication.spark_slots import SlotsQuestion, SparkSlots
@@ -246,14 +247,6 @@ def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], I
 
 def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterable[int]], Iterator[R]]:
     return lambda indexes: (work(items[index]) for index in indexes)
-
-
-def attempt_number() -> int:
-    """Which attempt of its task this Python worker runs, from 0."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return context.attemptNumber() if context is not None else 0
 
 
 def _load_pump(_: Iterable[int]) -> None:

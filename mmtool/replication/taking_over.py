@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.replication.context import FlowContext
-    from mmtool.replication.mirror_topics import MirroredTopic
+    from mmtool.replication.mirrored_topic import MirroredTopic
     from mmtool.replication.standing import Standing
     from mmtool.translation.blocks import Block, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.config import ClusterSettings, load_settings
+from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.translation import FlowClusters, FlowNow, look
+from mmtool.insight.translation import look
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import KafkaFlowState, way_back_state
 from mmtool.kafka.groups import KafkaGroups

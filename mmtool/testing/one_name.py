@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.failover.salvaging import TailTools
-from mmtool.insight.translation import FlowClusters
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.errors import MmtoolError
     from mmtool.failover.recorded import Recorded
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import ReadyBatch, Record
     from mmtool.testing.clusters import FakeCluster
 

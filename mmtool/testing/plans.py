@@ -14,7 +14,8 @@ from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.risks import Risk
 from mmtool.plan.saved_plan import Origin, SavedPlan
-from mmtool.plan.steps import Mode, Names, steps_of
+from mmtool.plan.steps import Mode, steps_of
+from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
 from mmtool.translation.diverged import DivergedTail, TailPart
 from mmtool.translation.known import UNKNOWN

@@ -12,8 +12,9 @@ from mmtool.failover.fence_steps import FenceAsked
 from mmtool.failover.hooks import hooks_of
 from mmtool.failover.journal import About, Journalist
 from mmtool.failover.landing import Ways
+from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_alone import TargetSide
-from mmtool.insight.translation import FlowClusters, FlowNow, look
+from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds, Told
 from mmtool.plan.documents import FlowRecord
 from mmtool.plan.fenced import FenceKind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.config import load_settings
 from mmtool.failover.failback import look_both_ways
-from mmtool.insight.translation import FlowClusters
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.failback import BothWays
+    from mmtool.failover.both_ways import BothWays
 
 ORDERS = TopicPartition("orders", 0)
 AWAY = TopicPartition("east.orders", 0)

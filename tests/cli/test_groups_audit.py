@@ -6,7 +6,7 @@ import time
 import pytest
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.insight.translation import FlowClusters
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Told
 from mmtool.plan.group_facts import Member
 from mmtool.testing.clusters import FakeFlowState

@@ -11,8 +11,8 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
+from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.ports import Bounds
-from mmtool.kafka.state_log import ControlView
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.plan.position_trails import PositionTrails

@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.config import load_settings
-from mmtool.insight.translation import FlowClusters
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.group_facts import Commit
 from mmtool.plan.identity import FlowIdentity

@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.insight.translation import FlowClusters
+from mmtool.insight.flow_now import FlowClusters
 from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.testing.maps import position_of

@@ -129,3 +129,19 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
 
 def test_the_code_imports_itself_under_one_name_only(modules):
     assert offences(modules, lambda _, name: within(name, ("commands", "translation"))) == []
+
+
+def test_no_module_needs_one_that_needs_it_imports_for_types_included(modules):
+    names = {module.name for module in modules}
+    needs = {module.name: {_module_of(name, names) for name in module.imports} for module in modules}
+    left = {name: needed & names - {name} for name, needed in needs.items()}
+    while ready := {name for name, needed in left.items() if not needed & left.keys()}:
+        left = {name: needed for name, needed in left.items() if name not in ready}
+    assert left == {}
+
+
+def _module_of(imported, names):
+    """The module of an import: ``a.b.C`` is of ``a.b``."""
+    while imported and imported not in names:
+        imported = imported.rpartition(".")[0]
+    return imported

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.insight.translation import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.insight.verify.ranges import Joint
     from mmtool.plan.identity import FlowIdentity
     from mmtool.plan.offsets import PartitionFacts

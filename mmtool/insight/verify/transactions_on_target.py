@@ -9,10 +9,10 @@ from mmtool.insight.target_alone import TargetSide, look_at_target
 from mmtool.kafka.synced import KafkaSynced
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.half_transactions import told_by_target, transactions_on_target
-from mmtool.plan.steps import Names
+from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
 
 
 def tell_from_target(flow: FlowClusters) -> str:

@@ -23,7 +23,7 @@ from mmtool.plan.words import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from mmtool.insight.translation import FlowClusters
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.job import Compared, Job
     from mmtool.insight.verify.preparation import Since
     from mmtool.insight.verify.ranges import Range

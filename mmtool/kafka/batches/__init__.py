@@ -14,7 +14,6 @@ from mmtool.kafka.batches.header import (
     BatchHeader,
     BatchView,
     Codec,
-    iter_batches,
     producer_ids,
     view_of,
 )
@@ -24,6 +23,7 @@ from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
 from mmtool.kafka.batches.rebuild import coalesce, rebuild, split
 from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
+from mmtool.kafka.batches.sequence import iter_batches
 
 __all__ = [
     "NO_PRODUCER_ID",

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mmtool.kafka.batches.errors import BatchError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size  # 61
@@ -38,11 +35,11 @@ NO_PRODUCER_ID: Final = NO_PRODUCER[0]
 SEQUENCES: Final = 1 << 31
 """So many numbers a producer has for its records in a partition; then it begins at 0 again (KIP-98)."""
 
-_MAGIC_AT = 16
+MAGIC_AT = 16
 _PRODUCER_ID_AT = 43
-_LENGTH = struct.Struct(">i")
+LENGTH_FIELD = struct.Struct(">i")
 _PRODUCER_ID = struct.Struct(">q")
-_SMALLEST_LENGTH = (14, 22, HEADER_SIZE - LOG_OVERHEAD)  # by magic: an empty v0 message, v1 message, v2 batch
+SMALLEST_LENGTH = (14, 22, HEADER_SIZE - LOG_OVERHEAD)  # by magic: an empty v0 message, v1 message, v2 batch
 
 
 class Codec(IntEnum):
@@ -144,34 +141,6 @@ class BatchView(NamedTuple):
         return self.memory[HEADER_SIZE:]
 
 
-def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]:
-    """The batches of one partition's fetch answer, in log order.
-
-    Brokers cut the answer at its byte limit, mid-batch: the cut tail is left out. Batches of message format 0
-    and 1 come as views that must be rebuilt.
-
-    Raises:
-        BatchError: A length or magic that no batch can have.
-    """
-    memory = memoryview(records)
-    end = len(memory)
-    start = 0
-    unpack, make = HEADER.unpack_from, BatchHeader._make
-    while start + HEADER_SIZE <= end:
-        fields = unpack(memory, start)
-        if fields[3] != MAGIC or fields[1] < _SMALLEST_LENGTH[MAGIC]:
-            break
-        stop = start + LOG_OVERHEAD + fields[1]
-        if stop > end:
-            return
-        header = make(fields)
-        if header.record_count < 0 or header.last_offset_delta < 0:
-            raise _bad_counts(header)
-        yield BatchView(header, memory[start:stop])
-        start = stop
-    yield from _carefully(memory, start)
-
-
 def producer_ids(records: memoryview | bytes | bytearray) -> set[int]:
     """Who wrote the batches of one partition's fetch answer, told from their headers alone.
 
@@ -180,46 +149,14 @@ def producer_ids(records: memoryview | bytes | bytearray) -> set[int]:
     found: set[int] = set()
     start, end = 0, len(records)
     while start + HEADER_SIZE <= end:
-        (length,) = _LENGTH.unpack_from(records, start + 8)
+        (length,) = LENGTH_FIELD.unpack_from(records, start + 8)
         stop = start + LOG_OVERHEAD + length
         if length <= 0 or stop > end:
             break
-        if records[start + _MAGIC_AT] == MAGIC:
+        if records[start + MAGIC_AT] == MAGIC:
             found.add(_PRODUCER_ID.unpack_from(records, start + _PRODUCER_ID_AT)[0])
         start = stop
     return found
-
-
-def _carefully(memory: memoryview, start: int) -> Iterator[BatchView]:
-    """What is left where the quick walk stopped: old batches, the cut tail, or garbage."""
-    while (view := _odd_view(memory, start)) is not None:
-        yield view
-        start += len(view.memory)
-
-
-def _odd_view(memory: memoryview, start: int) -> BatchView | None:
-    """A batch of any format, or None at the cut tail."""
-    if len(memory) - start <= _MAGIC_AT:
-        return None
-    (length,) = _LENGTH.unpack_from(memory, start + 8)
-    magic = memory[start + _MAGIC_AT]
-    if magic > MAGIC or length < _SMALLEST_LENGTH[magic]:
-        raise BatchError(f"no record batch at byte {start} of a fetch answer: length {length}, magic {magic}")
-    whole = memory[start : start + LOG_OVERHEAD + length]
-    if len(whole) < LOG_OVERHEAD + length:
-        return None
-    if magic == MAGIC:
-        return next(iter_batches(whole))
-    from mmtool.kafka.batches.legacy import legacy_view  # loads aiokafka, rarely needed
-
-    return legacy_view(whole)
-
-
-def _bad_counts(header: BatchHeader) -> BatchError:
-    return BatchError(
-        f"the batch at offset {header.base_offset} claims {header.record_count} records "
-        f"and a last offset delta of {header.last_offset_delta}"
-    )
 
 
 def view_of(batch: bytes | bytearray) -> BatchView:

@@ -28,7 +28,7 @@ from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.documents import CommitRatesRecord
     from mmtool.plan.group_facts import Commit

@@ -16,7 +16,7 @@ from mmtool.threads import LookUps
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from mmtool.insight.translation import FlowNow
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.group_facts import SelectedGroups
 
 _AGAIN_SECONDS = 60.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.insight.translation import FlowClusters, FlowNow, mirrors_others
+from mmtool.insight.flow_now import FlowClusters, FlowNow
+from mmtool.insight.translation import mirrors_others
 from mmtool.kafka.cluster_facts import KafkaCluster
 from mmtool.kafka.flow_state import FollowedFlowState, way_back_state
 from mmtool.plan.offsets import Direction

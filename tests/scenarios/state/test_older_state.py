@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.kafka.state_log import ControlView, registration
+from mmtool.kafka.control_view import ControlView
+from mmtool.kafka.state_log import registration
 from mmtool.plan.documents import State
 from mmtool.translation.answers import Exact, TargetLog
 from mmtool.translation.block_codec import decode_block, decode_key

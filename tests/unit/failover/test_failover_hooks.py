@@ -16,6 +16,7 @@ from mmtool.failover import emergency, planned
 from mmtool.failover.journal import Both, Journalist
 from mmtool.failover.recorded import recorded
 from mmtool.failover.report import ended_row
+from mmtool.failover.step_hooks import after_step
 from mmtool.failover.taking_up import finish_forward
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.testing.operations import KilledError, Killing
@@ -228,7 +229,7 @@ def test_a_list_that_no_environment_takes_is_left_to_the_row(ran, hook, tmp_path
     ways = done.scene.ways(done.rehearsal)[0]
     landing = replace(done.ended.landing, groups=tuple(f"group-{n:040}" for n in range(5_000)))
     step = next(step for step in done.rehearsal.plan.steps if step.name == "drain")
-    ways.hooks.after(landing)(done.ended.operation, step)
+    after_step(ways.hooks, landing)(done.ended.operation, step)
     assert "MMTOOL_GROUPS" not in (tmp_path / "env").read_text()
 
 

@@ -10,7 +10,8 @@ from mmtool.failover.operation import Operation
 from mmtool.failover.recorded import Recorded
 from mmtool.failover.states import OperationState, Phase, Standing
 from mmtool.plan.failover import FailoverPlan
-from mmtool.plan.steps import Mode, Names
+from mmtool.plan.steps import Mode
+from mmtool.plan.words import Names
 from mmtool.translation.types import ClusterId
 
 THERE, BACK = Names("east", "west"), Names("west", "east")

@@ -18,7 +18,8 @@ from mmtool.plan.diverged import diverged_of
 from mmtool.plan.group_facts import GroupSelection, Member
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.plan.steps import Names, StepName
+from mmtool.plan.steps import StepName
+from mmtool.plan.words import Names
 from mmtool.testing.one_name import ORDERS, OneName
 from mmtool.testing.operations import KilledError, Killing
 from mmtool.testing.scene import Scene

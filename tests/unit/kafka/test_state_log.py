@@ -9,9 +9,10 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
 from mmtool.kafka import flow_state, state_log
+from mmtool.kafka.control_view import ControlView
 from mmtool.kafka.flow_state import FollowedFlowState
 from mmtool.kafka.log_reader import LogRecord
-from mmtool.kafka.state_log import ControlView, maps_of, read_control
+from mmtool.kafka.state_log import maps_of, read_control
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.marks import FailedOverRecord
 from mmtool.testing.maps import blocks_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.state_log import ControlView
+from mmtool.kafka.control_view import ControlView
 from mmtool.plan.control_topic import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.documents import (
     Command,

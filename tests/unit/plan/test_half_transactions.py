@@ -8,7 +8,7 @@ from mmtool.plan.half_transactions import (
     told_by_target,
     transactions_on_target,
 )
-from mmtool.plan.steps import Names
+from mmtool.plan.words import Names
 from mmtool.testing.maps import map_of
 from mmtool.testing.runs import ORDERS
 from mmtool.translation.types import TopicPartition, UpstreamOffset

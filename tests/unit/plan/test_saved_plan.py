@@ -11,7 +11,7 @@ from mmtool.plan.documents import UnreadableDocumentError, encode
 from mmtool.plan.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
 from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.saved_plan import read_plan, write_plan
-from mmtool.plan.steps import Names
+from mmtool.plan.words import Names
 from mmtool.testing.plans import changed, fingerprints, saved_plans
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.plan.group_facts import GroupSelection, select_groups
-from mmtool.plan.steps import Names
 from mmtool.plan.units import ChosenUnit, dependencies
+from mmtool.plan.words import Names
 
 NAMES = Names("east", "west")
 SHOP = ChosenUnit("shop", {"app", "mail"}.__contains__, {"orders", "carts"}.__contains__)

@@ -10,12 +10,12 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
-from mmtool.kafka.state_log import ControlView
+from mmtool.kafka.control_view import ControlView
 from mmtool.plan.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.topics import source_deleted, source_made_again
 from mmtool.replication import draining
-from mmtool.replication.looking import Sayings
+from mmtool.replication.notices import Sayings
 from mmtool.replication.progress import FlowsShown
 from mmtool.testing.maps import position_of
 from mmtool.testing.scene import PROPERTIES

@@ -12,7 +12,8 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.replication import beginning, flow_run, looking
 from mmtool.replication.looking import TopicsLook
-from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
+from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.mirrored_topic import MirroredTopic
 from mmtool.replication.target_limits import TargetLimits
 from mmtool.testing.flow_runs import run_of
 from mmtool.testing.mirror import SOURCE_ID, TARGET_ID, assigned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.state_log import ControlView
+from mmtool.kafka.control_view import ControlView
 from mmtool.plan.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
 from mmtool.plan.partition_rows import PartitionRow
 from mmtool.replication import progress

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.state_log import ControlView
+from mmtool.kafka.control_view import ControlView
 from mmtool.plan.documents import OwnerRecord
 from mmtool.plan.slots import SlotsRecord
 from mmtool.replication import task

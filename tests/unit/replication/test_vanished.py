@@ -9,7 +9,8 @@ import pytest
 from mmtool.plan.documents import State
 from mmtool.plan.topics import source_deleted
 from mmtool.replication.looking import TopicsLook
-from mmtool.replication.mirror_topics import MirroredTopic, TopicsView
+from mmtool.replication.mirror_topics import TopicsView
+from mmtool.replication.mirrored_topic import MirroredTopic
 from mmtool.replication.progress import rows_of_run
 from mmtool.replication.service import Outcome
 from mmtool.replication.standing import Standing

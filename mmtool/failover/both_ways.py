@@ -1,0 +1,25 @@
+"""A flow and its way back, once their clusters have answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.ports import BatchesPort
+
+
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """A flow, its way back, and the logs of both clusters.
+
+    Attributes:
+        back: None where nothing away could be brought home: all its topics came from there.
+        home, away: The logs of the flow's source and target.
+    """
+
+    flow: FlowNow
+    back: FlowNow | None
+    home: BatchesPort
+    away: BatchesPort

@@ -1,0 +1,14 @@
+"""Where Spark's class archive is for this Java and this Spark."""
+
+from __future__ import annotations
+
+from importlib.metadata import distribution
+
+from mmtool.folders import cache_root
+from mmtool.lab.class_archive import ClassArchive
+
+
+def spark_classes() -> ClassArchive:
+    """The archive for this Java and this Spark; it may be missing."""
+    spark = distribution("pyspark")
+    return ClassArchive(cache_root() / "spark", (spark.version, spark.locate_file("pyspark")))
