@@ -34,6 +34,7 @@ _ALSO = {"--execute": "--yes", "sync": "--once", "--fence": "--fence-watch 100ms
 _ASKING = {"genpkey": f"-pass env:{PASSWORD_VARIABLE}", "pkey": f"-passin env:{PASSWORD_VARIABLE}"}
 """Commands of openssl that would ask for a password."""
 _ENDLESS = re.compile(r"mmtool (?:metrics|replicate)\b(?!.*--until-caught-up)")
+_JQ = re.compile(r"(?:^|\| )jq ")
 _SHELL_SIGN = re.compile(r"2?>|[|&<;]")
 _INTERRUPTED = 130
 _SECONDS = 300.0
@@ -217,7 +218,7 @@ def type_block(block: Block, console: Shell, *, update: bool = False) -> Iterato
     label = block.label
     assert label is not None
     for typed in block.typed:
-        if typed.line.startswith("jq ") and shutil.which("jq") is None:
+        if _JQ.search(typed.line) and shutil.which("jq") is None:
             continue
         if typed.line:
             console.type(typed, label.width)

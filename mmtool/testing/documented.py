@@ -2,8 +2,8 @@
 
 The comment on the line before a block says what it is run on: ``<!-- scene: shop -->`` and ``<!-- lab: shop -->`` name
 clusters in memory and real ones, ``<!-- shell -->`` needs none, ``<!-- make -->`` names targets of the Makefile. Words
-behind it: ``fresh`` starts the clusters and the folder anew, ``width=120`` shows tables as a terminal so wide does,
-``counts`` leaves numbers open.
+behind it: ``fresh`` starts the clusters and the folder anew, ``width=120`` shows a scene's tables as a terminal so wide
+does, ``counts`` leaves numbers open.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 SKIPPED = "..."
 """A line of a page that stands for any number of lines."""
 KINDS = ("scene", "lab", "shell", "make")
-LABS = ("demo", "shop", "doctor", "different", "mirror_maker", "archive", "chaos")
-"""What blocks are run on with real brokers, by ``tests/integration/test_documented.py``."""
+LABS = ("demo", "shop", "doctor", "source_away", "different", "mirror_maker", "archive", "chaos")
+"""What blocks are run on with real brokers, by tests in ``tests/integration``."""
 OPERATION = re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{6}\b")
 
 _LABEL = re.compile(r"<!-- (\w+)(?:: (\w+))?((?: [\w=]+)*) -->")
@@ -38,6 +38,7 @@ _MASKS = (
 )
 _ALIKE = 0.5
 """From this likeness on, a line of the output is the page's line with other values."""
+_NEARLY = 0.85
 _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 
 
@@ -68,6 +69,8 @@ class Label:
         words = found[3].split()
         widths = [int(word.removeprefix("width=")) for word in words if word.startswith("width=")]
         if set(words) - {"fresh", "counts"} - {f"width={width}" for width in widths}:
+            return None
+        if widths and found[1] != "scene":
             return None
         return cls(found[1], found[2] or "", "fresh" in words, "counts" in words, *widths)
 
@@ -162,9 +165,9 @@ def difference(typed: Typed, printed: str, *, counts: bool = False) -> str:
     lines = printed.splitlines()
     if not typed.shown or _is_shown(typed.shown, lines, counts=counts):
         return ""
-    return "\n".join(
-        [f"$ {typed.line}", *unified_diff(typed.shown, lines, "the page", "the command", "", "", 1, "")]
-    )
+    printed_now = [_kept(line, typed.shown) for line in lines]
+    told = unified_diff(typed.shown, printed_now, "the page", "the command", n=1, lineterm="")
+    return "\n".join([f"$ {typed.line}", *told])
 
 
 def updated(typed: Typed, printed: str) -> list[str]:
@@ -265,20 +268,30 @@ def _renewed(
     part: Sequence[str], left: list[str], *, is_first: bool, is_last: bool
 ) -> tuple[list[str], list[str]]:
     """The lines of the output that a part of the page is about, and what is left of the output behind them."""
-    at = [n for n in (_closest(line, left) for line in part) if n is not None]
-    start = 0 if is_first else min(at, default=0)
-    end = len(left) if is_last else max(at, default=start - 1) + 1
     if is_last and not part:
         return [], []
+    at = _alike(part, left)
+    if not (at or is_first or is_last):  # nothing like it is printed any more: somebody has to look
+        return list(part), left
+    start = 0 if is_first else min(at, default=0)
+    end = len(left) if is_last else max(at, default=len(part) - 1) + 1
     return [_kept(line, part) for line in left[start:end]], left[end:]
 
 
-def _closest(line: str, lines: Sequence[str]) -> int | None:
-    """Which line says about the same."""
-    wanted = _masked(line)
-    likeness = [SequenceMatcher(None, wanted, _masked(other), autojunk=False).ratio() for other in lines]
-    best = max(likeness, default=0.0)
-    return likeness.index(best) if best > _ALIKE else None
+def _alike(part: Sequence[str], lines: Sequence[str]) -> list[int]:
+    """Which lines say about the same as those of a part, in its order: of several the first that is nearly the best."""
+    found: list[int] = []
+    masked = [_masked(line) for line in lines]
+    for wanted in map(_masked, part):
+        start = found[-1] + 1 if found else 0
+        alike = [_likeness(wanted, line) for line in masked[start:]]
+        if max(alike, default=0.0) > _ALIKE:
+            found.append(start + next(n for n, one in enumerate(alike) if one >= _NEARLY * max(alike)))
+    return found
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
 def _kept(line: str, part: Sequence[str]) -> str:

@@ -92,3 +92,9 @@ def test_every_console_block_says_what_it_is_run_on(root):
         if block.label is None or block.label.name not in names[block.label.kind]
     ]
     assert unlabelled == []
+
+
+def test_every_lab_that_a_block_names_is_run_by_a_test(root):
+    tests = (root / "tests" / "integration").glob("test_*.py")
+    source = "".join(path.read_text(encoding="utf-8") for path in tests)
+    assert [name for name in LABS if f'lab("{name}")' not in source and f'name="{name}"' not in source] == []

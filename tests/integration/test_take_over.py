@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from mmtool.lab.mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
+from mmtool.testing.documented import cases, difference
 from mmtool.testing.exactness import stored_maps
 from mmtool.testing.replicating import Stage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
+ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60
 COPIED = 150  # records in every partition of a topic, before anybody takes over
 
@@ -32,6 +35,14 @@ def refused_below_the_cuts(stage):
             wrong.append(found)
     below = sum(start.upstream + start.downstream for start in starts.values())
     return wrong, len(different) - below, below
+
+
+def different_from_the_page(said):
+    """How what was said differs from what docs/how-to/from-mirror-maker-2.md shows, for clusters east and west."""
+    said = said.replace("source", "east").replace("target", "west")
+    (case,) = cases(ROOT, "lab", name="mirror_maker")
+    every = (difference(typed, said, counts=True) for block in case.blocks for typed in block.typed)
+    return [found for found in every if found]
 
 
 @pytest.mark.parametrize("end", ["stop", pytest.param("kill", marks=pytest.mark.chaos)])
@@ -64,6 +75,7 @@ def test_a_flow_is_taken_over_from_mm2_and_every_record_crosses_once(bench, meas
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
         measured(f"MirrorMaker 2, {end}: mirrored by mmtool {time.monotonic() - ended:.1f} s later")
         assert "twice" not in first.stderr
+        assert different_from_the_page(first.stderr) == []
 
         first.kill_all()
         second = stage.start("--take-over")

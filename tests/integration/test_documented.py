@@ -1,0 +1,166 @@
+"""The console blocks of the documentation that need real brokers or Spark, typed into bash as the page has them.
+
+A page that has fallen behind is mended by ``pytest tests/integration/test_documented.py --update-docs``.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mmtool.lab.applications import consume
+from mmtool.lab.artifacts import tools_classpath
+from mmtool.lab.fleet import Fleet
+from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import PortReservation
+from mmtool.lab.process import java_command
+from mmtool.lab.topics import create_topic
+from mmtool.testing.consoles import Shell, type_block
+from mmtool.testing.documented import cases, difference
+from mmtool.testing.log_edit import edit_log
+from mmtool.testing.processes import run_mmtool
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+RECORDS = 1_500
+AT = 150
+"""The offset of the record that is damaged."""
+NOWHERE = "127.0.0.1:1"
+
+
+def lab(name):
+    """The cases of one lab."""
+    return pytest.mark.parametrize("case", cases(ROOT, "lab", name=name), ids=lambda case: case.name)
+
+
+@pytest.fixture
+def typed(request):
+    """Types blocks; what is wrong with them ends the test."""
+    update = request.config.getoption("--update-docs")
+
+    def run(console, blocks):
+        wrong = [found for block in blocks for found in type_block(block, console, update=update)]
+        if wrong:
+            pytest.fail("\n\n".join(wrong), pytrace=False)
+
+    return run
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """As a clone looks: its virtual environment, and Kafka's tool for groups on the path."""
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    tool = java_command(tools_classpath(), "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand")
+    (tmp_path / "bin").mkdir()
+    script = tmp_path / "bin" / "kafka-consumer-groups"
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(tool)} "$@"\n')
+    script.chmod(0o755)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Clusters east and west, of which east's ``orders`` is mirrored, with two groups that have read it."""
+    clusters = Fleet.of(tmp_path_factory.mktemp("shop"), "east", "west")
+    with clusters:
+        east = clusters["east"].bootstrap
+        create_topic(east, "orders", 3)
+        produce(east, Load("orders", RECORDS, 3, 100, keys="sequence"))
+        for group in ("billing", "shipping"):
+            assert consume(east, group, ["orders"])
+        config = tmp_path_factory.mktemp("config") / "mm2.properties"
+        config.write_text(properties(clusters))
+        runs = tmp_path_factory.mktemp("runs")
+        ended = run_mmtool(runs, "replicate", "-c", str(config), "--until-caught-up")
+        assert ended.code == 0, ended.stderr
+        yield clusters
+    clusters.remove_data()
+
+
+def properties(clusters, **extra):
+    wanted = {"east->west.topics": "orders", "emit.heartbeats.enabled": "false", **extra}
+    return clusters.properties([("east", "west")], **wanted)
+
+
+@pytest.fixture
+def shell(folder, shop):
+    """``shell(**lines)``: bash beside a properties file with these lines."""
+    ports = PortReservation()
+    names = {f"{cluster.name}-1:9092": cluster.bootstrap for cluster in shop}
+    names |= {"~/.local/state": os.environ["XDG_STATE_HOME"], "9464": str(ports.take())}
+    path = f"{folder / 'bin'}:{sys.prefix}/bin:{os.environ['PATH']}"
+
+    def made(**lines):
+        (folder / "mm2.properties").write_text(properties(shop, **lines))
+        return Shell(folder, {"PATH": path, "MMTOOL_CONFIG": "mm2.properties", "NO_COLOR": "1"}, names)
+
+    yield made
+    ports.release()
+
+
+@lab("doctor")
+def test_doctor_finds_what_the_page_shows(case, shell, shop, typed):
+    entrances = f"{NOWHERE},{shop['east'].bootstrap}"
+    typed(shell(**{"replication.factor": "3", "east.bootstrap.servers": entrances}), case.blocks)
+
+
+@lab("source_away")
+def test_doctor_skips_what_needs_a_cluster_that_does_not_answer(case, shell, typed):
+    typed(shell(**{"east.bootstrap.servers": NOWHERE}), case.blocks)
+
+
+@lab("shop")
+def test_on_a_mirrored_topic_commands_print_what_the_page_shows(case, shell, folder, typed):
+    key = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", "ann.pem"]
+    subprocess.run(key, cwd=folder, check=True, capture_output=True)
+    typed(shell(), case.blocks)
+
+
+@lab("different")
+def test_verify_names_the_record_that_differs(case, shell, shop, typed):
+    west = shop["west"]
+    west.stop()
+    edit_log(west, "east.orders", 1, broken)
+    west.start()
+    typed(shell(), case.blocks)
+
+
+def broken(records):
+    """With one bit of one value turned."""
+    at = next(number for number, record in enumerate(records) if record.offset == AT)
+    value = records[at].value
+    damaged = replace(records[at], value=bytes((value[0] ^ 1,)) + value[1:])
+    return [*records[:at], damaged, *records[at + 1 :]]
+
+
+def test_the_tutorial_and_the_table_of_the_readme_are_those_of_the_demo(folder, typed):
+    readme, tutorial = cases(ROOT, "lab", name="demo")
+    environ = {"NO_COLOR": "1", "MMTOOL_CONFIG": ""}
+    console = Shell(folder, environ, {"~/.local/state": os.environ["XDG_STATE_HOME"]})
+    first, *others = tutorial.blocks
+    try:
+        typed(console, [first])
+        (block,) = readme.blocks
+        (table,) = block.typed
+        assert difference(table, console.printed, counts=True) == ""
+        typed(console, others)
+    finally:
+        console.run(".venv/bin/mmtool lab down --state-dir ~/.local/state/mmtool/demo")
+
+
+@lab("archive")
+def test_the_class_archive_is_made_as_the_page_says(case, folder, typed):
+    typed(Shell(folder, {}), case.blocks)
+
+
+@pytest.mark.chaos
+@lab("chaos")
+def test_a_seed_is_run_alone_as_the_page_says(case, folder, typed):
+    typed(Shell(folder, {}), case.blocks)
