@@ -322,7 +322,7 @@ def _take_back(
     from mmtool.failover.rehearsal import Rehearsal
     from mmtool.failover.report import recorded_row
     from mmtool.failover.taking_up import rehearse_taking_back, take_back
-    from mmtool.people import operator
+    from mmtool.runtime.operator_name import operator
 
     found, side = known.found, operations.target_side(known.flow, timeout)
     identity = operations.identity_of(found)

@@ -341,8 +341,8 @@ def at_work(
 def _about(rehearsal: Rehearsal, reason: str, since: Recorded | None) -> About:
     from mmtool.failover.emergency import EmergencyRehearsal
     from mmtool.failover.journal import About
-    from mmtool.people import operator
     from mmtool.plan.emergency import Unknowns
+    from mmtool.runtime.operator_name import operator
 
     groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
     said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE

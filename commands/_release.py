@@ -26,7 +26,7 @@ def release(
 ) -> None:
     """Let topics that have failed over be mirrored again; without --topic, all of the flow's."""
     from mmtool.failover.releasing import rehearse_release, release
-    from mmtool.people import operator
+    from mmtool.runtime.operator_name import operator
 
     flow = one_flow(config, source, target)
     side = operations.target_side(flow, timeout)

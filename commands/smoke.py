@@ -67,7 +67,7 @@ def smoke(
     from mmtool.commands._wiring import one_flow, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed
-    from mmtool.signals import ended_by_signals
+    from mmtool.runtime.signals import ended_by_signals
 
     flow = one_flow(config, source, target)
     with claimed(junit), ended_by_signals():

@@ -17,7 +17,7 @@ from mmtool.insight.flow_now import FlowNow
 from mmtool.plan.group_facts import OWN_GROUP_PREFIX
 from mmtool.plan.identity import FlowIdentity
 from mmtool.plan.status import FlowFacts, standings
-from mmtool.threads import Once
+from mmtool.runtime.threads import Once
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.folders import state_root
 from mmtool.output import warn
+from mmtool.runtime.paths import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

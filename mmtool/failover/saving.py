@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.states import Event, OperationState
-from mmtool.people import operator
 from mmtool.plan.by_hand import Place
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.runbook import Runbook, render
 from mmtool.plan.saved_plan import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import counted
+from mmtool.runtime.operator_name import operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

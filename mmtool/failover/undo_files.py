@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import UsageError
-from mmtool.folders import state_root
 from mmtool.plan.documents import UnreadableDocumentError
 from mmtool.plan.undo import Undo
 from mmtool.plan.words import file_part
+from mmtool.runtime.paths import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

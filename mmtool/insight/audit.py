@@ -21,7 +21,7 @@ from mmtool.plan.audit import (
 from mmtool.plan.group_facts import select_groups, told_of_others
 from mmtool.plan.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import counted
-from mmtool.threads import Unawaited
+from mmtool.runtime.threads import Unawaited
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError
-from mmtool.threads import LookUps
+from mmtool.runtime.threads import LookUps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

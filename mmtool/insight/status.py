@@ -26,7 +26,7 @@ from mmtool.plan.activity import activity_of
 from mmtool.plan.retention import Retention
 from mmtool.plan.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
 from mmtool.plan.vanished import vanished_rows
-from mmtool.threads import Unawaited
+from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

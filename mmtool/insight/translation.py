@@ -38,7 +38,7 @@ from mmtool.plan.offsets import (
     plan_group,
     unknown_group,
 )
-from mmtool.threads import Unawaited
+from mmtool.runtime.threads import Unawaited
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
 

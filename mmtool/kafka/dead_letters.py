@@ -22,7 +22,7 @@ from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics import CreateTopic, GrowTopic
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.naming import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 

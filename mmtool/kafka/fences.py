@@ -31,9 +31,9 @@ from mmtool.kafka.wire.transactions import (
     ListTransactionsRequest,
 )
 from mmtool.plan.fences import Binding, CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.runtime.timeouts import within
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
-from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping

@@ -15,9 +15,9 @@ from mmtool.kafka.wire.beside import WireBeside
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
+from mmtool.runtime.timeouts import within
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
-from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.own_records import is_marked
-from mmtool.threads import Unawaited
+from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -14,7 +14,7 @@ from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS
 from mmtool.plan.topics import CreateTopic
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,8 +18,8 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from mmtool.errors import MmtoolError
-from mmtool.folders import cache_root, one_at_a_time
 from mmtool.java import java_binary
+from mmtool.runtime.paths import cache_root, one_at_a_time
 
 KAFKA_VERSION = "4.4.0"
 """Brokers and tools, where nobody asks for another version."""

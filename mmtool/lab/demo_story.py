@@ -22,7 +22,7 @@ from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.waiting import patience
 from mmtool.lab.worker import end_together
-from mmtool.signals import ended_by_signals
+from mmtool.runtime.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

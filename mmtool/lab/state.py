@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, UsageError
-from mmtool.folders import state_root
 from mmtool.lab.waiting import wait_until
+from mmtool.runtime.paths import state_root
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.metrics.collector import Collector
 from mmtool.metrics.probes import KafkaProbes
 from mmtool.metrics.server import Answers
-from mmtool.signals import ended_by_signals
+from mmtool.runtime.signals import ended_by_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

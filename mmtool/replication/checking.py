@@ -12,7 +12,7 @@ from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import counted
 from mmtool.replication.name_changes import refuse_changed_names
 from mmtool.replication.origins import Origins
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -22,7 +22,7 @@ from mmtool.replication.mirror_maker_guard import BY_MIRROR_MAKER, MirrorMakerGu
 from mmtool.replication.notices import Sayings
 from mmtool.replication.progress import FlowsShown
 from mmtool.replication.run_options import RunOptions
-from mmtool.threads import in_thread, run_loop
+from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from mmtool.replication.spark_errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark_log import spark_log
 from mmtool.replication.spark_rounds import end_spark, local_master, open_rounds, spark_up
 from mmtool.replication.stopping import StopAskedError, unless_stopped
-from mmtool.threads import left_behind
-from mmtool.within import came_within
+from mmtool.runtime.threads import left_behind
+from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

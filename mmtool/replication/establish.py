@@ -26,7 +26,7 @@ from mmtool.replication.pump.cuts import target_cut
 from mmtool.replication.resuming import ask_unbooked, resume_all
 from mmtool.replication.standing import Standing
 from mmtool.replication.stateful import producer_record, write_documents
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 

@@ -39,7 +39,7 @@ from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import booked_position
-from mmtool.threads import in_thread, run_loop
+from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder

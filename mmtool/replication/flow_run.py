@@ -40,7 +40,7 @@ from mmtool.replication.stateful import (
 )
 from mmtool.replication.taking_over import Predecessor
 from mmtool.replication.watching import PositionsWatch, booked_position, tally_of_all, waiting
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from mmtool.plan.vanished import Stored, last_of_each
 from mmtool.replication.pump.books import store_blocks
 from mmtool.replication.pump.presence import gone_for_good
 from mmtool.replication.stateful import write_documents
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:

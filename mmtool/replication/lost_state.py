@@ -17,7 +17,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import without_leader
 from mmtool.replication.pump.errors import FencedError
 from mmtool.replication.pump.presence import gone_for_good
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.context import connect
 from mmtool.replication.notices import Sayings
-from mmtool.threads import run_loop
+from mmtool.runtime.threads import run_loop
 from mmtool.translation.mm2_records import (
     Heartbeat,
     OffsetSync,

@@ -35,7 +35,7 @@ from mmtool.replication.config_notices import ConfigNotices
 from mmtool.replication.mirrored_topic import MirroredTopic
 from mmtool.replication.pump.presence import presence_of
 from mmtool.replication.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.state_log import read_control
 from mmtool.replication.stateful import write_documents
 from mmtool.replication.watching import position_by_books
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,8 +18,8 @@ from mmtool.kafka.membership import Seat, not_let_in, seat_holder
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.identity import owner_client
 from mmtool.plan.seat_wait import NOBODY_WAITS_SECONDS, SeatWait, waits
-from mmtool.threads import in_thread
-from mmtool.within import came_within
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state_log import read_control_of_run
-from mmtool.people import operator
 from mmtool.plan.flow_moves import Action, FlowRow
 from mmtool.plan.pauses import pause_words, resume_words
 from mmtool.replication.context import connect
 from mmtool.replication.stateful import write_documents
-from mmtool.threads import run_loop
+from mmtool.runtime.operator_name import operator
+from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,7 +19,6 @@ from mmtool.kafka.own_log import append_records
 from mmtool.kafka.runs_log import read_runs_log
 from mmtool.kafka.state_log import read_control, read_control_of_run, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.people import operator
 from mmtool.plan.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
@@ -38,7 +37,8 @@ from mmtool.replication.stateful import (
     owner_record,
     write_documents,
 )
-from mmtool.threads import in_thread, run_loop
+from mmtool.runtime.operator_name import operator
+from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.derive import NOTHING_TOLD, Told

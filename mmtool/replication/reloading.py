@@ -10,8 +10,8 @@ from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
-from mmtool.threads import in_thread
-from mmtool.within import came_within
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -19,7 +19,7 @@ from mmtool.replication.assignment import TaskAssignment
 from mmtool.replication.notices import Sayings
 from mmtool.replication.spark_errors import GivenUpError, HungError
 from mmtool.replication.throttling import Throttling
-from mmtool.threads import in_thread, left_behind
+from mmtool.runtime.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

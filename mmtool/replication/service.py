@@ -25,7 +25,7 @@ from mmtool.plan.marks import FAILED_OVER_REMEDY
 from mmtool.replication.engine import Engine
 from mmtool.replication.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.reloading import Reloader
-from mmtool.threads import run_loop
+from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.events import Event, Notice
 from mmtool.plan.slots import Change, SlotFacts, SlotsRecord, decide_slots, slots_sentence
 from mmtool.replication.notices import Sayings
-from mmtool.threads import left_behind
+from mmtool.runtime.threads import left_behind
 
 if TYPE_CHECKING:
     import asyncio

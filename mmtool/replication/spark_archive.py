@@ -15,8 +15,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.folders import one_at_a_time
 from mmtool.replication.spark_classes import spark_classes
+from mmtool.runtime.paths import one_at_a_time
 
 if TYPE_CHECKING:
     from pathlib import Path

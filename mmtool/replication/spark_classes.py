@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import distribution
 
-from mmtool.folders import cache_root
 from mmtool.lab.class_archive import ClassArchive
+from mmtool.runtime.paths import cache_root
 
 
 def spark_classes() -> ClassArchive:

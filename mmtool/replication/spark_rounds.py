@@ -21,8 +21,8 @@ from mmtool.replication.spark_log import drop_old_logs, drop_spark_log, keep_tal
 from mmtool.replication.spark_slots import SlotsQuestion, SparkSlots
 from mmtool.replication.stopping import StopAskedError, or_stop
 from mmtool.replication.task import run_task
-from mmtool.threads import in_thread
-from mmtool.within import within
+from mmtool.runtime.threads import in_thread
+from mmtool.runtime.timeouts import within
 
 if TYPE_CHECKING:
     import asyncio

@@ -21,7 +21,7 @@ from mmtool.kafka.own_log import (
 from mmtool.plan.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
 from mmtool.plan.topics import CreateTopic
 from mmtool.replication.target_limits import short_of_replicas
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -24,7 +24,7 @@ from mmtool.replication.beginning import partition_of
 from mmtool.replication.mirror_maker_guard import MirrorMakerGuard
 from mmtool.replication.proven_end import ContradictionError, proven_end
 from mmtool.replication.pump.books import store_blocks
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.known import UNKNOWN

@@ -22,7 +22,7 @@ from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 from mmtool.replication.watching import tally_of_all
-from mmtool.threads import in_thread, run_loop
+from mmtool.runtime.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

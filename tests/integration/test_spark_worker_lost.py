@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from mmtool.folders import state_root
 from mmtool.kafka.state_log import read_control
 from mmtool.lab.waiting import wait_until
+from mmtool.runtime.paths import state_root
 from mmtool.testing.exactness import flow_identity
 from mmtool.testing.replicating import Bench, Stage
 from mmtool.testing.spark_cluster import SparkCluster

@@ -17,8 +17,8 @@ import pytest
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.replication import service
 from mmtool.replication.run_options import RunOptions
-from mmtool.threads import Once, in_thread, run_loop
-from mmtool.within import within
+from mmtool.runtime.threads import Once, in_thread, run_loop
+from mmtool.runtime.timeouts import within
 
 
 def test_what_work_returns_or_raises_comes_back():

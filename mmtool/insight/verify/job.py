@@ -11,7 +11,7 @@ from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.walk import Reading, compare_range
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
-from mmtool.threads import run_loop
+from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

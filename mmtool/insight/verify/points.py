@@ -12,10 +12,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.folders import state_root
 from mmtool.insight.verify.ranges import Joint
-from mmtool.people import operator
 from mmtool.plan.marks import VerifiedRecord
+from mmtool.runtime.operator_name import operator
+from mmtool.runtime.paths import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -104,7 +104,7 @@ class VerifiedPoints:
     def _to_topic(self, records: list[VerifiedRecord]) -> bool:
         from mmtool.replication.context import connect
         from mmtool.replication.stateful import write_documents
-        from mmtool.threads import run_loop
+        from mmtool.runtime.threads import run_loop
 
         async def write() -> None:
             context = await connect(self._flow.clusters.settings)

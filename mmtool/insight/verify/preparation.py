@@ -24,7 +24,7 @@ from mmtool.kafka.state_log import read_producers
 from mmtool.plan.offsets import Direction
 from mmtool.plan.topic_configs import cleanup_policies
 from mmtool.replication.flow_moves import ask_starts
-from mmtool.threads import run_loop
+from mmtool.runtime.threads import run_loop
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:

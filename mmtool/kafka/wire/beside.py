@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.kafka.errors import unreachable
-from mmtool.threads import LookUps
+from mmtool.runtime.threads import LookUps
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

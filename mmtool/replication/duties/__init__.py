@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
-from mmtool.within import came_within
+from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ from mmtool.plan.offsets import Direction
 from mmtool.replication.duties.commit_rates import CommitRates
 from mmtool.replication.duties.group_list import GroupList
 from mmtool.replication.stateful import mm2_topic
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import Refused
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint

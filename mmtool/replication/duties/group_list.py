@@ -11,7 +11,7 @@ from mmtool.errors import MmtoolError
 from mmtool.insight.translation import selected_groups
 from mmtool.plan.group_facts import GroupSelection
 from mmtool.plan.offsets import Direction
-from mmtool.threads import LookUps
+from mmtool.runtime.threads import LookUps
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

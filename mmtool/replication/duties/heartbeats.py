@@ -10,7 +10,7 @@ from mmtool.kafka.admin import TopicAdmin
 from mmtool.kafka.own_log import append_records
 from mmtool.kafka.own_records import MARK
 from mmtool.replication.stateful import mm2_topic
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.mm2_records import Heartbeat
 
 if TYPE_CHECKING:

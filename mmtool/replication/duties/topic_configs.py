@@ -12,7 +12,7 @@ from mmtool.plan.topic_configs import KeptConfig, plan_topic_configs
 from mmtool.plan.topics import configs_hidden
 from mmtool.plan.words import counted
 from mmtool.replication.mirror_topics import config_rules
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

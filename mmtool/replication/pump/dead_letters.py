@@ -9,7 +9,7 @@ from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.aside import to_its_end
-from mmtool.threads import in_thread
+from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

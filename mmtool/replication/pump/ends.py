@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
+from mmtool.runtime.timeouts import within
 from mmtool.translation.types import DownstreamOffset
-from mmtool.within import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

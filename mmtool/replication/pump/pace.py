@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.documents import UseRecord
 from mmtool.replication.pump.bucket import TokenBucket
 from mmtool.replication.pump.quotas import Quotas
-from mmtool.within import came_within
+from mmtool.runtime.timeouts import came_within
 
 if TYPE_CHECKING:
     from mmtool.plan.documents import SharesRecord

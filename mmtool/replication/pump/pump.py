@@ -26,9 +26,9 @@ from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.silence import SILENT_SECONDS
 from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writing import TargetWriter
+from mmtool.runtime.timeouts import came_within
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import TopicPartition
-from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine

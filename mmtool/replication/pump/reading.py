@@ -20,8 +20,8 @@ from mmtool.replication.pump.followed import FETCH_BYTES, LEAST_FETCH, Followed
 from mmtool.replication.pump.held import HeldBack
 from mmtool.replication.pump.presence import Presence, TopicWatch
 from mmtool.replication.pump.silence import Unanswered
+from mmtool.runtime.timeouts import came_within
 from mmtool.translation.types import TopicPartition, UpstreamOffset
-from mmtool.within import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

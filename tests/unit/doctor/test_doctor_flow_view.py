@@ -8,8 +8,8 @@ from mmtool.doctor.flow_view import FlowView, Mm2Traces
 from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Held, Synced
+from mmtool.runtime.threads import Once
 from mmtool.testing.clusters import FakeCluster
-from mmtool.threads import Once
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 from mmtool.translation.types import TopicPartition
 

@@ -17,9 +17,9 @@ from mmtool.plan.group_facts import Commit, Member
 from mmtool.plan.marks import LookRecord, MovedGroupRecord
 from mmtool.replication.duties.checkpoints import Checkpoints
 from mmtool.replication.duties.group_offsets import GroupOffsets
+from mmtool.runtime.threads import in_thread
 from mmtool.testing.clusters import FakeCluster
 from mmtool.testing.scene import half_read
-from mmtool.threads import in_thread
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset

@@ -1,0 +1,1 @@
+"""The process itself: operator, paths, signals, threads, time limits."""
